@@ -1,0 +1,78 @@
+"""Every error the engine raises on purpose.
+
+    TidegateError
+    ├── Retryable             nothing was lost or written; the next run goes on
+    │   ├── Fenced            another run took the pipeline over; this one changed nothing
+    │   ├── BrokerAway        Kafka did not answer within the limit
+    │   ├── LedgerAway        Postgres did not answer within the limit
+    │   ├── StagingLost       staged rows or coverage are missing or disagree; the same ranges are read again
+    │   └── OutcomeUnknown    the connection died in COMMIT and the answer could not be had; the ledger knows it
+    ├── GateFailed            a blocking check failed: nothing was published, the same ranges are judged again
+    ├── Halt                  going on would lose or repeat data: a person decides
+    └── BadInput              a user's contract, transform, setting or argument cannot be used
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class TidegateError(Exception):
+    """The root: `except TidegateError` catches what the project raises on purpose, and nothing else."""
+
+
+class Retryable(TidegateError):
+    """Nothing was lost and nothing half-written: the next run goes on from the ledger."""
+
+
+class Fenced(Retryable):
+    """A newer epoch owns the pipeline. The one who sees this has changed nothing and must stop."""
+
+
+class BrokerAway(Retryable):
+    """Kafka could not be reached within the limit."""
+
+
+class LedgerAway(Retryable):
+    """Postgres could not be reached within the limit, or refused for want of resources (SQLSTATE 08, 40, 53, 55, 57)."""
+
+
+class StagingLost(Retryable):
+    """What the tasks staged is not what they reported (a database restart empties unlogged tables)."""
+
+
+class OutcomeUnknown(Retryable):
+    """COMMIT was sent and neither success nor failure could be established. Never read as 'did not happen'."""
+
+
+class GateFailed(TidegateError):
+    """A blocking check of a batch failed. Offsets stay; the pending ranges are judged again on the next try.
+
+    `results` holds every check result of the batch, passed and failed (`contract.CheckResult`).
+    """
+
+    def __init__(self, message: str, results: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.results = tuple(results)
+
+
+class Halt(TidegateError):
+    """The pipeline stops until a person settles it.
+
+    `code` is one of the halts of the design (`topic_recreated`, `retention_passed`, ...), `detail` is a JSON object
+    with the exact ranges, `command` is what settles it.
+    """
+
+    def __init__(self, pipeline: str, code: str, message: str, detail: dict[str, Any] | None = None) -> None:
+        self.pipeline, self.code, self.detail = pipeline, code, detail or {}
+        self.command = f"tidegate ack {pipeline}"
+        super().__init__(f"{pipeline} is halted ({code}): {message} To see what settles it: {self.command}")
+
+
+class BadInput(TidegateError):
+    """Something a user wrote cannot be used. Says where, what, and what would be right."""
+
+    def __init__(self, message: str, *, file: str | None = None, line: int | None = None, field: str | None = None) -> None:
+        where = ":".join(str(part) for part in (file, line) if part is not None)
+        place = " ".join(part for part in (where, f"({field})" if field else "") if part)
+        self.file, self.line, self.field = file, line, field
+        super().__init__(f"{place}: {message}" if place else message)
