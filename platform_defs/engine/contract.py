@@ -1,0 +1,164 @@
+"""What a contract says, as data: the message's fields and rules, the tables, the limits.
+
+`contract_file.load` reads it from an ODCS YAML file. Everything here is frozen, picklable (it travels to Spark's
+workers) and imports neither Spark nor a connection.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from platform_defs.engine.column_types import ColumnType
+
+Disposition = Literal["append", "upsert", "accumulate"]
+RuleKind = Literal["required", "enum", "pattern", "minimum", "maximum", "min_length", "max_length"]
+Severity = Literal["blocking", "warning"]
+Stage = Literal["decode", "check", "transform", "publish"]
+
+
+@dataclass(frozen=True)
+class RowRule:
+    """A rule that one message either keeps or breaks; a breaker becomes a dead letter with `error_class = name`."""
+
+    name: str  # <field>_<kind>: also the name of its Dagster asset check
+    field: str
+    kind: RuleKind
+    argument: Any  # None, a tuple (enum), a regular expression, or a value of the field's Python type
+    description: str
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of the message."""
+
+    name: str
+    type: ColumnType
+    required: bool
+    rules: tuple[RowRule, ...]  # `required` first, the rest in the order of RuleKind
+    description: str = ""
+    classification: str = ""
+    examples: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class BatchRule:
+    """A rule over a batch's rows, judged by Great Expectations before the batch is published."""
+
+    name: str
+    table: str
+    expectation: str  # a Great Expectations class, such as ExpectColumnSumToBeBetween
+    arguments: dict[str, Any]
+    severity: Severity
+    description: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    type: ColumnType
+    required: bool
+    description: str = ""
+    classification: str = ""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A column of an accumulate table: exact, and the same however batches are cut."""
+
+    column: str
+    function: Literal["sum", "count", "min", "max"]
+    source: str | None  # a column of the row table; None: count(*)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that a pipeline owns, without the engine's own columns (`_batch_id`, `_partition`, `_offset`, `_key`)."""
+
+    name: str  # schema.table
+    disposition: Disposition
+    columns: tuple[Column, ...]
+    batch_rules: tuple[BatchRule, ...] = ()
+    group_by: tuple[str, ...] = ()  # accumulate only: columns of the row table, and the key of this one
+    aggregates: tuple[Aggregate, ...] = ()  # accumulate only
+    description: str = ""
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return pa.schema([(column.name, column.type.arrow) for column in self.columns])
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a pipeline may do before it acts, waits or stops."""
+
+    batch_messages: int = 500_000  # a batch reads at most so many offsets
+    lag_messages: int = 1  # the sensor starts a run at so many unread messages ...
+    lag_seconds: float = 30.0  # ... or when the oldest of them has waited so long
+    dead_letter_share: float = 0.5  # of a batch: above it, and above the count below, the pipeline halts
+    dead_letter_minimum: int = 1_000
+    freshness_seconds: float = 3600.0
+
+
+@dataclass(frozen=True)
+class Contract:
+    """One pipeline: a topic, the message it carries, and the tables it fills."""
+
+    pipeline: str
+    version: str
+    domain: str
+    description: str
+    topic: str
+    format: Literal["json"]
+    fields: tuple[Field, ...]
+    tables: tuple[Table, ...]  # the row table (append or upsert) first, then its accumulates
+    limits: Limits = field(default_factory=Limits)
+    path: Path | None = None
+
+    @property
+    def row_table(self) -> Table:
+        """The one table that gets a row for each message (or several, through a transform)."""
+        return self.tables[0]
+
+    @property
+    def accumulates(self) -> tuple[Table, ...]:
+        return self.tables[1:]
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The message's fields, in order, as Arrow."""
+        return pa.schema([(item.name, item.type.arrow) for item in self.fields])
+
+    @cached_property
+    def row_rules(self) -> tuple[RowRule, ...]:
+        return tuple(rule for item in self.fields for rule in item.rules)
+
+    @cached_property
+    def batch_rules(self) -> tuple[BatchRule, ...]:
+        return tuple(rule for table in self.tables for rule in table.batch_rules)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why one message of a block is not a row."""
+
+    index: int  # of the message in its block
+    stage: Stage
+    error_class: str  # a decode error (InvalidJson, ...) or the name of the row rule that it breaks
+    message: str  # a sentence a person understands; no NUL
+    field: str | None = None
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What a check found in one batch. Stored with the batch, shown in Dagster."""
+
+    name: str
+    table: str
+    severity: Severity
+    passed: bool
+    observed: dict[str, Any]  # JSON: counts, and under "samples" up to 10 of {partition, offset, ...}
