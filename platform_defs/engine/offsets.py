@@ -1,0 +1,190 @@
+"""Offsets: where a pipeline is, what the broker holds, and the pure decision of what to read next.
+
+No connection is opened here: `plan` turns what the ledger and the broker said into OffsetRanges or a Halt.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from platform_defs.engine.errors import Halt
+
+
+@dataclass(frozen=True, order=True)
+class OffsetRange:
+    """Part of a partition, as Spark's KafkaOffsetRange: `from_offset` is included, `until_offset` is not."""
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    leader_epoch: int | None = None  # of the last message read before it: lets librdkafka see a cut log (KIP-320)
+
+    def __len__(self) -> int:
+        return self.until_offset - self.from_offset
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a pipeline is in a partition: the next offset to read, never the last one read."""
+
+    partition: int
+    cluster_id: str
+    topic_id: str
+    next_offset: int
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True)
+class PartitionView:
+    """What the broker holds of a partition: the low watermark and the last stable offset (READ_COMMITTED end)."""
+
+    low: int
+    end: int
+
+
+@dataclass(frozen=True)
+class TopicView:
+    """A topic as the broker described it in one moment."""
+
+    topic: str
+    cluster_id: str
+    topic_id: str
+    partitions: Mapping[int, PartitionView]
+    compacted: bool = False
+
+
+@dataclass(frozen=True)
+class PendingBatch:
+    """A batch whose offsets are fixed. It is read again, unchanged, until it commits or is dropped on purpose."""
+
+    batch_id: int
+    cluster_id: str
+    topic_id: str
+    ranges: tuple[OffsetRange, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "PendingBatch":
+        ranges = tuple(OffsetRange(**item) for item in stored["ranges"])
+        return cls(stored["batch_id"], stored["cluster_id"], stored["topic_id"], ranges)
+
+    @property
+    def messages(self) -> int:
+        """Offsets in the batch: an upper bound of its messages."""
+        return sum(len(item) for item in self.ranges)
+
+
+def lag(positions: Sequence[Position], view: TopicView) -> dict[int, int]:
+    """Unread offsets by partition, up to the last stable offset; a partition without a position counts from its low."""
+    known = {item.partition: item.next_offset for item in positions}
+    return {p: max(0, held.end - known.get(p, held.low)) for p, held in sorted(view.partitions.items())}
+
+
+def first_positions(positions: Sequence[Position], view: TopicView, *, drain_first: bool) -> list[Position]:
+    """Positions for the partitions that have none.
+
+    A pipeline's first batch starts at the low watermark. A partition added later starts at 0, so that nothing written
+    to it before we looked is lost. With `drain_first` (upsert: keys move when partitions are added) the new ones wait
+    until the old ones are read to their end.
+    """
+    known = {item.partition for item in positions}
+    new = sorted(set(view.partitions) - known)
+    if known and drain_first and any(lag(positions, view)[item.partition] for item in positions):
+        return []
+    return [
+        Position(p, view.cluster_id, view.topic_id, 0 if known else view.partitions[p].low) for p in new
+    ]
+
+
+def judge(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:
+    """Raise Halt where going on from `positions` would lose or repeat messages; do nothing otherwise."""
+    _same_log(pipeline, positions, view)
+    missing = [item.partition for item in positions if item.partition not in view.partitions]
+    if missing:
+        raise Halt(pipeline, "partition_missing", f"the broker has no partition {missing} of {view.topic} any more.",
+                   {"partitions": missing})  # fmt: skip
+    present = [(item, view.partitions[item.partition]) for item in positions]
+    passed = [_span(item.partition, item.next_offset, held.low) for item, held in present if held.low > item.next_offset]
+    if passed:
+        raise Halt(pipeline, "retention_passed",
+                   f"messages of {view.topic} were deleted before they were read: {_spell(passed)}.", {"ranges": passed})  # fmt: skip
+    cut = [_span(item.partition, held.end, item.next_offset) for item, held in present if held.end < item.next_offset]
+    if cut:
+        raise Halt(pipeline, "log_truncated",
+                   f"{view.topic} ends below what was already read: {_spell(cut)}.", {"ranges": cut})  # fmt: skip
+
+
+def plan(positions: Sequence[Position], view: TopicView, *, batch_messages: int, tasks: int) -> tuple[OffsetRange, ...]:
+    """The next batch: at most `batch_messages` offsets, shared among the partitions by their lag, in split ranges.
+
+    A range is split so that about `tasks` of equal size come out of a large batch; a small one stays whole, since a
+    task costs more than a few thousand messages. Empty when everything is read. `judge` has been asked before.
+    """
+    behind = {p: n for p, n in lag(positions, view).items() if n}
+    at = {item.partition: item for item in positions}
+    total = sum(behind[p] for p in behind if p in at)
+    ranges: list[OffsetRange] = []
+    for partition in (p for p in behind if p in at):
+        share = behind[partition] if total <= batch_messages else max(1, batch_messages * behind[partition] // total)
+        start = at[partition]
+        whole = OffsetRange(view.topic, partition, start.next_offset, start.next_offset + share, start.leader_epoch)
+        ranges += split(whole, max(MESSAGES_WORTH_A_TASK, -(-min(total, batch_messages) // tasks)))
+    return tuple(ranges)
+
+
+MESSAGES_WORTH_A_TASK = 20_000
+
+
+def split(whole: OffsetRange, largest: int) -> list[OffsetRange]:
+    """`whole` in consecutive parts of nearly equal size, none larger than `largest` offsets.
+
+    Only the first part keeps the leader epoch: it is the epoch of the message just before it.
+    """
+    parts = -(-len(whole) // largest)
+    cuts = [whole.from_offset + len(whole) * i // parts for i in range(parts + 1)]
+    return [
+        OffsetRange(whole.topic, whole.partition, start, until, whole.leader_epoch if i == 0 else None)
+        for i, (start, until) in enumerate(zip(cuts, cuts[1:], strict=False))
+    ]
+
+
+def still_readable(pipeline: str, pending: PendingBatch, view: TopicView) -> None:
+    """Raise Halt unless the log still is the one that `pending` was planned on and still holds its ranges.
+
+    Asked when a pending batch is taken up again, and once more right before publish: a consumer whose topic is deleted
+    and created again in mid-range goes on with the new one's messages, and no error says so.
+    """
+    starts: dict[int, Position] = {}
+    for item in pending.ranges:
+        first = starts.get(item.partition)
+        if first is None or item.from_offset < first.next_offset:
+            starts[item.partition] = Position(item.partition, pending.cluster_id, pending.topic_id, item.from_offset)
+    judge(pipeline, list(starts.values()), view)
+    cut = [
+        _span(item.partition, view.partitions[item.partition].end, item.until_offset)
+        for item in pending.ranges
+        if view.partitions[item.partition].end < item.until_offset
+    ]
+    if cut:
+        raise Halt(pipeline, "log_truncated", f"{view.topic} ends below a planned batch: {_spell(cut)}.", {"ranges": cut})
+
+
+def _same_log(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:
+    for item in positions:
+        if item.cluster_id != view.cluster_id:
+            raise Halt(pipeline, "cluster_switched", f"positions are of cluster {item.cluster_id}, the brokers answer as "
+                       f"cluster {view.cluster_id}.", {"was": item.cluster_id, "is": view.cluster_id})  # fmt: skip
+        if item.topic_id != view.topic_id:
+            raise Halt(pipeline, "topic_recreated", f"{view.topic} was deleted and created again (its id was "
+                       f"{item.topic_id}, now {view.topic_id}).", {"was": item.topic_id, "is": view.topic_id})  # fmt: skip
+
+
+def _span(partition: int, from_offset: int, until_offset: int) -> dict[str, int]:
+    return {"partition": partition, "from_offset": from_offset, "until_offset": until_offset}
+
+
+def _spell(spans: Sequence[Mapping[str, int]]) -> str:
+    return ", ".join(f"partition {s['partition']} [{s['from_offset']}, {s['until_offset']})" for s in spans)
