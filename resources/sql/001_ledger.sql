@@ -57,7 +57,7 @@ CREATE TABLE tidegate.source_position (
     next_offset  bigint NOT NULL CHECK (next_offset >= start_offset),
     leader_epoch int,
     seen_end     bigint,
-    batch_id     bigint REFERENCES tidegate.batch (batch_id),
+    batch_id     bigint,                     -- the batch that moved it here last
     updated_at   timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (pipeline, topic, partition)
 );

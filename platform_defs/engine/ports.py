@@ -1,0 +1,176 @@
+"""What the engine is handed: it opens no connection itself.
+
+`resources/` implements these for Kafka and Postgres. What travels to Spark's workers (Source, StagingArea) is
+picklable and opens its connections there.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from platform_defs.engine.contract import CheckResult, Contract, Fault
+from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
+
+
+
+class Message(Protocol):
+    """A message as confluent_kafka gives it."""
+
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def offset(self) -> int: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def headers(self) -> list[tuple[str, bytes | None]] | None: ...
+    def leader_epoch(self) -> int | None: ...
+
+
+@dataclass(frozen=True)
+class Block:
+    """Messages of one partition, in order, as one `consume` call gave them. `offsets` is a range if without gaps."""
+
+    messages: Sequence[Message]
+    offsets: Sequence[int]
+
+
+class Source(Protocol):
+    """Reads a topic inside a task."""
+
+    def read(self, wanted: OffsetRange) -> Iterator[Block]:
+        """Every message of `wanted` that the broker delivers; ends only when the range is proven read.
+
+        Proof is a message at or past its last offset, or partition EOF at or past `until_offset`.
+        Raises BrokerAway when the broker stops delivering, TidegateError when the offsets are not there (any more).
+        """
+        ...
+
+
+class Broker(Protocol):
+    """Describes a topic, in the driver."""
+
+    def describe(self, topic: str) -> TopicView: ...
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Proof that one attempt read the whole of a range, and what came out of it."""
+
+    range: OffsetRange
+    attempt: UUID
+    messages: int
+    rows: int
+    dead_letters: int
+    unknown_fields: int
+    gaps: tuple[tuple[int, int], ...]  # [from, until) that the broker never delivered
+    leader_epoch: int | None
+
+    @property
+    def outcome(self) -> tuple[Any, ...]:
+        """What complete attempts of one range must agree in."""
+        return (self.messages, self.rows, self.dead_letters, self.unknown_fields, self.gaps)
+
+
+class Recorder(Protocol):
+    """One transaction of one attempt: its dead letters, then its coverage. Nothing is kept without the coverage."""
+
+    def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None: ...
+    def cover(self, coverage: Coverage) -> None: ...
+
+
+class StagingArea(Protocol):
+    """Where the tasks of one try at a batch leave what they made."""
+
+    staging_id: int
+
+    def recorder(self, partition: int, attempt: UUID) -> AbstractContextManager[Recorder]: ...
+
+    def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
+        """COPY `batches` into this try's table over a connection of its own; the number of rows, once committed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A batch whose rows lie in staging: what publish needs, and nothing that it would have to trust."""
+
+    pending: PendingBatch
+    staging_id: int
+    winners: Mapping[UUID, int]  # rows by the attempts whose results arrived
+    coverage: tuple[Coverage, ...]  # one complete attempt a range
+
+    @property
+    def rows(self) -> int:
+        return sum(self.winners.values())
+
+    @property
+    def messages(self) -> int:
+        return sum(item.messages for item in self.coverage)
+
+    @property
+    def dead_letters(self) -> int:
+        return sum(item.dead_letters for item in self.coverage)
+
+    @property
+    def unknown_fields(self) -> int:
+        return sum(item.unknown_fields for item in self.coverage)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A committed batch, as it is told to Dagster."""
+
+    batch_id: int
+    pipeline: str
+    ranges: tuple[OffsetRange, ...]
+    messages: int
+    rows: int
+    dead_letters: int
+    unknown_fields: int
+    checks: tuple[CheckResult, ...]
+    timings: Mapping[str, float]  # seconds by step
+    totals: Mapping[str, int]  # rows in each table after the batch, where that is cheap to know
+
+
+class Publication(Protocol):
+    """The one transaction that makes a batch real. See engine/publish.py for the order and why."""
+
+    def hold(self) -> None: ...
+    def check_tables(self) -> None: ...
+    def prove_coverage(self) -> None: ...
+    def move_positions(self) -> None: ...
+    def write_rows(self) -> None: ...
+    def write_dead_letters(self) -> None: ...
+    def write_record(self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]) -> None: ...
+
+
+class Ledger(Protocol):
+    """One run's hold on a pipeline: every write is under its epoch and owner, or raises Fenced."""
+
+    def positions(self) -> list[Position]: ...
+    def pending(self) -> PendingBatch | None: ...
+    def fix(self, view: TopicView, new: Sequence[Position], ranges: Sequence[OffsetRange]) -> PendingBatch: ...
+    def open_staging(self, pending: PendingBatch) -> StagingArea: ...
+    def coverage(self, staging_id: int) -> list[Coverage]: ...
+    def faults(self, staged: Staged) -> list[CheckResult]: ...
+    def audited(self, staged: Staged) -> AbstractContextManager[tuple[str, str]]: ...
+    def publication(self, staged: Staged) -> AbstractContextManager[Publication]: ...
+    def refused_row(self, staged: Staged) -> tuple[int, int, str, str] | None: ...
+    def gate_failed(self) -> None: ...
+    def halt(self, code: str, detail: Mapping[str, Any]) -> None: ...
+    def sweep(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A topic on its way into tables: the contract and, if wanted, the transform of one domain folder."""
+
+    contract: Contract
+    transform: Callable[[DataFrame], DataFrame] | None = None  # row-local
+
+    @property
+    def name(self) -> str:
+        return self.contract.pipeline

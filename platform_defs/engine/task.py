@@ -1,0 +1,219 @@
+"""What happens inside a Spark task: read a range, decode and check it a block at a time, COPY the rows to staging.
+
+Arrow from the broker to the table: no message becomes a Python row unless it is a dead letter. Everything handed to
+the workers is in TaskWork; each function opens what it needs there and tags what it writes with a UUID of its own,
+since Spark's attempt numbers restart when a stage is retried.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from uuid import UUID, uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from platform_defs.engine import crash_points
+from platform_defs.engine.column_types import ATTEMPT, INTEGER, PARTITION, STRING
+from platform_defs.engine.contract import Contract, Fault
+from platform_defs.engine.decode import decode_block
+from platform_defs.engine.offsets import OffsetRange
+from platform_defs.engine.ports import Block, Coverage, Source, StagingArea
+from platform_defs.engine.row_checks import check_rows
+
+PROVENANCE = (("_partition", PARTITION), ("_offset", INTEGER))
+RESULT = "attempt string, rows bigint"
+
+
+@dataclass(frozen=True)
+class TaskWork:
+    """All that the tasks of one job need. Travels to the workers."""
+
+    contract: Contract
+    ranges: tuple[OffsetRange, ...]
+    source: Source
+    area: StagingArea
+    excluded: Mapping[tuple[int, int], Fault] = field(default_factory=dict)  # by (partition, offset)
+
+    @property
+    def keyed(self) -> bool:
+        return self.contract.row_table.disposition == "upsert"
+
+    @property
+    def decoded_schema(self) -> pa.Schema:
+        """The message's fields, then `_key`, `_deleted` (upsert only), `_partition`, `_offset`."""
+        key = [("_key", STRING.arrow), ("_deleted", pa.bool_())] if self.keyed else []
+        own = [(name, kind.arrow) for name, kind in PROVENANCE]
+        return pa.schema([*self.contract.arrow_schema, *map(pa.field, *zip(*key + own, strict=True))])
+
+    @property
+    def staged_schema(self) -> pa.Schema:
+        """The row table's columns, then the engine's own, then `_attempt`."""
+        own = [item for item in self.decoded_schema if item.name.startswith("_")]
+        return pa.schema([*self.contract.row_table.arrow_schema, *own, pa.field("_attempt", ATTEMPT.arrow)])
+
+
+def read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Steps 2 and 3 for each range whose number arrives: rows as `decoded_schema`; the rest goes to the recorder."""
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield from read_range(work, work.ranges[number])
+
+
+def read_range(work: TaskWork, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """The rows of one range; at its proven end the dead letters and the coverage are stored in one transaction."""
+    attempt, tally = uuid4(), _Tally(wanted)
+    with work.area.recorder(wanted.partition, attempt) as recorder:
+        for block in work.source.read(wanted):
+            rows, faults, unknown = _decode(work, wanted.partition, block)
+            recorder.dead_letters(block, faults)
+            tally.add(block, rows.num_rows, len(faults), unknown)
+            crash_points.reach("in_decode")
+            if rows.num_rows:
+                yield rows
+        recorder.cover(tally.coverage(attempt))
+
+
+def stage_rows(work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Step 5: COPY `batches`, each row tagged with this attempt, and tell the driver (attempt, rows)."""
+    attempt, schema = uuid4(), work.staged_schema
+    first = next(batches, None)
+    rows = 0
+    if first is not None:
+        rows = work.area.copy((_tagged(batch, attempt, schema) for batch in chain([first], batches)), schema)
+    yield pa.record_batch([pa.array([str(attempt)]), pa.array([rows], pa.int64())], names=["attempt", "rows"])
+
+
+def read_and_stage(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Steps 2, 3 and 5 in one function, for a pipeline without a transform."""
+    yield from stage_rows(work, read_ranges(work, numbers))
+
+
+def read_only(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Steps 2 and 3 for ranges that Spark's plan never pulled: coverage and dead letters, no rows."""
+    for _ in read_ranges(work, numbers):
+        pass
+    yield from ()
+
+
+def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.RecordBatch:
+    """`batch` in the staged order and types. A type that does not fit raises here; COPY would store its bits."""
+    crash_points.reach("in_copy")
+    tags = pa.repeat(pa.scalar(attempt.bytes, ATTEMPT.arrow), batch.num_rows)
+    columns = [batch.column(name) for name in schema.names[:-1]]
+    return pa.RecordBatch.from_arrays(
+        [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=False)] + [tags], schema=schema
+    )
+
+
+def _decode(work: TaskWork, partition: int, block: Block) -> tuple[pa.RecordBatch, Sequence[Fault], int]:
+    """Rows as `decoded_schema`, the faults of the block, and how many messages had fields nobody asked for."""
+    values: list[bytes | None] = [message.value() for message in block.messages]
+    taken, faults = _excluded(work, partition, block)
+    tombstones: list[int] = []
+    if work.keyed:
+        keys, faults = _keys(block, faults)
+        faulty = {fault.index for fault in faults}
+        tombstones = [i for i, value in enumerate(values) if value is None and i not in faulty]
+        taken = taken | faulty | set(tombstones)
+    else:
+        keys = None
+    chosen = None if not taken else [i for i in range(len(values)) if i not in taken]
+    decoded = check_rows(work.contract, decode_block(work.contract, values if chosen is None else [values[i] for i in chosen]))
+    indexes, found = decoded.indexes, decoded.faults
+    if chosen is not None:
+        indexes = pa.array(chosen, pa.int64()).take(indexes)
+        found = [Fault(chosen[f.index], f.stage, f.error_class, f.message, f.field) for f in found]
+    rows = _with_provenance(decoded.rows, indexes, partition, block, keys, work.decoded_schema, deleted=False)
+    if tombstones:
+        empty = pa.RecordBatch.from_arrays([pa.nulls(len(tombstones), f.type) for f in work.contract.arrow_schema],
+                                           schema=work.contract.arrow_schema)  # fmt: skip
+        gone = pa.array(tombstones, pa.int64())
+        deleted = _with_provenance(empty, gone, partition, block, keys, work.decoded_schema, deleted=True)
+        rows = pa.concat_batches([rows, deleted])
+    return rows, [*faults, *found], decoded.unknown_fields
+
+
+def _with_provenance(rows: pa.RecordBatch, indexes: pa.Array, partition: int, block: Block, keys: pa.Array | None,
+                     schema: pa.Schema, *, deleted: bool) -> pa.RecordBatch:  # fmt: skip
+    """`rows` with the engine's own columns: where each message stood and, for an upsert, its key."""
+    own: list[pa.Array] = []
+    if keys is not None:
+        own = [keys.take(indexes), pa.repeat(pa.scalar(deleted), rows.num_rows)]
+    if isinstance(block.offsets, range):
+        offsets = pc.add(indexes, block.offsets.start)  # pyright: ignore[reportAttributeAccessIssue]  # made at run time
+    else:
+        offsets = pa.array(block.offsets, pa.int64()).take(indexes)
+    own += [pa.repeat(pa.scalar(partition, pa.int32()), rows.num_rows), offsets]
+    return pa.RecordBatch.from_arrays([*rows.columns, *own], schema=schema)
+
+
+def _excluded(work: TaskWork, partition: int, block: Block) -> tuple[set[int], list[Fault]]:
+    """Messages that an earlier try at this batch found to be refused, later on, by the transform or the table."""
+    if not work.excluded:
+        return set(), []
+    hits = [(i, work.excluded[partition, o]) for i, o in enumerate(block.offsets) if (partition, o) in work.excluded]
+    return {i for i, _ in hits}, [Fault(i, f.stage, f.error_class, f.message, f.field) for i, f in hits]
+
+
+def _keys(block: Block, faults: list[Fault]) -> tuple[pa.Array, list[Fault]]:
+    """The message keys as text (null where faulty), and a fault for each key that no upsert can use."""
+    texts: list[str | None] = []
+    found = list(faults)
+    faulty = {fault.index for fault in faults}
+    for index, message in enumerate(block.messages):
+        raw = message.key()
+        text, why = _key_text(raw)
+        texts.append(text)
+        if why and index not in faulty:
+            found.append(Fault(index, "decode", why[0], why[1], "_key"))
+    return pa.array(texts, pa.string()), found
+
+
+def _key_text(raw: bytes | None) -> tuple[str | None, tuple[str, str] | None]:
+    if raw is None:
+        return None, ("MissingKey", "the message has no key; an upsert table needs one, since the key decides the row")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return None, ("InvalidUtf8", f"the message key is not UTF-8: {error.reason} at byte {error.start}")
+    if "\0" in text:
+        return None, ("NulCharacter", "the message key holds a NUL character, which Postgres cannot store in text")
+    return text, None
+
+
+class _Tally:
+    """Counts of one attempt at a range, and the offsets that never arrived."""
+
+    def __init__(self, wanted: OffsetRange) -> None:
+        self.wanted, self.position = wanted, wanted.from_offset
+        self.messages = self.rows = self.dead = self.unknown = 0
+        self.gaps: list[tuple[int, int]] = []
+        self.leader_epoch = wanted.leader_epoch
+
+    def add(self, block: Block, rows: int, dead: int, unknown: int) -> None:
+        self.messages += len(block.messages)
+        self.rows += rows
+        self.dead += dead
+        self.unknown += unknown
+        self._note_gaps(block.offsets)
+        if block.messages:
+            self.leader_epoch = block.messages[-1].leader_epoch()
+
+    def _note_gaps(self, offsets: Sequence[int]) -> None:
+        if isinstance(offsets, range) and offsets:
+            self._expect(offsets.start)
+            self.position = offsets.stop
+            return
+        for offset in offsets:
+            self._expect(offset)
+            self.position = offset + 1
+
+    def _expect(self, offset: int) -> None:
+        if offset > self.position:
+            self.gaps.append((self.position, offset))
+
+    def coverage(self, attempt: UUID) -> Coverage:
+        self._expect(self.wanted.until_offset)
+        return Coverage(self.wanted, attempt, self.messages, self.rows, self.dead, self.unknown,
+                        tuple(self.gaps), self.leader_epoch)  # fmt: skip

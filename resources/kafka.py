@@ -1,0 +1,196 @@
+"""Kafka: what a topic looks like now (KafkaBroker, in the driver) and its messages (KafkaSource, in Spark's tasks)."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
+from platform_defs.engine.errors import BadInput, BrokerAway, StagingLost
+from platform_defs.engine.offsets import OffsetRange, PartitionView, TopicView
+from platform_defs.engine.ports import Block
+
+BLOCK = 20_000  # messages decoded at once: 4 MB of the usual JSON, and 50 ms of work
+POLL = 0.2  # seconds; consume() waits it out whenever fewer messages came than were asked for
+ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what a broker answers that knows no topic ids (KIP-516)
+
+
+class _Transient(Exception):  # noqa: N818  # inside this module only: try again
+    """The broker could not answer just now."""
+
+
+@dataclass(frozen=True)
+class KafkaBroker:
+    """Describes topics. `options` are librdkafka's, with `bootstrap.servers`."""
+
+    options: Mapping[str, str]
+    timeout: float = 30.0  # seconds, over all tries of one question
+
+    def describe(self, topic: str) -> TopicView:
+        """The topic's ids, low watermarks and last stable offsets, and whether its cleanup policy compacts.
+
+        Raises BrokerAway when no complete answer came in time, BadInput when the topic does not exist.
+        """
+        retrying = Retrying(
+            retry=retry_if_exception_type(_Transient),
+            stop=stop_after_delay(self.timeout),
+            wait=wait_exponential_jitter(0.1, 2.0),
+            reraise=True,
+        )
+        try:
+            return retrying(self._describe, topic)
+        except _Transient as error:
+            raise BrokerAway(
+                f"Kafka at {self.options['bootstrap.servers']} did not answer about topic {topic} for {self.timeout:.0f} s: "
+                f"{error}. Nothing was changed; the next run goes on. Is the broker up (`tidegate stack status`)?"
+            ) from error
+
+    def _describe(self, topic: str) -> TopicView:
+        admin = AdminClient(dict(self.options))
+        cluster = _answer(admin.describe_cluster(request_timeout=5))
+        described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
+        topic_id = str(described.topic_id)
+        if topic_id == ZERO_ID or not cluster.cluster_id:
+            raise BadInput("the broker gives no topic id; without it a topic created again could not be told from the old "
+                           "one. Kafka 3.1 or later with topic ids is needed", field=topic)  # fmt: skip
+        partitions = [TopicPartition(topic, item.id) for item in described.partitions]
+        return TopicView(topic, cluster.cluster_id, topic_id, _watermarks(admin, partitions), _compacts(admin, topic))
+
+
+def _watermarks(admin: AdminClient, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
+    """Low watermark and last stable offset; the high watermark would start empty runs behind an open transaction."""
+    ends = admin.list_offsets({p: OffsetSpec.latest() for p in partitions},
+                              isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=5)  # fmt: skip
+    lows = admin.list_offsets({p: OffsetSpec.earliest() for p in partitions}, request_timeout=5)
+    end = {p.partition: _answer(future).offset for p, future in ends.items()}
+    return {p.partition: PartitionView(_answer(future).offset, end[p.partition]) for p, future in lows.items()}
+
+
+def _compacts(admin: AdminClient, topic: str) -> bool:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    config = _answer(admin.describe_configs([resource], request_timeout=5)[resource])
+    return "compact" in config["cleanup.policy"].value
+
+
+def _answer(future: "Future[Any]", topic: str | None = None) -> Any:
+    try:
+        return future.result(timeout=10)
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+        if topic and reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise BadInput(f"topic {topic} does not exist; create it, or start the stack that holds it", field=topic) from error
+        raise _Transient(reason.str()) from error
+    except TimeoutError as error:
+        raise _Transient("no answer within 10 s") from error
+
+
+# One consumer for each Python worker and configuration: it costs 100 ms to create, and Spark reuses its workers.
+_consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """Reads ranges inside a task. Picklable; `options` are librdkafka's, with `bootstrap.servers`."""
+
+    options: Mapping[str, str]
+    patience: float = 30.0  # seconds without a message before the broker counts as away
+    own: Mapping[str, Any] = field(default_factory=lambda: dict(READING))
+
+    def read(self, wanted: OffsetRange) -> Iterator[Block]:
+        """Blocks of `wanted`, in order, until it is proven read (engine.ports.Source)."""
+        consumer = self._consumer()
+        epoch = {} if wanted.leader_epoch is None else {"leader_epoch": wanted.leader_epoch}
+        consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.from_offset, **epoch)])
+        try:
+            yield from self._blocks(consumer, wanted)
+            consumer.unassign()
+        except BaseException:
+            _consumers.pop(self._key, None)  # whatever state it is in, the next range gets a new one
+            consumer.close()
+            raise
+
+    def _blocks(self, consumer: Consumer, wanted: OffsetRange) -> Iterator[Block]:
+        position, heard = wanted.from_offset, time.monotonic()
+        while position < wanted.until_offset:
+            polled = consumer.consume(min(BLOCK, wanted.until_offset - position), POLL)
+            messages, reached = _sort_out(polled, wanted, position)
+            if messages:
+                inside = messages if messages[-1].offset() < wanted.until_offset else _before(messages, wanted.until_offset)  # pyright: ignore[reportOperatorIssue]
+                if inside:
+                    yield _block(inside)
+            if reached > position:
+                position, heard = reached, time.monotonic()
+            elif time.monotonic() - heard > self.patience:
+                raise BrokerAway(f"no message of {wanted.topic}[{wanted.partition}] at {position} (wanted up to "
+                                 f"{wanted.until_offset}) came for {self.patience:.0f} s")  # fmt: skip
+
+    @property
+    def _key(self) -> tuple[tuple[str, str], ...]:
+        return (("pid", str(os.getpid())), *sorted((k, str(v)) for k, v in {**self.options, **self.own}.items()))
+
+    def _consumer(self) -> Consumer:
+        if self._key not in _consumers:
+            _consumers[self._key] = Consumer({**self.options, **self.own})
+        return _consumers[self._key]
+
+
+READING: Mapping[str, Any] = {
+    "group.id": "tidegate-reader",  # asked for by librdkafka, never joined: partitions are assigned
+    "enable.auto.commit": False,  # the default moves the group's offsets even under assign
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",  # never jump: the planner decides what a missing offset means
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,  # the proof at the end of a range, where control records never arrive
+    "queued.min.messages": 100_000,
+    "queued.max.messages.kbytes": 32_768,
+    "fetch.message.max.bytes": 4_194_304,
+    "fetch.wait.max.ms": 50,
+    "check.crcs": True,
+}
+
+
+def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tuple[list[Message], int]:
+    """The messages among what `consume` gave, and the offset up to which the partition is now known."""
+    faults = [item for item in polled if item.error() is not None]
+    if not faults:
+        return polled, polled[-1].offset() + 1 if polled else position  # pyright: ignore[reportOptionalOperand]
+    messages = [item for item in polled if item.error() is None]
+    reached = messages[-1].offset() + 1 if messages else position  # pyright: ignore[reportOptionalOperand]
+    for item in faults:
+        reason: KafkaError = item.error()  # pyright: ignore[reportAssignmentType]
+        if reason.code() == KafkaError._PARTITION_EOF:
+            reached = max(reached, item.offset())  # pyright: ignore[reportArgumentType]
+        elif reason.code() in _GONE:
+            raise StagingLost(f"{wanted.topic}[{wanted.partition}] cannot be read at {position}: {reason.str()}. "
+                              "The next run asks the broker what became of it.")  # fmt: skip
+        elif reason.fatal():
+            raise BrokerAway(f"{wanted.topic}[{wanted.partition}] at {position}: {reason.str()}")
+        # anything else librdkafka mends by itself; `patience` bounds the wait
+    return messages, reached
+
+
+_GONE = {
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+    KafkaError._LOG_TRUNCATION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+}
+
+
+def _before(messages: list[Message], until: int) -> list[Message]:
+    return [item for item in messages if item.offset() < until]  # pyright: ignore[reportOptionalOperand]
+
+
+def _block(messages: list[Message]) -> Block:
+    first: int = messages[0].offset()  # pyright: ignore[reportAssignmentType]
+    last: int = messages[-1].offset()  # pyright: ignore[reportAssignmentType]
+    contiguous = last - first + 1 == len(messages)
+    offsets = range(first, last + 1) if contiguous else [item.offset() for item in messages]
+    return Block(messages, offsets)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,58 @@
+"""Postgres connections: UTC, named after their owner, and their errors in the project's own words."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, LiteralString, cast
+from uuid import UUID
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from platform_defs.engine.errors import LedgerAway
+
+SQL = Path(__file__).parent / "sql"
+TRY_AGAIN = {"08", "40", "53", "55", "57"}  # connection, rollback, resources, not in the state, operator intervention
+REFUSED = {"22", "23"}  # data exception, integrity constraint violation: the row is at fault
+
+
+def application_name(pipeline: str, owner: UUID) -> str:
+    """What a run's sessions are called, so that a later run and the sensor can find them (63 bytes at most)."""
+    return f"tidegate/{pipeline[:20]}/{owner.hex}"
+
+
+def connect(url: str, name: str = "tidegate", **settings: Any) -> psycopg.Connection[tuple[Any, ...]]:
+    """An autocommit connection in UTC; a transaction is opened where one is meant. Raises LedgerAway."""
+    with database_errors():
+        connection = psycopg.connect(session_url(url, name), autocommit=True, prepare_threshold=None, **settings)
+        return connection
+
+
+def session_url(url: str, name: str) -> str:
+    """`url` with what every session of ours has: its name, UTC, keepalives, and a time limit to connect."""
+    given = conninfo_to_dict(url)
+    options = f"{given.pop('options', '')} -c TimeZone=UTC".strip()
+    keep = {"connect_timeout": 10, "keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3}
+    return make_conninfo("", **{**keep, **given, "options": options, "application_name": name})
+
+
+@contextmanager
+def database_errors() -> Iterator[None]:
+    """Errors of the connection or of want of resources become LedgerAway; those of a row or of our SQL stay as they are."""
+    try:
+        yield
+    except psycopg.Error as error:
+        state = error.sqlstate
+        if (state or "08")[:2] in TRY_AGAIN and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            raise LedgerAway(f"Postgres: {str(error).strip()} (SQLSTATE {state or 'none: no connection'}). "
+                             "Nothing was published by this try; the next run goes on.") from error  # fmt: skip
+        raise
+
+
+@cache
+def queries() -> Mapping[str, LiteralString]:
+    """The statements of sql/queries.sql by name. Each begins with a line `-- name: what it is for`."""
+    parts = re.split(r"^-- (\w+): ", (SQL / "queries.sql").read_text(), flags=re.MULTILINE)
+    return {name: cast("LiteralString", "-- " + text.strip()) for name, text in zip(parts[1::2], parts[2::2], strict=True)}

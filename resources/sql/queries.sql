@@ -1,0 +1,176 @@
+-- register_pipeline: a pipeline's row, made when it is first seen.
+INSERT INTO tidegate.pipeline (name) VALUES (%(pipeline)s) ON CONFLICT DO NOTHING;
+
+-- current_owner: whose sessions stand in the way when the pipeline's row cannot be locked.
+SELECT owner FROM tidegate.pipeline WHERE name = %(pipeline)s;
+
+-- lock_pipeline: step 0; waits for a publication in flight, up to lock_timeout.
+SELECT epoch, owner, state, halt_code, halt_detail FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
+
+-- take_over: from here on whoever holds an older (epoch, owner) changes nothing.
+UPDATE tidegate.pipeline
+   SET epoch = epoch + 1, owner = %(owner)s, run_id = %(run_id)s, updated_at = now()
+ WHERE name = %(pipeline)s
+RETURNING epoch;
+
+-- end_sessions: ends what a fenced owner still has open; a stopped COPY heeds nothing less.
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+ WHERE application_name = %(application_name)s AND pid <> pg_backend_pid();
+
+-- sessions_of: whether an owner is alive; a run's life is its database session.
+SELECT count(*) FROM pg_stat_activity WHERE application_name = %(application_name)s;
+
+-- hold: the pipeline's row for this transaction, as its owner, or no row at all.
+SELECT 1 FROM tidegate.pipeline
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s AND state = 'active'
+   FOR UPDATE;
+
+-- positions: where the pipeline is, by partition.
+SELECT partition, cluster_id, topic_id, next_offset, leader_epoch
+  FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition;
+
+-- pending: the batch whose offsets are fixed, if there is one.
+SELECT pending FROM tidegate.pipeline WHERE name = %(pipeline)s;
+
+-- add_position: a partition seen for the first time. Only beside siblings of the same topic id, or as the first of all.
+INSERT INTO tidegate.source_position
+       (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset)
+SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(next_offset)s, %(next_offset)s
+ WHERE NOT EXISTS (SELECT 1 FROM tidegate.source_position
+                    WHERE pipeline = %(pipeline)s AND topic = %(topic)s
+                      AND (topic_id, cluster_id) <> (%(topic_id)s, %(cluster_id)s));
+
+-- next_batch_id: ids grow; a batch that was dropped leaves a hole.
+SELECT nextval('tidegate.batch_id');
+
+-- store_pending: fixes every offset of the next batch.
+UPDATE tidegate.pipeline SET pending = %(pending)s, failed_tries = 0, retry_at = NULL, updated_at = now()
+ WHERE name = %(pipeline)s;
+
+-- open_staging: one try at a batch; a fenced run's tries are told apart by their epoch.
+INSERT INTO tidegate.staging (staging_id, pipeline, batch_id, epoch)
+VALUES (nextval('tidegate.staging_id'), %(pipeline)s, %(batch_id)s, %(epoch)s)
+RETURNING staging_id;
+
+-- stale_staging: tries that nobody will publish any more.
+SELECT staging_id FROM tidegate.staging WHERE pipeline = %(pipeline)s AND staging_id <> ALL(%(keep)s);
+
+-- forget_staging: the coverage and dead letters of such a try, and the try itself.
+WITH a AS (DELETE FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s),
+     b AS (DELETE FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s)
+DELETE FROM tidegate.staging WHERE staging_id = %(staging_id)s;
+
+-- cover: the proof that one attempt read its range to the end.
+INSERT INTO tidegate_staging.coverage
+       (staging_id, attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields, gaps,
+        leader_epoch)
+VALUES (%(staging_id)s, %(attempt)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s, %(rows)s,
+        %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(leader_epoch)s);
+
+-- coverage: every complete attempt of a try.
+SELECT attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields,
+       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(gaps) AS g) AS gaps, leader_epoch
+  FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s ORDER BY partition, from_offset, attempt;
+
+-- fault_counts: messages that did not become rows, by the rule they broke, with ten samples each.
+SELECT stage, error_class, count(*),
+       (jsonb_agg(jsonb_build_object('partition', partition, 'offset', "offset", 'field', field, 'message', error_message)
+                  ORDER BY partition, "offset") FILTER (WHERE nth <= 10))
+  FROM (SELECT *, row_number() OVER (PARTITION BY stage, error_class ORDER BY partition, "offset") AS nth
+          FROM tidegate_staging.dead_letter
+         WHERE staging_id = %(staging_id)s AND attempt = ANY(%(attempts)s)) AS numbered
+ GROUP BY stage, error_class;
+
+-- move_positions: the compare-and-swap that makes a batch exactly-once.
+-- Touches one row a partition, or a position has moved and the batch must not commit.
+UPDATE tidegate.source_position AS p
+   SET next_offset = r.until_offset, leader_epoch = coalesce(r.leader_epoch, p.leader_epoch),
+       seen_end = greatest(p.seen_end, r.until_offset), batch_id = %(batch_id)s, updated_at = now()
+  FROM unnest(%(partitions)s::int[], %(from_offsets)s::bigint[], %(until_offsets)s::bigint[], %(leader_epochs)s::int[])
+       AS r (partition, from_offset, until_offset, leader_epoch)
+ WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = r.partition
+   AND p.next_offset = r.from_offset AND p.topic_id = %(topic_id)s AND p.cluster_id = %(cluster_id)s;
+
+-- write_batch: that the batch happened; COMMIT makes it true, and its absence says that it did not.
+INSERT INTO tidegate.batch (batch_id, pipeline, epoch, owner, run_id, messages, rows, dead_letters, unknown_fields,
+                            contract_version, timings)
+VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages)s, %(rows)s, %(dead_letters)s,
+        %(unknown_fields)s, %(contract_version)s, %(timings)s);
+
+-- write_batch_range: which offsets it was.
+INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps, leader_epoch)
+VALUES (%(batch_id)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s,
+        %(gaps)s::int8multirange, %(leader_epoch)s);
+
+-- write_check: what a check found in it.
+INSERT INTO tidegate.check_result (batch_id, check_name, table_name, severity, passed, observed)
+VALUES (%(batch_id)s, %(check_name)s, %(table_name)s, %(severity)s, %(passed)s, %(observed)s);
+
+-- write_dead_letters: the messages that are not rows, from one attempt a range.
+INSERT INTO tidegate.dead_letter (pipeline, batch_id, topic, topic_id, partition, "offset", timestamp_ms, key, value, headers,
+                                  stage, error_class, error_message, field)
+SELECT %(pipeline)s, %(batch_id)s, %(topic)s, %(topic_id)s, partition, "offset", timestamp_ms, key, value,
+       (SELECT array_agg(ROW(h.name, h.value)::tidegate.header ORDER BY h.nth)
+          FROM unnest(header_names, header_values) WITH ORDINALITY AS h (name, value, nth)),
+       stage, error_class, error_message, field
+  FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s AND attempt = ANY(%(attempts)s);
+
+-- write_lineage: leaves from this outbox once the batch is real.
+INSERT INTO tidegate.lineage_event (batch_id, event) VALUES (%(batch_id)s, %(event)s);
+
+-- clear_pending: the batch is no longer to be read.
+UPDATE tidegate.pipeline SET pending = NULL, failed_tries = 0, retry_at = NULL, updated_at = now()
+ WHERE name = %(pipeline)s;
+
+-- find_batch: whether a batch whose COMMIT went unanswered happened, and by whose hand.
+SELECT epoch, owner FROM tidegate.batch WHERE batch_id = %(batch_id)s;
+
+-- back_off: a gate failed; the sensor waits 30 s, then twice as long each time, up to an hour.
+UPDATE tidegate.pipeline
+   SET failed_tries = failed_tries + 1,
+       retry_at = now() + least(interval '1 hour', interval '30 seconds' * 2 ^ least(failed_tries, 10)), updated_at = now()
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s;
+
+-- halt: the pipeline waits for a person.
+UPDATE tidegate.pipeline SET state = 'halted', halt_code = %(code)s, halt_detail = %(detail)s, updated_at = now()
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s;
+
+-- release: the run is over; its session is about to go.
+UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s;
+
+-- status: what the sensor and `tidegate lag` ask of the ledger.
+SELECT state, halt_code, halt_detail, pending, retry_at > now() AS waiting, owner, run_id, epoch
+  FROM tidegate.pipeline WHERE name = %(pipeline)s;
+
+-- untold: committed batches that Dagster has not heard of.
+SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings
+  FROM tidegate.batch WHERE pipeline = %(pipeline)s AND told_at IS NULL ORDER BY batch_id;
+
+-- ranges_of: the offsets of a batch.
+SELECT topic, partition, from_offset, until_offset, leader_epoch
+  FROM tidegate.batch_range WHERE batch_id = %(batch_id)s ORDER BY partition, from_offset;
+
+-- checks_of: the check results of a batch.
+SELECT check_name, table_name, severity, passed, observed
+  FROM tidegate.check_result WHERE batch_id = %(batch_id)s ORDER BY table_name, check_name;
+
+-- told: Dagster has heard of the batch.
+UPDATE tidegate.batch SET told_at = now() WHERE batch_id = %(batch_id)s AND told_at IS NULL;
+
+-- waiting_events: lineage events in the order in which they must leave.
+SELECT sequence, event FROM tidegate.lineage_event WHERE emitted_at IS NULL ORDER BY sequence LIMIT 100;
+
+-- emitted: a lineage event has left.
+UPDATE tidegate.lineage_event SET emitted_at = now() WHERE sequence = %(sequence)s;
+
+-- output_owner: which pipeline owns a table.
+SELECT pipeline, table_oid FROM tidegate.output WHERE table_oid = to_regclass(%(table)s) OR (pipeline, table_name) = (%(pipeline)s, %(table)s);
+
+-- own_output: from now on the table is this pipeline's.
+INSERT INTO tidegate.output (table_oid, table_name, pipeline, disposition)
+VALUES (to_regclass(%(table)s), %(table)s, %(pipeline)s, %(disposition)s);
+
+-- columns_of: the live columns of a table, as format_type prints them.
+SELECT attname, format_type(atttypid, atttypmod), attnotnull AND NOT (atthasdef OR attidentity <> '') AS demanded
+  FROM pg_attribute WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum;

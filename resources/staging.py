@@ -1,0 +1,99 @@
+"""The staging area, as a task sees it: COPY for rows (ADBC, binary), one transaction for dead letters and coverage."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pyarrow as pa
+
+from platform_defs.engine.contract import Fault
+from platform_defs.engine.errors import LedgerAway
+from platform_defs.engine.ports import Block, Coverage
+from resources.postgres import connect, database_errors, queries, session_url
+from resources.tables import STAGING_SCHEMA
+
+DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (staging_id, attempt, partition, "offset", timestamp_ms, key, value,
+    header_names, header_values, stage, error_class, error_message, field) FROM STDIN (FORMAT binary)"""
+DEAD_LETTER_TYPES = ("int8", "uuid", "int4", "int8", "int8", "bytea", "bytea", "text[]", "bytea[]", "text", "text", "text", "text")
+
+
+@dataclass(frozen=True)
+class PostgresStaging:
+    """One try at a batch. Picklable; each method opens a connection named `application_name`, so that it can be ended."""
+
+    url: str
+    application_name: str
+    staging_id: int
+
+    def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
+        """See engine.ports.StagingArea. Raises LedgerAway when the connection goes."""
+        import adbc_driver_postgresql.dbapi as adbc
+
+        reader = pa.RecordBatchReader.from_batches(schema, batches)
+        try:
+            with adbc.connect(session_url(self.url, self.application_name)) as connection, connection.cursor() as cursor:
+                rows = cursor.adbc_ingest(
+                    f"rows_{self.staging_id}", reader, mode="append", db_schema_name=STAGING_SCHEMA
+                )
+                connection.commit()
+                return rows
+        except (adbc.OperationalError, adbc.InternalError) as error:
+            raise LedgerAway(f"COPY into staging {self.staging_id} broke off: {error}") from error
+
+    @contextmanager
+    def recorder(self, partition: int, attempt: UUID) -> Iterator["PostgresRecorder"]:
+        """A transaction that commits when the block ends well, with the coverage in it, and rolls back otherwise."""
+        with connect(self.url, self.application_name) as connection, database_errors(), connection.transaction():
+            yield PostgresRecorder(connection, self.staging_id, partition, attempt)
+
+
+@dataclass
+class PostgresRecorder:
+    """See engine.ports.Recorder."""
+
+    connection: psycopg.Connection[tuple[Any, ...]]
+    staging_id: int
+    partition: int
+    attempt: UUID
+
+    def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None:
+        if not faults:
+            return
+        with self.connection.cursor() as cursor, cursor.copy(DEAD_LETTER_COPY) as copy:
+            copy.set_types(DEAD_LETTER_TYPES)
+            for fault in faults:
+                copy.write_row((self.staging_id, self.attempt, self.partition, *_letter(block, fault)))
+
+    def cover(self, coverage: Coverage) -> None:
+        if self.connection.closed:
+            raise LedgerAway("the connection that stores coverage is gone")
+        span = coverage.range
+        self.connection.execute(queries()["cover"], {
+            "staging_id": self.staging_id, "attempt": coverage.attempt, "partition": span.partition,
+            "from_offset": span.from_offset, "until_offset": span.until_offset, "messages": coverage.messages,
+            "rows": coverage.rows, "dead_letters": coverage.dead_letters, "unknown_fields": coverage.unknown_fields,
+            "gaps": multirange(coverage.gaps), "leader_epoch": coverage.leader_epoch,
+        })  # fmt: skip
+
+
+def multirange(gaps: Sequence[tuple[int, int]]) -> str:
+    """`gaps` as the text of an int8multirange."""
+    return "{" + ",".join(f"[{start},{until})" for start, until in gaps) + "}"
+
+
+def _letter(block: Block, fault: Fault) -> tuple[Any, ...]:
+    """A dead letter, always storable: bytes as they came, the time as a plain number, texts without NUL."""
+    message = block.messages[fault.index]
+    kind, timestamp = message.timestamp()
+    headers = message.headers() or []
+    names = [_storable(name) for name, _ in headers] or None
+    values = [value for _, value in headers] or None
+    return (message.offset(), timestamp if kind else None, message.key(), message.value(), names, values,
+            fault.stage, fault.error_class, _storable(fault.message), fault.field and _storable(fault.field))  # fmt: skip
+
+
+def _storable(text: str) -> str:
+    return text.replace("\0", "\\u0000").encode("utf-8", "replace").decode("utf-8")

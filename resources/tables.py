@@ -1,0 +1,131 @@
+"""The tables a pipeline writes: their DDL, and whether the live ones still are what the contract says."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from platform_defs.engine.column_types import ATTEMPT, INTEGER, PARTITION, STRING, ColumnType, column_type
+from platform_defs.engine.contract import Contract, Table
+from platform_defs.engine.errors import BadInput
+from resources.postgres import queries
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+STAGING_SCHEMA = "tidegate_staging"
+
+PROVENANCE: tuple[tuple[str, ColumnType], ...] = (("_batch_id", INTEGER), ("_partition", PARTITION), ("_offset", INTEGER))
+KEY = (("_key", STRING),)
+
+
+def own_columns(table: Table) -> tuple[tuple[str, ColumnType], ...]:
+    """The engine's columns in a target table: its key (upsert), and where each row came from (all but accumulate)."""
+    if table.disposition == "accumulate":
+        return ()
+    return (*KEY, *PROVENANCE) if table.disposition == "upsert" else PROVENANCE
+
+
+def identifier(table: str) -> sql.Identifier:
+    return sql.Identifier(*table.split("."))
+
+
+def create_target(connection: Connection, table: Table) -> None:
+    """Create `table` where it is missing. NOT NULL as the contract says; the key of an upsert or accumulate is primary."""
+    schema = table.name.partition(".")[0]
+    connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+    columns = [_column(c.name, c.type, required=c.required and table.disposition != "upsert") for c in table.columns]
+    columns += [_column(name, kind, required=True) for name, kind in own_columns(table)]
+    key = table.group_by if table.disposition == "accumulate" else ("_key",) if table.disposition == "upsert" else ()
+    if key:
+        columns.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, key))))
+    connection.execute(
+        sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(identifier(table.name), sql.SQL(", ").join(columns))
+    )
+    if table.description:
+        comment = sql.SQL("COMMENT ON TABLE {} IS {}")
+        connection.execute(comment.format(identifier(table.name), sql.Literal(table.description)))
+
+
+def check_target(connection: Connection, pipeline: str, table: Table) -> None:
+    """Refuse a table that COPY or publish would fill with the wrong bits, or that is another pipeline's.
+
+    Raises BadInput naming table, column, and what to do.
+    """
+    live = {name: (kind, demanded) for name, kind, demanded in _rows(connection, "columns_of", table=table.name)}
+    if not live:
+        raise BadInput(f"table {table.name} of pipeline {pipeline} does not exist any more. Restore it with its rows; an "
+                       "empty one in its place would have lost what the offsets say is written", field=table.name)  # fmt: skip
+    wanted = {c.name: c.type.postgres for c in table.columns} | {n: t.postgres for n, t in own_columns(table)}
+    for name, kind in wanted.items():
+        is_kind = live.get(name, ("missing", False))[0]
+        if is_kind != kind:
+            raise BadInput(f"column {name} of {table.name} is {is_kind}, the contract says {kind}; nothing was written. "
+                           f"Change the column or the contract so that they agree", field=f"{table.name}.{name}")  # fmt: skip
+    for name, (_, demanded) in live.items():
+        if demanded and name not in wanted:
+            raise BadInput(f"column {name} of {table.name} is NOT NULL without a default and the contract does not know it",
+                           field=f"{table.name}.{name}")  # fmt: skip
+
+
+def claim(connection: Connection, pipeline: str, table: Table) -> None:
+    """Create `table` if this pipeline never had it, and make it the pipeline's own. Raises BadInput if it is another's."""
+    owned = _rows(connection, "output_owner", table=table.name, pipeline=pipeline)
+    oid = connection.execute("SELECT to_regclass(%s)::oid", [table.name]).fetchone()
+    if not owned:
+        create_target(connection, table)
+        check_target(connection, pipeline, table)
+        connection.execute(
+            queries()["own_output"], {"table": table.name, "pipeline": pipeline, "disposition": table.disposition}
+        )
+        return
+    for owner, known_oid in owned:
+        if owner != pipeline:
+            raise BadInput(f"table {table.name} belongs to pipeline {owner}; a table has one owner", field=table.name)
+        if oid is None or oid[0] != known_oid:
+            raise BadInput(f"table {table.name} is not the one that {pipeline} filled (it was dropped or replaced). Restore "
+                           "that one: the offsets say that its rows are written", field=table.name)  # fmt: skip
+    check_target(connection, pipeline, table)
+
+
+def staged_columns(contract: Contract) -> Sequence[tuple[str, ColumnType]]:
+    """Columns of a staging table: the row table's, the engine's, and the attempt that wrote the row."""
+    table = contract.row_table
+    flags = (("_key", STRING), ("_deleted", column_type("boolean")))
+    own = (*flags, *PROVENANCE[1:]) if table.disposition == "upsert" else PROVENANCE[1:]
+    return (*((c.name, c.type) for c in table.columns), *own, ("_attempt", ATTEMPT))
+
+
+def create_staging(connection: Connection, contract: Contract, staging_id: int) -> None:
+    """An UNLOGGED table like the row table, without its constraints: what it refuses is found at publish."""
+    columns = [_column(name, kind, required=False) for name, kind in staged_columns(contract)]
+    connection.execute(
+        sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = off)").format(
+            staging_table(staging_id), sql.SQL(", ").join(columns)
+        )
+    )
+
+
+def staging_table(staging_id: int) -> sql.Identifier:
+    return sql.Identifier(STAGING_SCHEMA, f"rows_{staging_id}")
+
+
+def staging_view(staging_id: int) -> str:
+    return f"audit_{staging_id}"
+
+
+def drop_staging(connection: Connection, staging_id: int) -> None:
+    """Drop a try's table and view. A stopped zombie inside COPY still locks it: lock_timeout, and the next sweep."""
+    with connection.transaction():
+        connection.execute("SET LOCAL lock_timeout = '1s'")
+        connection.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(staging_table(staging_id)))
+        connection.execute(queries()["forget_staging"], {"staging_id": staging_id})
+
+
+def _column(name: str, kind: ColumnType, *, required: bool) -> sql.Composable:
+    return sql.SQL("{} {} {}").format(
+        sql.Identifier(name), sql.SQL(kind.postgres), sql.SQL("NOT NULL" if required else "")  # pyright: ignore[reportArgumentType]  # a closed list
+    )  # fmt: skip
+
+
+def _rows(connection: Connection, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+    return connection.execute(queries()[query], parameters).fetchall()
