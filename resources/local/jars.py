@@ -1,0 +1,107 @@
+"""The broker's jars: exactly those of `kafka.lock.toml`, by SHA-256, from Maven's usual cache or a Maven repository.
+
+`python -m resources.local.jars` resolves the coordinates anew and writes the lock file.
+"""
+
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import requests
+from jgo.config import GlobalSettings
+from jgo.constants import MAVEN_CENTRAL_URL
+from jgo.env import LockedDependency, LockFile
+from jgo.maven import MavenContext
+
+from platform_defs.engine.errors import BadInput
+
+LOCK_PATH = Path(__file__).with_name("kafka.lock.toml")
+
+KAFKA_VERSION = "4.3.1"
+COORDINATES = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+    # Kafka's pom leaves the slf4j backend to the distribution. The "!" keeps jgo from taking log4j's own dependency
+    # management for Kafka's: it would pin kafka-clients to 3.9.
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4!",
+)
+
+
+def broker_classpath(progress: Callable[[str], None]) -> str:
+    """Return the class path of the locked jars; those that are not in Maven's cache yet are downloaded.
+
+    Raises BadInput where a jar cannot be had, or is not the one that was locked.
+    """
+    locked = LockFile.load(LOCK_PATH).dependencies
+    cache = GlobalSettings.load().repo_cache
+    missing = [jar for jar in locked if not _is_as_locked(cache / _path_in_repository(jar), jar)]
+    if missing:
+        progress(f"downloading {len(missing)} of the {len(locked)} jars of Kafka {KAFKA_VERSION} into {cache}")
+        _download(missing, cache)
+    return os.pathsep.join(str(cache / _path_in_repository(jar)) for jar in locked)
+
+
+def write_lock() -> None:
+    """Resolve the coordinates and write the lock file (no host and no path of this machine is in it)."""
+    context = _context(GlobalSettings.load().repo_cache)
+    wanted, transitive = context.resolver.resolve([context.create_dependency(name) for name in COORDINATES])
+    runtime = [*wanted, *(dep for dep in transitive if dep.scope in ("compile", "runtime"))]
+    lock = LockFile.from_resolved_dependencies(runtime, environment_name="kafka", min_java_version=17)
+    lock.generated = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    lock.save(LOCK_PATH)
+
+
+def _context(cache: Path) -> MavenContext:
+    # A mirror that the user gave jgo (its config file, [repositories]) is asked as well as Maven Central.
+    repositories = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
+    logging.getLogger("jgo").setLevel(logging.ERROR)
+    return MavenContext(repo_cache=cache, remote_repos=repositories)
+
+
+def _download(jars: Sequence[LockedDependency], cache: Path) -> None:
+    # jgo writes in place: a download that was cut off, or one by two processes at once, would stay in the cache for
+    # good. So it writes beside it, and only a jar with the locked checksum is renamed into place.
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".tidegate-", dir=cache) as beside:
+        context = _context(Path(beside))
+        for jar in jars:
+            _download_one(jar, context, cache)
+
+
+def _download_one(jar: LockedDependency, context: MavenContext, cache: Path) -> None:
+    name = f"{jar.groupId}:{jar.artifactId}:{jar.version}"
+    try:
+        arrived = context.create_dependency(name).artifact.resolve()
+    except (requests.RequestException, RuntimeError, OSError) as error:
+        raise BadInput(
+            f"The jar {name} could not be downloaded ({_first_line(error)}). Check the network or name a Maven mirror "
+            "in jgo's config file ([repositories]); or use a broker of your own: TIDEGATE_KAFKA_BOOTSTRAP_SERVERS."
+        ) from error
+    if not _is_as_locked(arrived, jar):
+        raise BadInput(f"The jar {name} that was downloaded is not the one in {LOCK_PATH.name}: its SHA-256 differs.")
+    target = cache / _path_in_repository(jar)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    arrived.replace(target)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _path_in_repository(jar: LockedDependency) -> Path:
+    folder = Path(*jar.groupId.split("."), jar.artifactId, jar.version)
+    return folder / f"{jar.artifactId}-{jar.version}.{jar.packaging}"
+
+
+def _is_as_locked(path: Path, jar: LockedDependency) -> bool:
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
+
+
+if __name__ == "__main__":
+    write_lock()

@@ -1,0 +1,48 @@
+"""The Java that runs the broker: JAVA_HOME if set, else `java` on the PATH; 17 or newer."""
+
+import os
+import re
+import shutil
+import subprocess
+
+from platform_defs.engine.errors import BadInput
+
+OLDEST = 17
+
+REMEDY = (
+    f"Install Java {OLDEST} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install "
+    "openjdk@17) and put it on the PATH or in JAVA_HOME."
+)
+
+
+def find_java() -> str:
+    """Return the path of a `java` of version 17 or newer. Raises BadInput, saying what to install, where none is."""
+    java = _from_java_home() or shutil.which("java")
+    if java is None:
+        raise BadInput(f"No Java was found, and the embedded Kafka needs it. {REMEDY}")
+    version = java_version(java)
+    if version < OLDEST:
+        raise BadInput(f"{java} is Java {version}, and the embedded Kafka needs {OLDEST} or newer. {REMEDY}")
+    return java
+
+
+def java_version(java: str) -> int:
+    """Return the major version that this `java` says it is (8 for "1.8.0_402"). Raises BadInput where it says none."""
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"{java} could not be run ({error}). {REMEDY}") from error
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    if found is None:
+        raise BadInput(f"{java} does not say its version. {REMEDY}")
+    return int(found.group(1))
+
+
+def _from_java_home() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    if not home:
+        return None
+    java = shutil.which("java", path=os.path.join(home, "bin"))
+    if java is None:
+        raise BadInput(f"JAVA_HOME is {home}, where there is no bin/java. {REMEDY}")
+    return java

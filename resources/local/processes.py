@@ -1,0 +1,134 @@
+"""Starting, finding and ending the servers' processes, and only those."""
+
+import os
+import random
+import socket
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from platform_defs.engine.errors import BadInput
+
+NEEDED_BYTES = 500_000_000
+LOG_BYTES = 10_000_000
+
+# Popen complains when it is collected before its process ended; the servers outlive the command that starts them.
+_started: list[subprocess.Popen[bytes]] = []
+
+
+class ServerFailed(BadInput):
+    """A server of the embedded stack did not start; the message shows the end of its log and where the log is."""
+
+
+def start(
+    command: Sequence[str], log: Path, *, cwd: Path, user: str | None = None, env: Mapping[str, str] | None = None
+) -> psutil.Process:
+    """Start a server in a session of its own (a Ctrl-C in this terminal must not reach it), its output to `log`."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            list(command),
+            cwd=cwd,
+            env=None if env is None else {**os.environ, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            user=user,
+            group=user,
+            extra_groups=None if user is None else [],
+        )
+    _started.append(process)
+    return psutil.Process(process.pid)
+
+
+def is_running(process: psutil.Process) -> bool:
+    """Tell whether this very process runs: not ended, not a zombie, not another one with its pid."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def matching(test: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
+    """Return the running processes that pass the test; those that end meanwhile or may not be looked at do not."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and test(process):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def end(processes: Iterable[psutil.Process], signal: int, *, within: float) -> None:
+    """Send the signal and wait `within` seconds; what still runs then is killed."""
+    asked = [process for process in processes if _send(process, signal)]
+    _, alive = psutil.wait_procs(asked, timeout=within)
+    for process in alive:
+        if is_running(process):
+            _kill(process)
+    psutil.wait_procs(alive, timeout=10)
+
+
+def _send(process: psutil.Process, signal: int) -> bool:
+    try:
+        process.send_signal(signal)
+    except psutil.NoSuchProcess:
+        return False
+    return True
+
+
+def _kill(process: psutil.Process) -> None:
+    try:
+        process.kill()
+    except psutil.NoSuchProcess:
+        return
+
+
+def is_free(port: int) -> bool:
+    """Tell whether a server could listen on this port of 127.0.0.1 now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def kept_or_free_port(kept: int | None, progress: Callable[[str], None]) -> int:
+    """Return the kept port, or a free one where none is kept or another program has taken it meanwhile."""
+    if kept is not None and is_free(kept):
+        return kept
+    # Below 32768: Linux gives the ports above to outgoing connections, which would take a kept one while we are down.
+    port = next(port for port in random.sample(range(20_000, 32_000), 200) if is_free(port))
+    if kept is not None:
+        progress(f"port {kept} is taken by another program: {port} is used from now on")
+    return port
+
+
+def require_space(folder: Path, needed: int = NEEDED_BYTES) -> None:
+    """Raise BadInput where the disk has fewer than `needed` bytes left: a server that fills it ends in mid-write."""
+    free = psutil.disk_usage(str(folder)).free
+    if free < needed:
+        raise BadInput(
+            f"The disk of {folder} has {free // 1_000_000} MB left, and the stack needs {needed // 1_000_000} MB to "
+            "start. Free some space, or put TIDEGATE_HOME on another disk."
+        )
+
+
+def keep_log_bounded(log: Path) -> None:
+    """Move a log that has grown past 10 MB aside; one such is kept."""
+    if log.exists() and log.stat().st_size > LOG_BYTES:
+        log.replace(log.with_suffix(".log.1"))
+
+
+def failed(name: str, logs: Sequence[Path]) -> ServerFailed:
+    """Return the error of a server that ended at its start, or did not answer in time."""
+    shown = next((log for log in logs if log.exists() and log.stat().st_size), logs[0])
+    lines = shown.read_text(errors="replace").splitlines()[-8:] if shown.exists() else []
+    reason = "the disk is full: free some space" if any("No space left" in line for line in lines) else "see its log"
+    return ServerFailed("\n".join([f"{name} did not start ({reason}). The end of {shown}:", *lines]))

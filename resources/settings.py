@@ -1,0 +1,106 @@
+"""Where the outside systems are: from TIDEGATE_* variables, else from the embedded stack.
+
+With TIDEGATE_POSTGRES_URL and TIDEGATE_KAFKA_BOOTSTRAP_SERVERS both set, nothing embedded is ever started; with one of
+them, only the other is. TIDEGATE_KAFKA_* gives any librdkafka option, dots as underscores.
+"""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from platform_defs.engine.errors import BadInput
+
+PREFIX = "TIDEGATE_"
+KAFKA_PREFIX = PREFIX + "KAFKA_"
+
+
+def _project_root() -> Path:
+    installed = Path(__file__).resolve().parent.parent
+    return installed if (installed / "pyproject.toml").exists() else Path.cwd()
+
+
+PROJECT_ROOT = _project_root()
+
+
+class Settings(BaseSettings):
+    """The TIDEGATE_* variables. An empty one counts as unset."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="ignore")
+
+    home: Path = PROJECT_ROOT / ".tidegate"
+    postgres_url: str | None = None
+    kafka_bootstrap_servers: str | None = None
+    spark_master: str | None = None
+    spark_remote: str | None = None
+
+    @field_validator("home")
+    @classmethod
+    def _absolute(cls, home: Path) -> Path:
+        return home.expanduser().absolute()
+
+    @field_validator("postgres_url")
+    @classmethod
+    def _libpq_uri(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        scheme, separator, rest = url.partition("://")
+        # "postgresql+psycopg2" is SQLAlchemy's, "postgres" is libpq's alone: one form serves both.
+        if not separator or scheme.split("+")[0] not in ("postgresql", "postgres"):
+            raise ValueError("not a connection URI like postgresql://user:password@host:5432/database")
+        return f"postgresql://{rest}"
+
+    @property
+    def embeds_kafka(self) -> bool:
+        """True where no broker was given, so that the embedded one is used."""
+        return self.kafka_bootstrap_servers is None
+
+    @property
+    def embeds_postgres(self) -> bool:
+        """True where no database was given, so that the embedded one is used."""
+        return self.postgres_url is None
+
+    @property
+    def kafka_options(self) -> dict[str, str]:
+        """The librdkafka options that TIDEGATE_KAFKA_* give, but for the addresses: {"security.protocol": "SSL"}."""
+        given = {name: value for name, value in os.environ.items() if name.startswith(KAFKA_PREFIX) and value}
+        options = {name.removeprefix(KAFKA_PREFIX).lower().replace("_", "."): given[name] for name in given}
+        options.pop("bootstrap.servers", None)
+        return options
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where to connect. `kafka_options` are librdkafka's, without the addresses."""
+
+    postgres_url: str = field(repr=False)  # it holds the password
+    bootstrap_servers: str
+    kafka_options: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def kafka(self, **more: str | int | bool) -> dict[str, str | int | bool]:
+        """Return a librdkafka configuration: addresses, given options, and `more` (underscores become dots)."""
+        extra = {name.replace("_", "."): value for name, value in more.items()}
+        return {"bootstrap.servers": self.bootstrap_servers, **self.kafka_options, **extra}
+
+
+def settings() -> Settings:
+    """Read the variables anew. Raises BadInput, naming the variable, where one cannot be used."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = PREFIX + "_".join(str(part) for part in first["loc"]).upper()
+        raise BadInput(first["msg"], field=name) from error
+
+
+def connection() -> Endpoints:
+    """Return the endpoints, given or embedded. Raises BadInput where the embedded stack is needed and does not run."""
+    from resources.local import stack  # it reads the settings itself
+
+    running = stack.status()
+    if running.postgres.address is None or running.kafka.address is None:
+        server = "Postgres" if running.postgres.address is None else "Kafka"
+        raise BadInput(f"The embedded {server} of {running.home} does not run. To start it: tidegate stack up")
+    return Endpoints(running.postgres.address, running.kafka.address, settings().kafka_options)
