@@ -66,7 +66,7 @@ def _date(written: Any) -> date:
     if isinstance(written, date) and not isinstance(written, datetime):
         return written
     try:
-        return date.fromisoformat(written)
+        return date.fromisoformat(cast("str", written))
     except (TypeError, ValueError):
         raise ValueError(f"{written} is not a date, such as 2026-11-01") from None
 

@@ -1,0 +1,175 @@
+r"""Many messages at once: joined by newlines and read by `pyarrow.json` with the contract's schema.
+
+The rows must be the values, one each and in order. Values let in begin with `{`, end with `}` and hold no newline and
+no NUL: then each yields at least one object or an error (RapidJSON refuses raw newlines in strings, and what begins
+with `{` cannot continue an object that another value left open), so as many rows as values means one row each. NUL
+would end RapidJSON's input unseen.
+
+What pyarrow takes and the contract does not is found afterwards, by column, and left to the single reader: `doubtful`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.json
+
+from platform_defs.engine.contract import Contract, Field
+from platform_defs.engine.decode_one import MAX_DEPTH, too_deep
+from platform_defs.engine.decode_values import DATE_SHAPE, TIMESTAMP_SHAPE
+
+pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
+
+_MOST_BYTES = 256 << 20  # joined; pyarrow's blocks and string columns end at 2 GiB
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_PLAIN_STRING = r'"(?:[^"\\\x00-\x1f\x80-\xff]|\\["\\/bfnrt])*"'
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What a block of values was read as."""
+
+    rows: pa.RecordBatch  # one row a value; what stands in a doubtful one means nothing
+    doubtful: pa.BooleanArray | None  # rows that the single reader must judge; None: not one
+    unknown: pa.BooleanArray | None  # rows with at least one field that the contract does not know; None: not one
+
+
+def read_lines(contract: Contract, values: Sequence[bytes]) -> Lines | None:
+    """The values as rows; None if one of them keeps the block from being read as one."""
+    joined = b"\n".join(values)
+    if len(joined) > _MOST_BYTES or not _are_lines(joined, len(values)) or not _is_utf8(joined):
+        return None
+    schema = pa.schema([(item.name, _read_as(item)) for item in contract.fields])
+    table, strange = _read(joined, schema, "error"), False
+    if isinstance(table, pa.ArrowInvalid) and "unexpected field" in str(table) and not _is_treacherous(joined, values):
+        table, strange = _read(joined, schema, "ignore"), True
+    if isinstance(table, pa.ArrowInvalid) or table.num_rows != len(values):
+        return None
+    doubts = list[pa.BooleanArray]()
+    has_nul = rb"\u0000" in joined
+    columns = [_column(item, table.column(item.name).combine_chunks(), has_nul, doubts) for item in contract.fields]
+    doubtful = None
+    for doubt in doubts:
+        doubtful = doubt if doubtful is None else pc.or_(doubtful, doubt)
+    rows = pa.RecordBatch.from_arrays(columns, schema=contract.arrow_schema)
+    return Lines(rows, doubtful, _unknown(contract, values) if strange else None)
+
+
+def is_line(value: bytes | None) -> bool:
+    """Whether the value may stand in a block."""
+    return value is not None and value[:1] == b"{" and value[-1:] == b"}" and b"\n" not in value and b"\0" not in value
+
+
+def suspects(contract: Contract, values: Sequence[bytes]) -> pa.BooleanArray:
+    """Values that do not look like a plain message of the contract: a guess, in C, at what makes a block unreadable."""
+    fields = "|".join(rf'"{item.name}"\s*:\s*(?:null|{_plain(item)})' for item in contract.fields)
+    pattern = rf"\A\{{\s*(?:(?:{fields})\s*(?:,\s*(?:{fields})\s*)*)?\}}\z"
+    return pc.invert(pc.match_substring_regex(pa.array(values, pa.binary()), pattern))
+
+
+def _are_lines(joined: bytes, count: int) -> bool:
+    seams = count - 1
+    return (
+        joined[:1] == b"{"
+        and joined[-1:] == b"}"
+        and joined.count(b"\n") == seams
+        and joined.count(b"}\n{") == seams
+        and b"\0" not in joined
+    )
+
+
+def _is_utf8(joined: bytes) -> bool:
+    if joined.isascii():
+        return True
+    try:
+        joined.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_treacherous(joined: bytes, values: Sequence[bytes]) -> bool:
+    """Whether an unknown field may hold what pyarrow skips and the single reader refuses: NaN, Inf, deep nesting."""
+    if b"NaN" in joined or b"Inf" in joined:
+        return True
+    nested = joined.count(b"[") + joined.count(b"{") > len(values) + MAX_DEPTH - 1
+    return nested and any(too_deep(value) for value in values)
+
+
+def _read(joined: bytes, schema: pa.Schema, unexpected: str) -> pa.Table | pa.ArrowInvalid:
+    try:
+        return pyarrow.json.read_json(
+            pa.BufferReader(joined),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(joined) + 1),
+            parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
+        )
+    except pa.ArrowInvalid as wrong:
+        return wrong
+
+
+def _read_as(item: Field) -> pa.DataType:
+    """The type to ask pyarrow.json for."""
+    of = item.type.arrow
+    if pa.types.is_date(of) or pa.types.is_timestamp(of):
+        return pa.string()  # it reads no dates, and takes times without a zone
+    if pa.types.is_decimal(of) and of.precision + of.scale > 38:
+        return pa.decimal256(of.precision, of.scale)  # it checks the digits, then shifts: 128 bits could overflow
+    return of
+
+
+def _column(item: Field, read: pa.Array, has_nul: bool, doubts: list[pa.BooleanArray]) -> pa.Array:
+    """The column in its own type, null where doubtful; a mask of those is added to `doubts` if there are any."""
+    of = item.type.arrow
+    if pa.types.is_string(of):
+        return _less(read, pc.match_substring(read, "\0"), doubts) if has_nul else read
+    if pa.types.is_floating(of):
+        return _less(read, pc.invert(pc.is_finite(read)), doubts)
+    if pa.types.is_decimal(of):
+        most = pa.scalar(Decimal((0, (9,) * of.precision, -of.scale)), read.type)
+        return _less(read, pc.greater(pc.abs(read), most), doubts).cast(of)
+    if pa.types.is_date(of):
+        known = _less(read, pc.invert(pc.match_substring_regex(read, DATE_SHAPE)), doubts).cast(of)
+        return _less(known, pc.less(known, pa.scalar(date(1, 1, 1), of)), doubts)
+    if pa.types.is_timestamp(of):
+        known = _less(read, pc.invert(pc.match_substring_regex(read, TIMESTAMP_SHAPE)), doubts).cast(of)
+        early = pc.less(known, pa.scalar(datetime(1, 1, 1, tzinfo=UTC), of))
+        late = pc.greater(known, pa.scalar(datetime.max.replace(tzinfo=UTC), of))
+        return _less(known, pc.or_(early, late), doubts)
+    return read
+
+
+def _less(column: pa.Array, doubt: pa.BooleanArray, doubts: list[pa.BooleanArray]) -> pa.Array:
+    if not doubt.true_count:
+        return column
+    doubts.append(pc.fill_null(doubt, False))
+    return pc.if_else(doubts[-1], pa.scalar(None, column.type), column)
+
+
+def _unknown(contract: Contract, values: Sequence[bytes]) -> pa.BooleanArray:
+    r"""Which of the values, all valid JSON objects, have a field that the contract does not know.
+
+    A message of known fields alone holds only scalars. A key may be spelt with escapes: the caller asks the single
+    reader about what holds a \u and seems to have an unknown field.
+    """
+    names = "|".join(item.name for item in contract.fields)
+    pair = rf'"(?:{names})"\s*:\s*(?:{_STRING}|[^"\[\]{{}},]*)\s*,?\s*'
+    return pc.invert(pc.match_substring_regex(pa.array(values, pa.binary()), rf"\A\{{\s*(?:{pair})*\}}\z"))
+
+
+def _plain(item: Field) -> str:
+    """A regular expression of what the field usually looks like."""
+    of = item.type.arrow
+    if pa.types.is_integer(of):
+        return r"-?(?:0|[1-9][0-9]{0,17})"
+    if pa.types.is_floating(of):
+        return r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,2})?"
+    if pa.types.is_decimal(of):
+        number = rf"-?(?:0|[1-9][0-9]{{0,{of.precision - of.scale - 1}}})(?:\.[0-9]{{1,{of.scale}}})?"
+        return rf'(?:{number}|"{number}")'
+    if pa.types.is_boolean(of):
+        return "(?:true|false)"
+    return _PLAIN_STRING

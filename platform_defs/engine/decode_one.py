@@ -1,0 +1,118 @@
+"""One message at a time: slower than a block, and exact about what is wrong. Its answer is the truth.
+
+What JSON is: RFC 8259, with any whitespace around and within. Refused beyond that: NaN and Infinity, a byte-order mark,
+more than 100 levels of nesting. A field that the contract knows may stand once; fields that it does not know are no
+fault, whatever they hold.
+"""
+
+import re
+from dataclasses import dataclass
+from json import JSONDecodeError, JSONDecoder
+from typing import Any, NoReturn
+
+from platform_defs.engine.contract import Contract
+from platform_defs.engine.decode_values import JsonInteger, JsonNumber, JsonObject, Reader, Reason, reader_of
+from platform_defs.engine.excerpt import excerpt
+
+MAX_DEPTH = 100  # far below Python's recursion limit of 1,000, which json would run into
+
+_strings = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)  # an unclosed string reaches to the end
+_brackets = re.compile(rb"[^\[\]{}]+")
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A message that could be read: the contract's fields in order, null where missing."""
+
+    values: list[Any]
+    unknown: bool  # it carried at least one field that the contract does not know
+
+
+class MessageReader:
+    """Reads single messages of one contract."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._fields: dict[str, tuple[int, Reader]] = {
+            item.name: (position, reader_of(item.type)) for position, item in enumerate(contract.fields)
+        }
+
+    def read(self, value: bytes | None) -> Row | Reason:
+        """The row that the message holds, or the reason why it holds none."""
+        document = _document(value)
+        return document if isinstance(document, Reason) else self._row(document)
+
+    def _row(self, document: JsonObject) -> Row | Reason:
+        values, seen, unknown = [None] * len(self._fields), set[str](), False
+        for name, raw in document:
+            position, read = self._fields.get(name, (0, None))
+            if read is None:
+                unknown = True
+                continue
+            if name in seen:
+                return Reason("DuplicateKey", f"{name} stands twice in the message: no one can tell which holds", name)
+            seen.add(name)
+            found = None if raw is None else read(raw)
+            if isinstance(found, Reason):
+                return Reason(found.error_class, f"{name} {found.message}", name)
+            values[position] = found
+        return Row(values, unknown)
+
+
+def too_deep(value: bytes) -> bool:
+    """Whether brackets nest deeper than MAX_DEPTH, outside of strings. Needs no valid JSON and no recursion."""
+    if value.count(b"[") + value.count(b"{") <= MAX_DEPTH:
+        return False
+    depth = 0
+    for bracket in _brackets.sub(b"", _strings.sub(b"", value)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
+def _document(value: bytes | None) -> JsonObject | Reason:
+    """The message as pairs; or what keeps it from being a JSON object."""
+    if value is None:
+        return Reason("NullValue", "the message has no value; only an upsert pipeline gives that a meaning")
+    if not value.strip():
+        return Reason("EmptyValue", f"the value is blank: {len(value)} bytes of whitespace" if value else "it is empty")
+    if value.startswith(_BOM):
+        return Reason("InvalidJson", "the value begins with a byte-order mark, which JSON does not allow")
+    try:
+        text = value.decode()
+    except UnicodeDecodeError as wrong:
+        shown = excerpt(value[max(0, wrong.start - 20) : wrong.start + 20])
+        return Reason("InvalidUtf8", f"byte {wrong.start} is not UTF-8 ({wrong.reason}), near {shown}")
+    if too_deep(value):
+        return Reason("TooDeep", f"the value nests deeper than {MAX_DEPTH} levels")
+    try:
+        document = _JSON.decode(text)
+    except JSONDecodeError as wrong:
+        return Reason("InvalidJson", _what_is_wrong(text, wrong))
+    except _NotANumber as wrong:
+        return Reason("InvalidJson", f"{wrong} is not JSON: a number is finite")
+    if not isinstance(document, JsonObject):
+        return Reason("NotAnObject", f"the value is JSON but no object: {excerpt(text.strip())}")
+    return document
+
+
+def _what_is_wrong(text: str, wrong: JSONDecodeError) -> str:
+    if wrong.msg == "Extra data":
+        return f"more follows after the value ends at character {wrong.pos}: {excerpt(text[wrong.pos :])}"
+    if wrong.pos >= len(text.rstrip()) or wrong.msg.startswith("Unterminated"):
+        return f"the value ends in the middle: {excerpt(text)}"
+    return f"not JSON: {wrong.msg.lower()} at character {wrong.pos}: {excerpt(text[max(0, wrong.pos - 20) :])}"
+
+
+class _NotANumber(ValueError):
+    """NaN, Infinity or -Infinity, which Python's json would take."""
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _NotANumber(name)
+
+
+_JSON = JSONDecoder(
+    object_pairs_hook=JsonObject, parse_float=JsonNumber, parse_int=JsonInteger, parse_constant=_refuse_constant
+)

@@ -1,0 +1,178 @@
+r"""What each type of a contract accepts in JSON, and how it becomes a Python value.
+
+    string      a JSON string without \u0000 (Postgres' text cannot hold it) and without half a surrogate pair
+    integer     a JSON number written with digits alone (1, not 1.0 or 1e3) of 64 bits
+    double      a JSON number; NaN, Infinity and what is too large are refused
+    decimal     a JSON number, or a string holding one, such as "12.34": the exact value or nothing, never rounded
+    boolean     true or false
+    date        a string such as "2026-11-01", years 0001 to 9999
+    timestamp   a string such as "2026-11-01T10:00:00.123456Z": ISO 8601 with a zone (Z or +01:00), T or a space
+                between, at most six decimals, no leap second, years 0001 to 9999 in UTC
+
+null is a value of every type; whether it may stand is for the row rule `required`.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+from platform_defs.engine.column_types import ColumnType
+from platform_defs.engine.excerpt import excerpt
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a message, or a field of it, could not be read."""
+
+    error_class: str
+    message: str
+    field: str | None = None
+
+
+class JsonNumber(str):
+    """A number as it is written, so that nothing is lost before its type is known."""
+
+    __slots__ = ()
+
+
+class JsonInteger(JsonNumber):
+    """A number written with digits alone."""
+
+    __slots__ = ()
+
+
+class JsonObject(list[tuple[str, Any]]):
+    """The pairs of an object, in order and with repetitions."""
+
+    __slots__ = ()
+
+
+Reader = Callable[[Any], Any]  # a value of json's, never None → a value of the type, or a Reason without field
+
+# Both RE2 (whole columns) and Python (one value) run these, so they keep to what the two have in common.
+_CALENDAR = (
+    r"(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    r"|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+    r"|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)"
+)
+_HOUR = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_TIMESTAMP = _CALENDAR + rf"[T ]{_HOUR}:[0-5][0-9](?:\.[0-9]{{1,6}})?(?:Z|[+-]{_HOUR})"
+DATE_SHAPE, TIMESTAMP_SHAPE = rf"\A{_CALENDAR}\z", rf"\A{_TIMESTAMP}\z"  # for RE2
+
+_is_date = re.compile(_CALENDAR).fullmatch
+_is_timestamp = re.compile(_TIMESTAMP).fullmatch
+_is_decimal = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
+_surrogate = re.compile("[\ud800-\udfff]").search
+
+
+def reader_of(of: ColumnType) -> Reader:
+    """The function that reads a JSON value of this type."""
+    if pa.types.is_decimal(of.arrow):
+        return lambda raw: _decimal(raw, of)
+    return _READERS[of.name]
+
+
+def _wrong_type(raw: Any, wanted: str) -> Reason:
+    return Reason("WrongType", f"is {_spelt(raw)}; the contract wants {wanted}")
+
+
+def _spelt(raw: Any) -> str:
+    if isinstance(raw, JsonNumber):
+        return f"the number {excerpt(raw)}"
+    if isinstance(raw, JsonObject):
+        return "an object"
+    if isinstance(raw, list):
+        return "an array"
+    if isinstance(raw, bool):
+        return "true" if raw else "false"
+    return f'the string "{excerpt(raw)}"'
+
+
+def _string(raw: Any) -> Any:
+    if type(raw) is not str:
+        return _wrong_type(raw, "a string")
+    if "\0" in raw:
+        return Reason("NulCharacter", rf"holds \u0000, which Postgres' text cannot store: {excerpt(raw)}")
+    if not raw.isascii() and _surrogate(raw):
+        return Reason("InvalidUnicode", f"holds half a surrogate pair, which is no character: {excerpt(raw)}")
+    return raw
+
+
+def _integer(raw: Any) -> Any:
+    if type(raw) is not JsonInteger:
+        return _wrong_type(raw, "an integer, written with digits alone")
+    if len(raw) > 20 or not -(2**63) <= int(raw) < 2**63:
+        return Reason("OutOfRange", f"is {excerpt(raw)}; an integer has 64 bits")
+    return int(raw)
+
+
+def _double(raw: Any) -> Any:
+    if not isinstance(raw, JsonNumber):
+        return _wrong_type(raw, "a number")
+    value = float(raw)
+    if value in (float("inf"), float("-inf")):
+        return Reason("OutOfRange", f"is {excerpt(raw)}; the largest double is 1.8e308")
+    return value
+
+
+def _decimal(raw: Any, of: ColumnType) -> Any:
+    if not isinstance(raw, str) or not _is_decimal(raw):
+        return _wrong_type(raw, f'a {of.name}, such as 12.34 or "12.34"')
+    try:
+        sign, digits, exponent = Decimal(raw).as_tuple()
+    except InvalidOperation:  # an exponent beyond what Python's decimal can hold
+        return Reason("OutOfRange", f"is {excerpt(raw)}, which does not fit {of.name}")
+    if not any(digits):
+        return Decimal(0)
+    exponent = int(exponent)
+    while digits[-1] == 0:
+        digits, exponent = digits[:-1], exponent + 1
+    if len(digits) + exponent > of.arrow.precision - of.arrow.scale:
+        whole = of.arrow.precision - of.arrow.scale
+        return Reason("OutOfRange", f"is {excerpt(raw)}; {of.name} has {whole} digits before the point")
+    if exponent < -of.arrow.scale:
+        return Reason("TooManyDecimals", f"is {excerpt(raw)}; {of.name} keeps {of.arrow.scale} and nothing is rounded")
+    return Decimal((sign, digits, exponent))
+
+
+def _boolean(raw: Any) -> Any:
+    return raw if isinstance(raw, bool) else _wrong_type(raw, "true or false")
+
+
+def _date(raw: Any) -> Any:
+    if type(raw) is not str:
+        return _wrong_type(raw, 'a date, such as "2026-11-01"')
+    try:
+        return date.fromisoformat(raw) if _is_date(raw) else Reason("InvalidDate", _no("date", raw, "2026-11-01"))
+    except ValueError:  # the year 0000
+        return Reason("OutOfRange", f"is {raw}; years run from 0001 to 9999")
+
+
+def _timestamp(raw: Any) -> Any:
+    if type(raw) is not str:
+        return _wrong_type(raw, 'a timestamp, such as "2026-11-01T10:00:00Z"')
+    if not _is_timestamp(raw):
+        return Reason("InvalidTimestamp", _no("timestamp with a zone", raw, "2026-11-01T10:00:00.123456Z"))
+    try:
+        return datetime.fromisoformat(raw).astimezone(UTC)
+    except (ValueError, OverflowError):  # the year 0000, or beyond 9999 by its zone
+        return Reason("OutOfRange", f"is {raw}; years run from 0001 to 9999 in UTC")
+
+
+def _no(what: str, raw: str, example: str) -> str:
+    return f'is "{excerpt(raw)}", which is no {what} such as "{example}"'
+
+
+_READERS: dict[str, Reader] = {
+    "string": _string,
+    "integer": _integer,
+    "double": _double,
+    "boolean": _boolean,
+    "date": _date,
+    "timestamp": _timestamp,
+}
