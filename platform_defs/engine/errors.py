@@ -7,6 +7,7 @@
     │   ├── LedgerAway        Postgres did not answer within the limit
     │   ├── StagingLost       staged rows or coverage are missing or disagree; the same ranges are read again
     │   └── OutcomeUnknown    the connection died in COMMIT and the answer could not be had; the ledger knows it
+    ├── RowRefused            the table or the transform refuses a message; it becomes a dead letter
     ├── GateFailed            a blocking check failed: nothing was published, the same ranges are judged again
     ├── Halt                  going on would lose or repeat data: a person decides
     └── BadInput              a user's contract, transform, setting or argument cannot be used
@@ -42,6 +43,10 @@ class StagingLost(Retryable):
 
 class OutcomeUnknown(Retryable):
     """COMMIT was sent and neither success nor failure could be established. Never read as 'did not happen'."""
+
+
+class RowRefused(TidegateError):
+    """A row broke a type or constraint of its target table (SQLSTATE 22, 23). The engine finds which message it was."""
 
 
 class GateFailed(TidegateError):

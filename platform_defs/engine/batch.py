@@ -1,0 +1,209 @@
+"""One batch, from plan to commit, in the eight steps of the design. Read this file first.
+
+    0 acquire   Ledger.acquire, once a run            resources/ledger.py
+    1 plan      which offsets                         engine/offsets.py
+    2 read      the messages, in Spark's tasks        engine/task.py, resources/kafka.py
+    3 check     decode and row rules, in the task     engine/decode.py, engine/row_checks.py
+    4 transform the pipeline's own PySpark function   assets/<domain>/transform.py, engine/row_local.py
+    5 stage     COPY beside the tables                engine/staging.py, resources/staging.py
+    6 audit     rules over the batch                  engine/audit.py
+    7 publish   one transaction                       engine/publish.py, resources/publication.py
+    8 tell      Dagster, lineage                      orchestration/
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from platform_defs.engine import audit, crash_points, offsets
+from platform_defs.engine.contract import CheckResult, Contract, Fault
+from platform_defs.engine.errors import BadInput, GateFailed, Halt, RowRefused
+from platform_defs.engine.offsets import OffsetRange, PendingBatch
+from platform_defs.engine.ports import Broker, Ledger, LineageEvents, Pipeline, Published, Source, Staged
+from platform_defs.engine.publish import publish
+from platform_defs.engine.staging import TransformFailed, find_poison, stage
+from platform_defs.engine.task import TaskWork
+
+REFUSALS = 20  # messages that the transform or the table may refuse in one batch, each of which costs a bisection
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Everything outside that a batch touches, opened by whoever runs it."""
+
+    ledger: Ledger
+    broker: Broker
+    source: Source
+    spark: Callable[[], SparkSession]  # started only when there is something to read
+    lineage: LineageEvents
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a run stops although there is more to read: the sensor starts the next one."""
+
+    batches: int = 1_000
+    seconds: float = 3_000.0
+
+
+@dataclass
+class Clock:
+    """Seconds by step."""
+
+    steps: dict[str, float] = field(default_factory=dict)
+    last: float = field(default_factory=time.monotonic)
+
+    def lap(self, step: str) -> None:
+        now = time.monotonic()
+        self.steps[step] = round(self.steps.get(step, 0.0) + now - self.last, 3)
+        self.last = now
+
+
+def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) -> Iterator[Published]:
+    """Batch after batch, each yielded once it is committed, until caught up or out of budget.
+
+    A halt is written to the ledger before it is raised; a failed gate is backed off.
+    """
+    budget = budget or Budget()
+    started = time.monotonic()
+    outside.ledger.sweep()
+    try:
+        for _ in range(budget.batches):
+            published = run_batch(pipeline, outside)
+            if published is None:
+                return
+            yield published
+            if time.monotonic() - started > budget.seconds:
+                return
+    except Halt as halt:
+        outside.ledger.halt(halt.code, halt.detail)
+        raise
+    except (GateFailed, BadInput):
+        outside.ledger.gate_failed()
+        raise
+
+
+def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
+    """The next batch of `pipeline`, whole, or None when there is nothing to read."""
+    clock = Clock()
+    pending = plan(pipeline.contract, outside)
+    if pending is None:
+        return None
+    clock.lap("plan")
+    crash_points.reach("after_plan")
+    excluded: dict[tuple[int, int], Fault] = {}
+    while True:  # once, and once more for each message that the transform or the table refuses
+        try:
+            return _attempt(pipeline, outside, pending, excluded, clock)
+        except _Excluded as found:
+            if len(excluded) >= REFUSALS:
+                raise BadInput(f"more than {REFUSALS} messages of batch {pending.batch_id} are refused, the last because "
+                               f"{found.fault.message}; that is more than single bad messages. Nothing was published",
+                               field=pipeline.name) from found  # fmt: skip
+            excluded[found.place] = found.fault
+
+
+def plan(contract: Contract, outside: Outside, tasks: int = 4) -> PendingBatch | None:
+    """Step 1: the pending batch if one is left, or a new one fixed in the ledger. Raises Halt."""
+    view = outside.broker.describe(contract.topic)
+    ledger, table = outside.ledger, contract.row_table
+    if view.compacted and table.disposition == "append":
+        raise BadInput(f"topic {contract.topic} compacts (cleanup.policy) and {table.name} is append: what compaction removes "
+                       "could never be replayed or verified. Make the table upsert, or the policy delete",
+                       file=str(contract.path), field=table.name)  # fmt: skip
+    positions = ledger.positions()
+    offsets.judge(contract.pipeline, positions, view)
+    if (pending := ledger.pending()) is not None:
+        offsets.still_readable(contract.pipeline, pending, view)
+        return pending
+    new = offsets.first_positions(positions, view, drain_first=table.disposition == "upsert")
+    if new:
+        ledger.add_positions(new)
+        positions = [*positions, *new]
+        offsets.judge(contract.pipeline, positions, view)
+    ranges = offsets.plan(positions, view, batch_messages=contract.limits.batch_messages, tasks=tasks)
+    return ledger.fix(view, ranges) if ranges else None
+
+
+def _attempt(pipeline: Pipeline, outside: Outside, pending: PendingBatch, excluded: dict[tuple[int, int], Fault],
+             clock: Clock) -> Published:  # fmt: skip
+    """Steps 2 to 7 for a planned batch."""
+    contract, ledger = pipeline.contract, outside.ledger
+    area = ledger.open_staging(pending)
+    work = TaskWork(contract, pending.ranges, outside.source, area, dict(excluded))
+    staged = _stage(pipeline, outside, pending, work)
+    clock.lap("stage")
+    crash_points.reach("after_stage")
+    checks = _audit(contract, ledger, staged)
+    clock.lap("audit")
+    crash_points.reach("after_audit")
+    event = outside.lineage.of_batch(contract, staged, checks)
+    try:
+        publish(ledger, outside.broker, contract.pipeline, staged, checks, clock.steps, event)
+    except RowRefused as refusal:
+        raise _refused_by_table(contract, ledger, staged, refusal) from refusal
+    crash_points.reach("after_commit")
+    clock.lap("publish")
+    ledger.sweep()
+    return Published(pending.batch_id, contract.pipeline, pending.ranges, staged.messages, staged.rows, staged.dead_letters,
+                     staged.unknown_fields, tuple(checks), clock.steps)  # fmt: skip
+
+
+def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork) -> Staged:
+    """Steps 2 to 5. A transform that fails leads to the message on which it does."""
+    try:
+        return stage(outside.spark(), outside.ledger, pipeline, pending, work)
+    except TransformFailed as failure:
+        if pipeline.transform is None:
+            raise
+        poison, why = find_poison(outside.spark(), pipeline, work, pending.ranges)
+        raise _Excluded(poison, Fault(0, "transform", "TransformFailed", f"the transform fails on this message: {why}")) from failure
+
+
+def _audit(contract: Contract, ledger: Ledger, staged: Staged) -> list[CheckResult]:
+    """Step 6: the results of every check. Raises GateFailed, and Halt above the contract's limit of dead letters."""
+    faults = ledger.faults(staged)
+    _break_circuit(contract, staged, faults)
+    checks = audit.row_checks(contract, faults, staged.messages)
+    if staged.rows:  # some expectations fail on an empty table
+        with ledger.audited(staged) as (url, schema, view):
+            checks += audit.batch_checks(contract.batch_rules, url, schema, view)
+    audit.gate(contract.pipeline, staged.pending.batch_id, checks)
+    return checks
+
+
+def _break_circuit(contract: Contract, staged: Staged, faults: audit.Faults) -> None:
+    limits, dead = contract.limits, staged.dead_letters
+    if dead < limits.dead_letter_minimum or dead <= limits.dead_letter_share * staged.messages:
+        return
+    detail = {
+        "batch_id": staged.pending.batch_id, "messages": staged.messages, "dead_letters": dead,
+        "by_reason": {error_class: count for (_, error_class), (count, _) in faults.items()},
+        "samples": [sample for _, samples in faults.values() for sample in samples[:3]][:12],
+    }  # fmt: skip
+    raise Halt(contract.pipeline, "too_many_dead_letters",
+               f"{dead} of {staged.messages} messages of batch {staged.pending.batch_id} would be dead letters; the contract "
+               f"allows {limits.dead_letter_share:.0%} once there are {limits.dead_letter_minimum}. Nothing was published.",
+               detail)  # fmt: skip
+
+
+def _refused_by_table(contract: Contract, ledger: Ledger, staged: Staged, refusal: RowRefused) -> Exception:
+    """The message whose row the table refuses, to be left out; a Halt when it is an accumulate that refuses."""
+    found = ledger.refused_row(staged)
+    if found is None:
+        names = ", ".join(table.name for table in contract.accumulates)
+        return Halt(contract.pipeline, "accumulate_refused", f"a batch's sums break a constraint of {names}: {refusal}. Nothing "
+                    "was published; no single message can be blamed for a sum.", {"error": str(refusal)})  # fmt: skip
+    partition, offset, error_class, message = found
+    place = OffsetRange(contract.topic, partition, offset, offset + 1)
+    return _Excluded(place, Fault(0, "publish", error_class, f"{contract.row_table.name} refuses this row: {message}"))
+
+
+class _Excluded(Exception):  # noqa: N818  # inside this module only: go round again
+    """One message is to become a dead letter; the batch runs again without it."""
+
+    def __init__(self, found: OffsetRange, fault: Fault) -> None:
+        self.place, self.fault = (found.partition, found.from_offset), fault
+        super().__init__(fault.message)

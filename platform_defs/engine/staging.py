@@ -1,0 +1,189 @@
+"""Steps 2 to 5, from the driver: start the tasks, learn who won, and have proof that every range was read."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from uuid import UUID
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from platform_defs.engine import errors, task
+from platform_defs.engine.errors import BadInput, RowRefused, StagingLost, TidegateError
+from platform_defs.engine.offsets import OffsetRange, PendingBatch
+from platform_defs.engine.ports import Coverage, Ledger, Pipeline, Staged
+from platform_defs.engine.row_local import check_columns, check_row_local
+from platform_defs.engine.task import TaskWork
+
+Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class TransformFailed(RowRefused):
+    """The Spark job fails with the transform in it, each time it is tried."""
+
+
+def stage(spark: SparkSession, ledger: Ledger, pipeline: Pipeline, pending: PendingBatch, work: TaskWork) -> Staged:
+    """Read, decode, check, transform and COPY every range of `pending`.
+
+    Returns the attempts that won (those whose results arrived) and one complete attempt for each range. Raises
+    TransformFailed where only a message can be at fault, Retryable where a system is.
+    """
+    results = run(stage_frame(spark, pipeline, work))
+    missing = _uncovered(pending.ranges, ledger.coverage(work.area.staging_id))
+    if missing:  # a filter that Spark folded away never pulled its input
+        run(_numbers(spark, work, missing).mapInArrow(_bound(task.read_only, work), task.RESULT))
+    winners = {UUID(row["attempt"]): row["rows"] for row in results if row["rows"]}
+    return Staged(pending, work.area.staging_id, winners, one_attempt_each(pending.ranges, ledger.coverage(work.area.staging_id)))
+
+
+def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> DataFrame:
+    """The job of a batch, not started: one task a range, (attempt, rows) out of each."""
+    numbers = _numbers(spark, work, work.ranges)
+    if pipeline.transform is None:
+        return numbers.mapInArrow(_bound(task.read_and_stage, work), task.RESULT)
+    return transformed(numbers, pipeline, work).mapInArrow(_bound(task.stage_rows, work), task.RESULT)
+
+
+def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork) -> DataFrame:
+    """The pipeline's own transform over the decoded messages. Raises BadInput unless row-local and of the right columns."""
+    assert pipeline.transform is not None  # noqa: S101  # the callers ask
+    where = str((pipeline.contract.path.parent if pipeline.contract.path else pipeline.name)) + "/transform.py"
+    decoded = numbers.mapInArrow(_bound(task.read_ranges, work), spark_ddl(work.decoded_schema))
+    result = pipeline.transform(decoded)
+    check_row_local(decoded, result, where=where)
+    staged = [name for name in work.staged_schema.names if name != "_attempt"]
+    wanted = {c.name: c.type.spark for c in pipeline.contract.row_table.columns}
+    wanted |= {name: kind.spark for name, kind in task.PROVENANCE}
+    check_columns(result, wanted, where=where)
+    return result.select(*staged)
+
+
+def run(frame: DataFrame) -> list[dict]:
+    """Run a job and collect its few rows. What a task raised comes back as the type that it was raised as."""
+    try:
+        return [row.asDict() for row in frame.collect()]
+    except PySparkException as error:
+        raise _as_raised(error) from error
+
+
+def one_attempt_each(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -> tuple[Coverage, ...]:
+    """One complete attempt for each range. Raises StagingLost when one is missing or two disagree in what they saw."""
+    chosen: dict[tuple[int, int, int], Coverage] = {}
+    for item in found:
+        first = chosen.setdefault(_place(item.range), item)
+        if first.outcome != item.outcome:
+            raise StagingLost(f"two complete attempts at {item.range} disagree: {first.outcome} and {item.outcome}")
+    if missing := _uncovered(ranges, found):
+        raise StagingLost(f"no task read {missing[0]} to its end; the batch is read again")
+    return tuple(chosen[_place(item)] for item in ranges)
+
+
+def find_poison(spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, str]:
+    """The range of one offset on which the transform fails, and why. Bisects by running the transform and keeping nothing.
+
+    Raises Retryable when, tried alone, no part fails: then it was not the message.
+    """
+    for item in ranges:
+        why = _fails(spark, pipeline, work, item)
+        while why and len(item) > 1:
+            middle = item.from_offset + len(item) // 2
+            low = OffsetRange(item.topic, item.partition, item.from_offset, middle)
+            high = OffsetRange(item.topic, item.partition, middle, item.until_offset)
+            below = _fails(spark, pipeline, work, low)
+            item, why = (low, below) if below else (high, _fails(spark, pipeline, work, high))
+        if why:
+            return item, why
+    raise StagingLost("the job failed, but no message fails when its range is tried alone; the batch is read again")
+
+
+def _fails(spark: SparkSession, pipeline: Pipeline, work: TaskWork, item: OffsetRange) -> str | None:
+    """Why the transform fails over `item`, or None."""
+    alone = TaskWork(work.contract, (item,), work.source, _Nowhere(), work.excluded)
+    try:
+        run(transformed(_numbers(spark, alone, alone.ranges), pipeline, alone).mapInArrow(_discard, task.RESULT))
+    except TransformFailed as error:
+        return str(error)
+    return None
+
+
+def _discard(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        pass
+    yield from ()
+
+
+def _numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRange]) -> DataFrame:
+    """One row and one Spark partition for each range: its number in `work.ranges`."""
+    numbers = [work.ranges.index(item) for item in ranges]
+    if numbers == list(range(len(work.ranges))):
+        return spark.range(0, len(numbers), 1, len(numbers))
+    return spark.createDataFrame([(n,) for n in numbers], "id bigint").repartition(len(numbers), "id")
+
+
+def _bound(function: Callable[[TaskWork, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], work: TaskWork) -> Batches:
+    return partial(function, work)
+
+
+def spark_ddl(schema: pa.Schema) -> str:
+    """`schema` as Spark's DDL."""
+    return ", ".join(f"`{item.name}` {_spark_type(item.type)}" for item in schema)
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return from_arrow_type(kind).simpleString()
+
+
+def _place(item: OffsetRange) -> tuple[int, int, int]:
+    return item.partition, item.from_offset, item.until_offset
+
+
+def _uncovered(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -> list[OffsetRange]:
+    covered = {_place(item.range) for item in found}
+    return [item for item in ranges if _place(item) not in covered]
+
+
+_RAISED = re.compile(r"platform_defs\.engine\.errors\.(\w+): (.*)")
+
+
+def _as_raised(error: PySparkException) -> TidegateError:
+    """An error of ours that a task raised, found again in Spark's text; anything else is laid to the transform."""
+    text = str(error)
+    for name, message in reversed(_RAISED.findall(text)):
+        kind = getattr(errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, errors.Retryable | BadInput):
+            return kind(message)
+    return TransformFailed(_cause(text))
+
+
+def _cause(text: str) -> str:
+    """The line of a Spark failure that a person wants to read."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if re.match(r"(\S+(Error|Exception)\b.*|\[[A-Z_.]+\].*)", line)]
+    return (telling or lines or ["unknown"])[-1 if telling and "Traceback" in text else 0][:1000]
+
+
+class _Nowhere:
+    """A staging area that keeps nothing, for trying a transform alone."""
+
+    staging_id = 0
+
+    def recorder(self, partition: int, attempt: UUID) -> "_Nowhere":  # noqa: ARG002
+        return self
+
+    def __enter__(self) -> "_Nowhere":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def dead_letters(self, *_: object) -> None:
+        return None
+
+    def cover(self, *_: object) -> None:
+        return None
+
+    def copy(self, *_: object) -> int:
+        raise BadInput("nothing is staged while a transform is tried alone")

@@ -1,0 +1,306 @@
+"""The ledger: what the schema `tidegate` remembers, and a run's hold on one pipeline.
+
+`Ledger` asks; `Hold` (what `Ledger.acquire` gives to a run) writes, always under its epoch and owner.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from platform_defs.engine import crash_points
+from platform_defs.engine.contract import CheckResult, Contract
+from platform_defs.engine.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, RowRefused
+from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
+from platform_defs.engine.ports import Coverage, Published, Publication, Staged
+from resources import tables
+from resources.postgres import SQL, application_name, connect, database_errors, queries
+from resources.publication import Holder, PostgresPublication, find_refused, hold
+from resources.staging import PostgresStaging
+
+LOCK_WAIT = "30s"  # longer than a publication takes; whoever holds a pipeline's row for longer is ended
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The ledger in the database at `url` (a libpq URI)."""
+
+    url: str
+
+    def migrate(self) -> None:
+        """Bring the schema up to date: the numbered files of sql/, each once, one process at a time."""
+        with connect(self.url) as connection, database_errors(), connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate migrations'))")
+            connection.execute("CREATE TABLE IF NOT EXISTS public.tidegate_migration (name text PRIMARY KEY, at timestamptz DEFAULT now())")
+            done = {name for (name,) in connection.execute("SELECT name FROM public.tidegate_migration").fetchall()}
+            for path in sorted(SQL.glob("[0-9]*.sql")):
+                if path.name not in done:
+                    connection.execute(path.read_bytes())
+                    connection.execute("INSERT INTO public.tidegate_migration (name) VALUES (%s)", [path.name])
+
+    def acquire(self, contract: Contract, run_id: str | None = None) -> "Hold":
+        """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables.
+
+        Raises Halt when the pipeline is halted, LedgerAway when its row cannot be locked, BadInput when a table is not
+        what the contract says.
+        """
+        name, owner = contract.pipeline, uuid4()
+        connection = connect(self.url, application_name(name, owner))
+        try:
+            with database_errors():
+                epoch = _take_over(connection, name, owner, run_id)
+                holder = Holder(name, epoch, owner, run_id)
+                _claim_tables(connection, holder, contract)
+        except BaseException:
+            connection.close()
+            raise
+        return Hold(self.url, contract, holder, connection)
+
+    def positions(self, pipeline: str, topic: str) -> list[Position]:
+        with connect(self.url) as connection, database_errors():
+            return _positions(connection, pipeline, topic)
+
+    def status(self, pipeline: str) -> Mapping[str, Any] | None:
+        """state, halt_code, halt_detail, pending, waiting (a failed gate's back-off), owner, run_id, epoch; None if unknown."""
+        return next(iter(self._dicts("status", pipeline=pipeline)), None)
+
+    def alive(self, pipeline: str, owner: UUID) -> bool:
+        """Whether the run that took `owner` still has its database session: that is a run's life."""
+        return self._dicts("sessions_of", application_name=application_name(pipeline, owner))[0]["count"] > 0
+
+    def untold(self, contract: Contract) -> list[Published]:
+        """Committed batches that Dagster has not heard of, oldest first."""
+        return [_published(self, contract, row) for row in self._dicts("untold", pipeline=contract.pipeline)]
+
+    def told(self, batch_id: int) -> None:
+        """Dagster has heard of the batch."""
+        self.execute("told", batch_id=batch_id)
+
+    def execute(self, query: str, **parameters: Any) -> None:
+        """Run one named statement in a transaction of its own."""
+        with connect(self.url) as connection, database_errors():
+            connection.execute(queries()[query], parameters)
+
+    def rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
+        """The rows of one named query, as dictionaries."""
+        return self._dicts(query, **parameters)
+
+    def _dicts(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
+        with connect(self.url) as connection, database_errors(), connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(queries()[query], parameters).fetchall()
+
+
+@dataclass
+class Hold:
+    """One run's hold on a pipeline (engine.ports.Ledger). Its open connection is the sign that the run lives."""
+
+    url: str
+    contract: Contract
+    holder: Holder
+    connection: psycopg.Connection[tuple[Any, ...]]
+    _stale: list[int] = field(default_factory=list)
+
+    def positions(self) -> list[Position]:
+        with database_errors():
+            return _positions(self.connection, self.holder.pipeline, self.contract.topic)
+
+    def pending(self) -> PendingBatch | None:
+        with database_errors():
+            row = self.connection.execute(queries()["pending"], self.holder.key).fetchone()
+        return PendingBatch.from_json(row[0]) if row and row[0] else None
+
+    def add_positions(self, new: Sequence[Position]) -> None:
+        """Store the positions of partitions seen for the first time."""
+        with self._owned():
+            for item in new:
+                added = self.connection.execute(queries()["add_position"], {
+                    **self.holder.key, "topic": self.contract.topic, "partition": item.partition,
+                    "cluster_id": item.cluster_id, "topic_id": item.topic_id, "next_offset": item.next_offset})  # fmt: skip
+                if added.rowcount != 1:
+                    raise Fenced(f"partition {item.partition} has siblings of another topic id; nothing was changed")
+
+    def fix(self, view: TopicView, ranges: Sequence[OffsetRange]) -> PendingBatch:
+        """Step 1: fix the offsets of the next batch. Until it commits, every try reads exactly these."""
+        with self._owned():
+            (batch_id,) = self.connection.execute(queries()["next_batch_id"]).fetchone() or (0,)
+            pending = PendingBatch(batch_id, view.cluster_id, view.topic_id, tuple(ranges))
+            self.connection.execute(queries()["store_pending"], {**self.holder.key, "pending": Jsonb(pending.to_json())})
+        return pending
+
+    def open_staging(self, pending: PendingBatch) -> PostgresStaging:
+        """A staging table of its own for one try at `pending`."""
+        with self._owned():
+            row = self.connection.execute(queries()["open_staging"], {**self.holder.key, "batch_id": pending.batch_id}).fetchone()
+            staging_id: int = row[0]  # pyright: ignore[reportOptionalSubscript]  # RETURNING always gives one
+            tables.create_staging(self.connection, self.contract, staging_id)
+        return PostgresStaging(self.url, application_name(self.holder.pipeline, self.holder.owner), staging_id)
+
+    def coverage(self, staging_id: int) -> list[Coverage]:
+        """Every complete attempt of a try; a range may have several."""
+        with database_errors():
+            rows = self.connection.execute(queries()["coverage"], {"staging_id": staging_id}).fetchall()
+        return [_coverage(self.contract.topic, row) for row in rows]
+
+    def faults(self, staged: Staged) -> dict[tuple[str, str], tuple[int, list[dict[str, Any]]]]:
+        """By (stage, error_class): how many dead letters, and up to ten of them."""
+        with database_errors():
+            rows = self.connection.execute(queries()["fault_counts"], {
+                "staging_id": staged.staging_id, "attempts": [item.attempt for item in staged.coverage]}).fetchall()  # fmt: skip
+        return {(stage, error_class): (count, samples or []) for stage, error_class, count, samples in rows}
+
+    @contextmanager
+    def audited(self, staged: Staged) -> Iterator[tuple[str, str, str]]:
+        """(database URL, schema, view) under which the winners' rows can be judged over SQL, before anyone sees them."""
+        name = tables.staging_view(staged.staging_id)
+        with database_errors():
+            self.connection.execute(sql.SQL("CREATE OR REPLACE VIEW {} AS SELECT * FROM {} WHERE _attempt = ANY({})").format(
+                sql.Identifier(tables.STAGING_SCHEMA, name), tables.staging_table(staged.staging_id),
+                sql.Literal(list(staged.winners))))  # fmt: skip
+        yield self.url, tables.STAGING_SCHEMA, name
+
+    @contextmanager
+    def publication(self, staged: Staged) -> Iterator[Publication]:
+        """The publishing transaction: commits when the block ends well.
+
+        Raises LedgerAway when it certainly did not commit, OutcomeUnknown when nobody can say now. If the connection dies
+        and the batch is found committed by this owner, it ends as if COMMIT had been answered.
+        """
+        try:
+            self._begin()
+            yield PostgresPublication(self.connection, self.holder, self.contract, staged)
+            self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            crash_points.reach("in_publish")
+            self.connection.execute("COMMIT")
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if not self.connection.closed:
+                self.connection.execute("ROLLBACK")
+                raise LedgerAway(f"publishing batch {staged.pending.batch_id} was refused: {error}. It is tried again.") from error
+            if not self._committed(staged.pending.batch_id):
+                raise LedgerAway(f"the connection died before batch {staged.pending.batch_id} was committed: {error}") from error
+        except (psycopg.DataError, psycopg.IntegrityError) as error:
+            self.connection.execute("ROLLBACK")
+            raise RowRefused(str(error).strip()) from error
+        except BaseException:
+            if not self.connection.closed:
+                self.connection.execute("ROLLBACK")
+            raise
+
+    def refused_row(self, staged: Staged) -> tuple[int, int, str, str] | None:
+        """The message that the row table refuses: (partition, offset, error class, what Postgres said)."""
+        with database_errors(), self.connection.transaction(force_rollback=True):
+            return find_refused(PostgresPublication(self.connection, self.holder, self.contract, staged))
+
+    def gate_failed(self) -> None:
+        """Leave the pending batch where it is, and let the sensor wait before it is judged again."""
+        with database_errors():
+            self.connection.execute(queries()["back_off"], self.holder.key)
+
+    def halt(self, code: str, detail: Mapping[str, Any]) -> None:
+        """Stop the pipeline until a person settles it. Does nothing for a fenced run."""
+        with database_errors():
+            self.connection.execute(queries()["halt"], {**self.holder.key, "code": code, "detail": Jsonb(dict(detail))})
+
+    def sweep(self, *, keep: Sequence[int] = ()) -> None:
+        """Drop what earlier tries left in staging. What a stopped zombie still locks is left for the next sweep."""
+        with database_errors():
+            found = self.connection.execute(queries()["stale_staging"], {**self.holder.key, "keep": list(keep)}).fetchall()
+        for (staging_id,) in found:
+            try:
+                tables.drop_staging(self.connection, staging_id)
+            except psycopg.errors.LockNotAvailable:
+                continue
+
+    def close(self) -> None:
+        """Give the pipeline back and end the session."""
+        if not self.connection.closed:
+            with database_errors():
+                self.connection.execute(queries()["release"], self.holder.key)
+            self.connection.close()
+
+    @contextmanager
+    def _owned(self) -> Iterator[None]:
+        with database_errors(), self.connection.transaction():
+            hold(self.connection, self.holder)
+            yield
+
+    def _begin(self) -> None:
+        for statement in ("BEGIN", f"SET LOCAL lock_timeout = '{LOCK_WAIT}'",
+                          "SET LOCAL idle_in_transaction_session_timeout = '60s'"):  # fmt: skip
+            self.connection.execute(statement)
+
+    def _committed(self, batch_id: int) -> bool:
+        """Whether a batch whose COMMIT went unanswered happened. Asked under the row lock: nothing is in flight then."""
+        try:
+            self.connection = connect(self.url, application_name(self.holder.pipeline, self.holder.owner))
+            with database_errors(), self.connection.transaction():
+                self.connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")  # pyright: ignore[reportArgumentType]
+                _, owner, *_ = self.connection.execute(queries()["lock_pipeline"], self.holder.key).fetchone() or (None, None)
+                row = self.connection.execute(queries()["find_batch"], {"batch_id": batch_id}).fetchone()
+        except (LedgerAway, psycopg.Error) as error:
+            raise OutcomeUnknown(f"the connection died in the COMMIT of batch {batch_id} and Postgres cannot be asked: {error}. "
+                                 "The ledger knows; the next run goes on from it.") from error  # fmt: skip
+        if row is None and owner != self.holder.owner:
+            raise Fenced(f"{self.holder.pipeline}: another run took over while batch {batch_id} was published; this run has "
+                         "changed nothing and stops.")  # fmt: skip
+        return row == (self.holder.epoch, self.holder.owner)
+
+
+def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: str | None) -> int:
+    """Lock the pipeline's row and take epoch + 1; a publication in flight is waited for, a stopped one is ended."""
+    key = {"pipeline": name, "owner": owner, "run_id": run_id}
+    connection.execute(queries()["register_pipeline"], key)
+    for last_try in (False, True):
+        try:
+            with connection.transaction():
+                connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")  # pyright: ignore[reportArgumentType]
+                row = connection.execute(queries()["lock_pipeline"], key).fetchone()
+                _, fenced, state, code, detail = row  # pyright: ignore[reportGeneralTypeIssues]  # registered above
+                if state == "halted":
+                    raise Halt(name, code, "it was halted earlier and nobody has settled it yet.", detail)
+                (epoch,) = connection.execute(queries()["take_over"], key).fetchone() or (0,)
+            break
+        except psycopg.errors.LockNotAvailable as error:
+            if last_try:
+                raise LedgerAway(f"{name} stayed locked for {LOCK_WAIT} twice; look at pg_locks for who holds it") from error
+            _end_sessions(connection, name, (connection.execute(queries()["current_owner"], key).fetchone() or (None,))[0])
+    _end_sessions(connection, name, fenced)
+    return epoch
+
+
+def _end_sessions(connection: tables.Connection, pipeline: str, owner: UUID | None) -> None:
+    if owner is not None:
+        connection.execute(queries()["end_sessions"], {"application_name": application_name(pipeline, owner)})
+
+
+def _claim_tables(connection: tables.Connection, holder: Holder, contract: Contract) -> None:
+    with connection.transaction():
+        hold(connection, holder)
+        for table in contract.tables:
+            tables.claim(connection, holder.pipeline, table)
+
+
+def _positions(connection: tables.Connection, pipeline: str, topic: str) -> list[Position]:
+    rows = connection.execute(queries()["positions"], {"pipeline": pipeline, "topic": topic}).fetchall()
+    return [Position(*row) for row in rows]
+
+
+def _coverage(topic: str, row: tuple[Any, ...]) -> Coverage:
+    attempt, partition, start, until, messages, rows, dead, unknown, gaps, epoch = row
+    spans = tuple((low, high) for low, high in gaps)
+    return Coverage(OffsetRange(topic, partition, start, until), attempt, messages, rows, dead, unknown, spans, epoch)
+
+
+def _published(ledger: Ledger, contract: Contract, row: Mapping[str, Any]) -> Published:
+    ranges = [OffsetRange(**item) for item in ledger.rows("ranges_of", batch_id=row["batch_id"])]
+    checks = [
+        CheckResult(c["check_name"], c["table_name"], c["severity"], c["passed"], c["observed"])
+        for c in ledger.rows("checks_of", batch_id=row["batch_id"])
+    ]
+    return Published(row["batch_id"], contract.pipeline, tuple(ranges), row["messages"], row["rows"], row["dead_letters"],
+                     row["unknown_fields"], tuple(checks), row["timings"])  # fmt: skip

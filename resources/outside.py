@@ -1,0 +1,37 @@
+"""Everything outside that a run touches, opened from the settings: what `engine.batch.drain` is handed."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from psycopg.conninfo import conninfo_to_dict
+from pyspark.sql import SparkSession
+
+from platform_defs.engine.batch import Outside
+from platform_defs.engine.ports import Pipeline
+from resources.kafka import KafkaBroker, KafkaSource
+from resources.ledger import Ledger
+from resources.lineage import OpenLineageEvents
+from resources.settings import Endpoints
+
+
+def kafka_options(endpoints: Endpoints) -> dict[str, str]:
+    """librdkafka's options for `endpoints`, as text."""
+    return {name: str(value) for name, value in endpoints.kafka().items()}
+
+
+@contextmanager
+def hold(pipeline: Pipeline, endpoints: Endpoints, spark: Callable[[], SparkSession], run_id: str | None = None) -> Iterator[Outside]:
+    """Become the owner of `pipeline` for as long as the block runs (step 0). Migrates the ledger first.
+
+    Raises Halt when the pipeline is halted, BadInput when a table does not fit, LedgerAway when Postgres is.
+    """
+    ledger = Ledger(endpoints.postgres_url)
+    ledger.migrate()
+    options = kafka_options(endpoints)
+    held = ledger.acquire(pipeline.contract, run_id)
+    place = conninfo_to_dict(endpoints.postgres_url)
+    events = OpenLineageEvents(endpoints.bootstrap_servers, f"{place.get('host')}:{place.get('port', 5432)}")
+    try:
+        yield Outside(held, KafkaBroker(options), KafkaSource(options), spark, events)
+    finally:
+        held.close()

@@ -1,0 +1,262 @@
+"""The publishing transaction, statement by statement. The order, and why, is in engine/publish.py."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from platform_defs.engine.contract import Aggregate, CheckResult, Contract, Table
+from platform_defs.engine.errors import BadInput, Fenced, Retryable, StagingLost
+from platform_defs.engine.offsets import OffsetRange
+from platform_defs.engine.ports import Staged
+from resources.postgres import queries
+from resources.staging import multirange
+from resources.tables import Connection, check_target, identifier, own_columns, staging_table
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a pipeline: every write names all of it."""
+
+    pipeline: str
+    epoch: int
+    owner: UUID
+    run_id: str | None = None
+
+    @property
+    def key(self) -> dict[str, Any]:
+        return {"pipeline": self.pipeline, "epoch": self.epoch, "owner": self.owner, "run_id": self.run_id}
+
+
+def hold(connection: Connection, holder: Holder) -> None:
+    """Lock the pipeline's row as its owner for the rest of the transaction. Raises Fenced when it no longer is."""
+    if connection.execute(queries()["hold"], holder.key).fetchone() is None:
+        raise Fenced(f"{holder.pipeline}: another run took over (epoch {holder.epoch} of this one is no longer the newest), "
+                     "or the pipeline was halted. This run has changed nothing more and stops.")  # fmt: skip
+
+
+@dataclass
+class PostgresPublication:
+    """See engine.ports.Publication. Lives inside one open transaction of `connection`."""
+
+    connection: Connection
+    holder: Holder
+    contract: Contract
+    staged: Staged
+
+    def hold(self) -> None:
+        hold(self.connection, self.holder)
+
+    def check_tables(self) -> None:
+        for table in self.contract.tables:
+            check_target(self.connection, self.holder.pipeline, table)
+
+    def prove_coverage(self) -> None:
+        """Every planned range has its complete attempt, still there and as the driver saw it."""
+        rows = self._fetch("coverage", staging_id=self.staged.staging_id)
+        stored = {row[0]: (row[1], row[2], row[3], row[4], row[5], row[6]) for row in rows}
+        for item in self.staged.coverage:
+            span = item.range
+            seen = (span.partition, span.from_offset, span.until_offset, item.messages, item.rows, item.dead_letters)
+            if stored.get(item.attempt) != seen:
+                raise StagingLost(f"the coverage of partition {span.partition} [{span.from_offset}, {span.until_offset}) is "
+                                  "gone from staging (did Postgres restart?); the batch is read again")  # fmt: skip
+        if sorted(item.range for item in self.staged.coverage) != sorted(self.staged.pending.ranges):
+            raise StagingLost("a planned range was not read to its end; the batch is read again")
+
+    def move_positions(self) -> None:
+        pending, spans = self.staged.pending, _whole_spans(self.staged.pending.ranges)
+        epochs = {item.range.partition: item.leader_epoch for item in sorted(self.staged.coverage, key=lambda c: c.range)}
+        moved = self.connection.execute(queries()["move_positions"], {
+            **self.holder.key, "batch_id": pending.batch_id, "topic": self.contract.topic,
+            "topic_id": pending.topic_id, "cluster_id": pending.cluster_id,
+            "partitions": [s[0] for s in spans], "from_offsets": [s[1] for s in spans],
+            "until_offsets": [s[2] for s in spans], "leader_epochs": [epochs[s[0]] for s in spans],
+        })  # fmt: skip
+        if moved.rowcount != len(spans):
+            raise Fenced(f"{self.holder.pipeline}: {len(spans) - moved.rowcount} of {len(spans)} positions are no longer where "
+                         f"batch {pending.batch_id} was planned from; nothing was published")  # fmt: skip
+
+    def write_rows(self) -> None:
+        """The winners' rows into the row table, then merged into each accumulate."""
+        table, everything = self.contract.row_table, sql.SQL("true")
+        if table.disposition == "append":
+            written = append(self, table, everything)
+        else:
+            written = self._count()
+            upsert(self, table, everything)
+        if written != self.staged.rows:
+            raise StagingLost(f"the tasks staged {self.staged.rows} rows, staging holds {written} of them (did Postgres "
+                              "restart?); the batch is read again")  # fmt: skip
+        for accumulate_table in self.contract.accumulates:
+            accumulate(self, accumulate_table)
+
+    def write_dead_letters(self) -> None:
+        written = self.connection.execute(queries()["write_dead_letters"], {
+            **self.holder.key, "batch_id": self.staged.pending.batch_id, "topic": self.contract.topic,
+            "topic_id": self.staged.pending.topic_id, "staging_id": self.staged.staging_id,
+            "attempts": [item.attempt for item in self.staged.coverage],
+        })  # fmt: skip
+        if written.rowcount != self.staged.dead_letters:
+            raise StagingLost(f"{self.staged.dead_letters} dead letters were staged, {written.rowcount} are left of them")
+
+    def write_record(self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]) -> None:
+        """The batch, its ranges, its check results and its lineage event; the pending batch is done."""
+        batch = {**self.holder.key, "batch_id": self.staged.pending.batch_id}
+        staged, topic_id = self.staged, self.staged.pending.topic_id
+        self._execute("write_batch", **batch, messages=staged.messages, rows=staged.rows, dead_letters=staged.dead_letters,
+                      unknown_fields=staged.unknown_fields, contract_version=self.contract.version,
+                      timings=Jsonb(dict(timings)))  # fmt: skip
+        for item in staged.coverage:
+            span = item.range
+            self._execute("write_batch_range", **batch, topic=span.topic, topic_id=topic_id, partition=span.partition,
+                          from_offset=span.from_offset, until_offset=span.until_offset, messages=item.messages,
+                          gaps=multirange(item.gaps), leader_epoch=item.leader_epoch)  # fmt: skip
+        for check in checks:
+            self._execute("write_check", **batch, check_name=check.name, table_name=check.table, severity=check.severity,
+                          passed=check.passed, observed=Jsonb(check.observed))  # fmt: skip
+        self._execute("write_lineage", **batch, event=Jsonb(dict(event)))
+        self._execute("clear_pending", **batch)
+
+    @property
+    def winners(self) -> sql.Composable:
+        return sql.SQL("_attempt = ANY({})").format(sql.Literal(list(self.staged.winners)))
+
+    def _count(self) -> int:
+        query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(staging_table(self.staged.staging_id), self.winners)
+        (count,) = self.connection.execute(query).fetchone() or (0,)
+        return count
+
+    def _fetch(self, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        return self.connection.execute(queries()[name], parameters).fetchall()
+
+    def _execute(self, name: str, **parameters: Any) -> None:
+        self.connection.execute(queries()[name], parameters)
+
+
+def append(publication: PostgresPublication, table: Table, where: sql.Composable) -> int:
+    """Insert the winners' rows that fulfil `where`; how many there were."""
+    names = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
+    query = sql.SQL("INSERT INTO {} ({names}, _batch_id, _partition, _offset) "
+                    "SELECT {names}, {}, _partition, _offset FROM {} WHERE {} AND {}").format(
+        identifier(table.name), publication.staged.pending.batch_id, staging_table(publication.staged.staging_id),
+        publication.winners, where, names=names)  # fmt: skip
+    return publication.connection.execute(query).rowcount
+
+
+def upsert(publication: PostgresPublication, table: Table, where: sql.Composable) -> None:
+    """The newest message of each key decides: a row is put in its place, a tombstone takes it away."""
+    names = [column.name for column in table.columns] + [name for name, _ in own_columns(table) if name != "_batch_id"]
+    columns = sql.SQL(", ").join(map(sql.Identifier, names))
+    latest = sql.SQL("SELECT DISTINCT ON (_key) {}, _deleted FROM {} WHERE {} AND {} ORDER BY _key, _offset DESC").format(
+        columns, staging_table(publication.staged.staging_id), publication.winners, where
+    )
+    publication.connection.execute(
+        sql.SQL("DELETE FROM {} AS t USING ({}) AS latest WHERE t._key = latest._key AND latest._deleted").format(
+            identifier(table.name), latest
+        )
+    )
+    changes = sql.SQL(", ").join(
+        sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in [*names, "_batch_id"] if name != "_key"
+    )
+    publication.connection.execute(
+        sql.SQL("INSERT INTO {} ({columns}, _batch_id) SELECT {columns}, {} FROM ({}) AS latest WHERE NOT _deleted "
+                "ORDER BY _key ON CONFLICT (_key) DO UPDATE SET {}").format(
+            identifier(table.name), publication.staged.pending.batch_id, latest, changes, columns=columns))  # fmt: skip
+
+
+def accumulate(publication: PostgresPublication, table: Table) -> None:
+    """Merge this batch's aggregates, in key order so that two pipelines never deadlock over them."""
+    keys = sql.SQL(", ").join(map(sql.Identifier, table.group_by))
+    names = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
+    sources = {item.column: _aggregate(item) for item in table.aggregates}
+    values = sql.SQL(", ").join(sources.get(c.name, sql.Identifier(c.name)) for c in table.columns)
+    merged = sql.SQL(", ").join(_merge(item) for item in table.aggregates)
+    publication.connection.execute(
+        sql.SQL("INSERT INTO {} AS t ({names}) SELECT {} FROM {} WHERE {} GROUP BY {keys} ORDER BY {keys} "
+                "ON CONFLICT ({keys}) DO UPDATE SET {}").format(
+            identifier(table.name), values, staging_table(publication.staged.staging_id), publication.winners, merged,
+            names=names, keys=keys))  # fmt: skip
+
+
+_MERGE = {
+    "sum": "{0} = coalesce(t.{0} + excluded.{0}, t.{0}, excluded.{0})",
+    "count": "{0} = t.{0} + excluded.{0}",
+    "min": "{0} = least(t.{0}, excluded.{0})",
+    "max": "{0} = greatest(t.{0}, excluded.{0})",
+}
+
+
+def _merge(item: Aggregate) -> sql.Composable:
+    return sql.SQL(_MERGE[item.function]).format(sql.Identifier(item.column))  # pyright: ignore[reportArgumentType]  # a closed list
+
+
+def _aggregate(item: Aggregate) -> sql.Composable:
+    source = sql.SQL("*") if item.source is None else sql.Identifier(item.source)
+    return sql.SQL("{}({})").format(sql.SQL(item.function), source)
+
+
+def _whole_spans(ranges: Sequence[OffsetRange]) -> list[tuple[int, int, int]]:
+    """(partition, from, until) of each partition. Raises Retryable unless its ranges follow one another without a hole."""
+    spans: dict[int, tuple[int, int, int]] = {}
+    for item in sorted(ranges):
+        partition, start, until = spans.get(item.partition, (item.partition, item.from_offset, item.from_offset))
+        if until != item.from_offset:
+            raise Retryable(f"the pending ranges of partition {item.partition} leave a hole at {until}")
+        spans[partition] = (partition, start, item.until_offset)
+    return list(spans.values())
+
+
+@contextmanager
+def scratch(connection: Connection) -> Iterator[None]:
+    """A savepoint that is always rolled back: to try what the tables would say."""
+    with connection.transaction(force_rollback=True):
+        yield
+
+
+def find_refused(publication: PostgresPublication) -> tuple[int, int, str, str] | None:
+    """The first message, by (partition, offset), whose rows the row table refuses: (partition, offset, error, text).
+
+    Bisects over prefixes, so that two messages that only together break a constraint are told apart as well. None when
+    the row table takes everything (then an accumulate's constraint was broken).
+    """
+    order = [span for item in sorted(publication.staged.pending.ranges) for span in [item]]
+    if (why := _refusal(publication, sql.SQL("true"))) is None:
+        return None
+    low, high = 0, sum(len(span) for span in order)  # offsets accepted, offsets refused
+    while high - low > 1:
+        middle = (low + high) // 2
+        answer = _refusal(publication, _prefix(order, middle))
+        low, high, why = (middle, high, why) if answer is None else (low, middle, answer)
+    partition, offset = _nth(order, high - 1)
+    return partition, offset, type(why).__name__, str(why).strip()
+
+
+def _refusal(publication: PostgresPublication, where: sql.Composable) -> psycopg.Error | None:
+    write = append if publication.contract.row_table.disposition == "append" else upsert
+    try:
+        with scratch(publication.connection):
+            write(publication, publication.contract.row_table, where)
+            publication.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        return error
+    return None
+
+
+def _prefix(order: Sequence[OffsetRange], count: int) -> sql.Composable:
+    """The rows of the first `count` offsets in (partition, offset) order."""
+    partition, offset = _nth(order, count - 1)
+    return sql.SQL("(_partition, _offset) <= ({}, {})").format(partition, offset)
+
+
+def _nth(order: Sequence[OffsetRange], index: int) -> tuple[int, int]:
+    for span in order:
+        if index < len(span):
+            return span.partition, span.from_offset + index
+        index -= len(span)
+    raise BadInput(f"there is no offset number {index}")

@@ -1,0 +1,64 @@
+"""Spark: one session for each run, started when first asked for."""
+
+from typing import Any
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pyspark.sql import SparkSession
+
+from resources.settings import Settings, settings
+
+# A task that is retried needs local[N, failures]; a run of ours needs the two cores that this project is built for.
+LOCAL_MASTER = "local[*,4]"
+
+
+def spark_config(given: Settings | None = None) -> dict[str, str]:
+    """Spark's settings for a run: UTC, Arrow, workers kept warm, nothing written outside TIDEGATE_HOME."""
+    given = given or settings()
+    scratch = given.home / "spark"
+    return {
+        "spark.master": given.spark_master or LOCAL_MASTER,
+        "spark.app.name": "tidegate",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.adaptive.enabled": "false",  # one stage a batch; there is no shuffle to adapt
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        "spark.sql.ansi.enabled": "true",
+        "spark.python.worker.reuse": "true",  # keeps the Kafka consumer and the imports
+        "spark.python.daemon.module": "resources.spark_daemon",
+        "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=4",
+    }
+
+
+def start_session(config: dict[str, str]) -> SparkSession:
+    """A session with `config`, made or found."""
+    builder = SparkSession.builder
+    for name, value in config.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+class SparkResource(LazyPySparkResource):
+    """dagster-pyspark's lazy session, stopped when the run is over (the base class has no stop)."""
+
+    spark_config: dict[str, Any] = {}  # noqa: RUF012  # pydantic copies it
+
+    def session(self) -> SparkSession:
+        """The run's session; starts it at the first call."""
+        if not self.spark_config:
+            self.spark_config.update(spark_config())
+        return self.spark_session
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002
+        """Stop the session, and with it the JVM and its Python workers."""
+        if self._spark_session is not None:
+            self._spark_session.stop()
+            self._spark_session = None

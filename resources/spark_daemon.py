@@ -1,0 +1,23 @@
+"""Spark's Python daemon, with what every task needs imported before it forks: workers start warm.
+
+Spark runs it as `python -m resources.spark_daemon` (spark.python.daemon.module). Importing starts no thread in any of
+these, so forking after it is safe.
+"""
+
+import adbc_driver_manager.dbapi  # noqa: F401
+import adbc_driver_postgresql.dbapi  # noqa: F401
+import confluent_kafka  # noqa: F401
+import orjson  # noqa: F401
+import pandas  # noqa: F401
+import psycopg  # noqa: F401
+import pyarrow.compute
+import pyarrow.json  # noqa: F401
+import pyspark.worker  # noqa: F401
+from pyspark.daemon import manager
+
+import platform_defs.engine.task
+import resources.kafka
+import resources.staging  # noqa: F401
+
+if __name__ == "__main__":
+    manager()
