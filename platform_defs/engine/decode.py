@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.compute
 
 from platform_defs.engine.contract import Contract, Fault
-from platform_defs.engine.decode_lines import Lines, is_line, read_lines, suspects
+from platform_defs.engine.decode_lines import Lines, is_line, read_lines
 from platform_defs.engine.decode_one import MessageReader
+from platform_defs.engine.decode_suspects import suspects
 from platform_defs.engine.decode_values import Reason
 
 pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
 
-_FEW = 128  # a failing block this small is read one by one rather than halved again
+_FEW = 128  # messages that are read at once when a larger block has failed
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,8 @@ def decode_block(contract: Contract, values: Sequence[bytes | None]) -> Decoded:
     A missing or null field is null in `rows`. A NULL value (tombstone) is a fault: an upsert pipeline takes those out.
     """
     block = _Block(contract, values)
-    lines = range(len(values))
-    if not block.read_whole(lines):
-        lines = [position for position, value in enumerate(values) if is_line(value)]
-        block.read_one_by_one(sorted(set(range(len(values))).difference(lines)))
-        block.read_halves(block.without_suspects(lines))
+    if not block.read_whole(range(len(values))):
+        block.read_in_parts()
     return block.decoded()
 
 
@@ -68,16 +66,26 @@ class _Block:
             self._take(lines, pa.array(positions, pa.int64()))
         return lines is not None
 
-    def read_halves(self, positions: Sequence[int]) -> None:
-        """Read these at once, or halve them until the ones in the way stand almost alone."""
-        if self.read_whole(positions):
-            return
-        if len(positions) <= _FEW:
-            self.read_one_by_one(positions)
-            return
-        middle = len(positions) // 2
-        self.read_halves(positions[:middle])
-        self.read_halves(positions[middle:])
+    def read_in_parts(self) -> None:
+        """Set aside what seems to be in the way, read the others at once; what still resists, in small parts."""
+        lines = [position for position, value in enumerate(self.values) if is_line(value)]
+        self.read_one_by_one(sorted(set(range(len(self.values))).difference(lines)))
+        doubt = suspects(self.contract, [self.values[position] or b"" for position in lines])
+        aside = [lines[n] for n in pc.indices_nonzero(doubt).to_pylist()]
+        others = [lines[n] for n in pc.indices_nonzero(pc.invert(doubt)).to_pylist()]
+        if not self.read_whole(others):
+            self.read_few_by_few(others)
+        if len(aside) > len(lines) // 2:  # these look alike: more likely an odd producer than so many faults
+            self.read_few_by_few(aside)
+        else:
+            self.read_one_by_one(aside)
+
+    def read_few_by_few(self, positions: list[int]) -> None:
+        """Read parts at once, and one by one those that do not let themselves."""
+        for start in range(0, len(positions), _FEW):
+            few = positions[start : start + _FEW]
+            if not self.read_whole(few):
+                self.read_one_by_one(few)
 
     def read_one_by_one(self, positions: Sequence[int]) -> None:
         """Read each alone, in the order given."""
@@ -92,17 +100,6 @@ class _Block:
             self.unknown += found.unknown
         if rows:
             self._add(_columns(self.contract, rows), pa.array(indexes, pa.int64()))
-
-    def without_suspects(self, positions: list[int]) -> list[int]:
-        """`positions` less those that look bad, which are read one by one; all of them if most look bad."""
-        if len(positions) <= _FEW:
-            return positions
-        values: Any = [self.values[position] for position in positions]
-        doubt = suspects(self.contract, values)
-        if doubt.true_count > len(positions) // 2:  # unknown fields, perhaps: then looks tell nothing
-            return positions
-        self.read_one_by_one([positions[n] for n in pc.indices_nonzero(doubt).to_pylist()])
-        return [positions[n] for n in pc.indices_nonzero(pc.invert(doubt)).to_pylist()]
 
     def decoded(self) -> Decoded:
         """All that was read, in the order of the block."""

@@ -33,30 +33,35 @@ class MessageReader:
     """Reads single messages of one contract."""
 
     def __init__(self, contract: Contract) -> None:
-        self._fields: dict[str, tuple[int, Reader]] = {
-            item.name: (position, reader_of(item.type)) for position, item in enumerate(contract.fields)
-        }
+        self._readers: list[tuple[str, Reader]] = [(item.name, reader_of(item.type)) for item in contract.fields]
+        self._names = frozenset(name for name, _ in self._readers)
 
     def read(self, value: bytes | None) -> Row | Reason:
-        """The row that the message holds, or the reason why it holds none."""
+        """The row that the message holds, or the first reason why it holds none."""
         document = _document(value)
         return document if isinstance(document, Reason) else self._row(document)
 
     def _row(self, document: JsonObject) -> Row | Reason:
-        values, seen, unknown = [None] * len(self._fields), set[str](), False
-        for name, raw in document:
-            position, read = self._fields.get(name, (0, None))
-            if read is None:
-                unknown = True
-                continue
+        found, values = dict(document), list[Any]()
+        if len(found) < len(document) and (twice := self._twice(document)):
+            return Reason("DuplicateKey", f"{twice} stands twice in the message: no one can tell which holds", twice)
+        for name, read in self._readers:
+            raw = found.get(name)
+            value = None if raw is None else read(raw)
+            if isinstance(value, Reason):
+                return Reason(value.error_class, f"{name} {value.message}", name)
+            values.append(value)
+        return Row(values, not found.keys() <= self._names)
+
+    def _twice(self, document: JsonObject) -> str | None:
+        """The first known field that stands there again."""
+        seen = set[str]()
+        for name, _ in document:
             if name in seen:
-                return Reason("DuplicateKey", f"{name} stands twice in the message: no one can tell which holds", name)
-            seen.add(name)
-            found = None if raw is None else read(raw)
-            if isinstance(found, Reason):
-                return Reason(found.error_class, f"{name} {found.message}", name)
-            values[position] = found
-        return Row(values, unknown)
+                return name
+            if name in self._names:
+                seen.add(name)
+        return None
 
 
 def too_deep(value: bytes) -> bool:

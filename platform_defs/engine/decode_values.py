@@ -73,7 +73,9 @@ _surrogate = re.compile("[\ud800-\udfff]").search
 def reader_of(of: ColumnType) -> Reader:
     """The function that reads a JSON value of this type."""
     if pa.types.is_decimal(of.arrow):
-        return lambda raw: _decimal(raw, of)
+        whole, scale = of.arrow.precision - of.arrow.scale, of.arrow.scale
+        usual = re.compile(rf"-?[0-9]{{1,{whole}}}(?:\.[0-9]{{1,{scale}}})?" if whole and scale else r"0").fullmatch
+        return lambda raw: Decimal(raw) if isinstance(raw, str) and usual(raw) else _decimal(raw, of)
     return _READERS[of.name]
 
 

@@ -1,0 +1,197 @@
+"""Reading a block and reading its messages alone give the same rows and the same faults, whatever the messages hold."""
+
+import json
+import math
+from collections.abc import Sequence
+
+import pyarrow as pa
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from platform_defs.engine.column_types import column_type
+from platform_defs.engine.contract import Contract, Field
+from platform_defs.engine.decode import decode_block
+from platform_defs.engine.decode_one import MessageReader, Row
+from platform_defs.engine.decode_values import Reason
+
+TYPES = {
+    "s": "string",
+    "i": "integer",
+    "f": "double",
+    "b": "boolean",
+    "d": "date",
+    "t": "timestamp",
+    "m": "decimal(6,2)",
+    "wide": "decimal(38,30)",
+}
+CONTRACT = Contract(
+    pipeline="p",
+    version="1",
+    domain="d",
+    description="",
+    topic="t",
+    format="json",
+    fields=tuple(Field(name, column_type(of), required=False, rules=()) for name, of in TYPES.items()),
+    tables=(),
+)
+
+DIGITS = st.text("0123456789", min_size=1, max_size=40)
+SIGNS, ENDS = st.sampled_from(["", "-", "+"]), st.sampled_from(["", ".", ".0", "e3"])
+ODD_NUMBERS = """NaN Inf Infinity -Inf -Infinity -NaN 1e400 1e-400 -0 -0.0 .5 5. 01 1e 1E+2 0x10 1_0 - 0e99 9999.99 10000
+    1e99999999999 9223372036854775807 9223372036854775808 -9223372036854775808 -9223372036854775809"""
+NUMBERS = st.one_of(
+    st.builds(lambda sign, digits, end: sign + digits + end, SIGNS, DIGITS, ENDS),
+    st.builds(lambda a, b: f"{a}.{b}", st.integers(-100_000, 100_000), DIGITS),
+    st.builds(lambda a, b: f"{a}e{b}", st.floats(allow_nan=False, allow_infinity=False), st.integers(-400, 400)),
+    st.sampled_from(ODD_NUMBERS.split()),
+)
+ESCAPES = [
+    *[r"\u0000", r"\ud800", r"\udc00", r"\ud83d\ude00", r"\"", r"\\", r"\/", r"\x41", r"\u00e9", r"é", r"😀"],
+    "\t",
+    "\n",
+]
+ODD_DAYS = "2026-02-29 2024-02-29 2000-02-29 1900-02-29 0000-01-01 0001-01-01 9999-12-31 2026-13-01 2026-04-31 1-1-1"
+TEXTS = st.lists(st.one_of(st.text("ab}{[]:,\"'\\ -", max_size=3), st.sampled_from(ESCAPES)), max_size=4).map("".join)
+TIMES = st.builds(
+    lambda day, between, time, fraction, zone: day + between + time + fraction + zone,
+    st.one_of(
+        st.dates().map(str),
+        st.sampled_from(
+            ["2026-02-29", "2024-02-29", "2000-02-29", "1900-02-29", "0000-01-01", "2026-13-01", "2026-04-31", "1-1-1"]
+        ),
+    ),
+    st.sampled_from(["T", "T", "T", " ", "t", ""]),
+    st.sampled_from(["10:00:00", "23:59:59", "24:00:00", "10:00:60", "10:00", "10", "10:60:00", "100000"]),
+    st.sampled_from(["", "", ".1", ".123456", ".1234567", ".", ".999999"]),
+    st.sampled_from(["Z", "Z", "Z", "+01:00", "-23:59", "+24:00", "+0100", "+01", "", "z", " Z", "ZZ", "-00:00"]),
+)
+STRINGS = st.one_of(TEXTS, NUMBERS, TIMES, st.dates().map(str)).map(lambda text: f'"{text}"')
+SCALARS = st.one_of(st.sampled_from(["null", "true", "false", "True", "nul", ""]), NUMBERS, STRINGS)
+NESTED = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda items: f"[{','.join(items)}]"),
+        st.lists(st.tuples(STRINGS, inner), max_size=3).map(lambda pairs: f"{{{','.join(map(':'.join, pairs))}}}"),
+    ),
+    max_leaves=5,
+)
+GOOD = {
+    "s": st.text(max_size=5).map(json.dumps),
+    "i": st.integers(-(2**63), 2**63 - 1).map(str),
+    "f": st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    "b": st.sampled_from(["true", "false"]),
+    "d": st.dates().map(lambda day: f'"{day}"'),
+    "t": st.datetimes().map(lambda time: f'"{time.isoformat()}Z"'),
+    "m": st.decimals(-9999, 9999, places=2).map(lambda number: f'"{number}"'),
+    "wide": st.decimals(-99, 99, places=20).map(lambda number: f"{number:f}"),
+}
+SPACES = st.sampled_from(["", "", " ", "\n", "\x0b"])
+KNOWN_KEYS = st.sampled_from(list(TYPES))
+KEYS = st.one_of(KNOWN_KEYS, st.sampled_from(["x", "", r"\u0073", r"s\u0000", "sx", "wid", "é", r"\ud800"]))
+GOOD_PAIRS = KNOWN_KEYS.flatmap(lambda key: GOOD[key].map(lambda value: f'"{key}":{value}'))
+ANY_PAIRS = st.builds(
+    lambda key, space, value: f'"{key}"{space}:{space}{value}',
+    KEYS,
+    st.sampled_from(["", "", " ", "\n", "\x0b"]),
+    NESTED,
+)
+GOOD_OBJECTS = st.lists(GOOD_PAIRS, max_size=8, unique_by=lambda pair: pair.split(":")[0]).map(
+    lambda pairs: f"{{{','.join(pairs)}}}".encode()
+)
+ANY_OBJECTS = st.lists(st.one_of(GOOD_PAIRS, ANY_PAIRS), max_size=5).map(
+    lambda pairs: f"{{{','.join(pairs)}}}".encode("utf-8", "surrogatepass")
+)
+
+PIECES = [b"", b"\0", b"\n", b"\r", b"\xff", b"\xed\xa0\x80", b"{}", b"}{", b"}\n{", b'"', b","]
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """A message with a piece cut out or something put in."""
+    message = draw(st.one_of(GOOD_OBJECTS, ANY_OBJECTS))
+    start, length = draw(st.integers(0, len(message))), draw(st.integers(0, 3))
+    piece = draw(
+        st.sampled_from([b"", b"\0", b"\n", b"\r", b"\xff", b"\xed\xa0\x80", b"{}", b"}{", b"}\n{", b'"', b","])
+    )
+    return message[:start] + piece + message[start + length :]
+
+
+VALUES = st.one_of(
+    GOOD_OBJECTS,
+    GOOD_OBJECTS,
+    ANY_OBJECTS,
+    damaged(),
+    NESTED.map(lambda text: text.encode("utf-8", "surrogatepass")),
+    st.binary(max_size=6),
+    st.none(),
+    st.sampled_from(
+        [b"", b" ", b"{", b"}", b"{}", b"{}{}", b"{}\n{}", b"{}\0}", b"\xef\xbb\xbf{}", b" {} ", b'{"x":{}', b'{"x":"}']
+    ),
+)
+
+
+def one_by_one(values: Sequence[bytes | None]) -> tuple[dict[int, Row], dict[int, Reason]]:
+    reader = MessageReader(CONTRACT)
+    found = {index: reader.read(value) for index, value in enumerate(values)}
+    return (
+        {index: row for index, row in found.items() if isinstance(row, Row)},
+        {index: reason for index, reason in found.items() if isinstance(reason, Reason)},
+    )
+
+
+def same(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return one == other and math.copysign(1, one) == math.copysign(1, other)
+    return one == other
+
+
+def assert_agreement(values: Sequence[bytes | None]) -> None:
+    rows, faults = one_by_one(values)
+    decoded = decode_block(CONTRACT, values)
+    assert decoded.indexes.to_pylist() == list(rows)
+    for got, row in zip(decoded.rows.to_pylist(), rows.values(), strict=True):
+        for name, wanted in zip(TYPES, row.values, strict=True):
+            assert same(got[name], wanted), (name, got[name], wanted)
+    assert [fault.index for fault in decoded.faults] == list(faults)
+    assert [(fault.error_class, fault.message) for fault in decoded.faults] == [
+        (reason.error_class, reason.message) for reason in faults.values()
+    ]
+    assert decoded.unknown_fields == sum(row.unknown for row in rows.values())
+    assert_storable(decoded.rows, decoded.faults)
+
+
+def assert_storable(rows: pa.RecordBatch, faults: Sequence) -> None:
+    assert rows.schema == CONTRACT.arrow_schema
+    rows.validate(full=True)
+    assert not any("\0" in text for text in rows.column("s").to_pylist() if text)
+    for fault in faults:
+        assert "\0" not in fault.message
+        assert fault.message.encode("utf-8")
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(VALUES, min_size=1, max_size=12))
+@example([b'{"s":"a"}{"s":"c"}\0}', b'{"s":"b"}'])
+@example([b'{"wide":12345678901234567890123456789012345678}'])
+def test_a_block_is_read_as_its_messages_are(values: list[bytes | None]) -> None:
+    assert_agreement(values)
+
+
+@settings(max_examples=300, deadline=None)
+@given(VALUES)
+def test_a_message_in_a_block_of_its_own_is_read_as_it_is_alone(value: bytes | None) -> None:
+    assert_agreement([value])
+
+
+@settings(max_examples=300, deadline=None)
+@given(TIMES)
+def test_the_calendar_is_the_same_for_a_column_and_for_one_value(time: str) -> None:
+    assert_agreement([f'{{"t":"{time}"}}'.encode(), b'{"t":"2026-11-01T10:00:00Z"}'])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(GOOD_OBJECTS, min_size=1, max_size=5), st.lists(VALUES, min_size=1, max_size=5), st.randoms())
+def test_a_long_block_keeps_rows_beside_their_positions(good: list[bytes], bad: list[bytes | None], random) -> None:
+    values = [*good * 100, *bad * 3]
+    random.shuffle(values)
+    assert_agreement(values)
