@@ -39,7 +39,7 @@ class Settings(BaseSettings):
     @field_validator("home")
     @classmethod
     def _absolute(cls, home: Path) -> Path:
-        return home.expanduser().absolute()
+        return home.expanduser().resolve()  # servers are recognised by it, so it must have one spelling
 
     @field_validator("postgres_url")
     @classmethod

@@ -10,10 +10,13 @@ from pathlib import Path
 import psutil
 
 from resources.local import jars, java, processes
-from resources.local.state import Server
+from resources.local.state import Server, kafka_properties
 
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
+
+# A broker that was killed registers again only when its old session has ended: 9 s by default.
+SESSION_MS = 4000
 
 # One broker, so every internal topic has one replica; few partitions of them, so that a first start is quick.
 # https://kafka.apache.org/43/configuration/broker-configs/
@@ -35,6 +38,8 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms={session_ms}
+broker.heartbeat.interval.ms={heartbeat_ms}
 """
 
 JVM = ("-Xmx1G", "-Xms256m", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:-UsePerfData")
@@ -54,9 +59,10 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
     _write_properties(home, server)
     _format_once(home, command, progress)
     progress("starting Kafka")
-    process = processes.start([*command, "kafka.Kafka", str(_properties(home))], _console(home), cwd=_folder(home))
+    processes.keep_log_bounded(_console(home))
+    process = processes.start([*command, "kafka.Kafka", str(kafka_properties(home))], _console(home), cwd=_folder(home))
     _wait_until_it_answers(home, process, port)
-    return Server(port, server.controller_port, process.pid, process.create_time())
+    return Server(port, server.controller_port, process.pid)
 
 
 def stop(home: Path) -> None:
@@ -66,7 +72,7 @@ def stop(home: Path) -> None:
 
 def running(home: Path) -> list[psutil.Process]:
     """Return the brokers (and storage tools) that run over this home, whether or not stack.json knows them."""
-    named = str(_properties(home))
+    named = str(kafka_properties(home))
 
     def is_ours(process: psutil.Process) -> bool:
         words = process.cmdline()
@@ -77,10 +83,6 @@ def running(home: Path) -> list[psutil.Process]:
 
 def _folder(home: Path) -> Path:
     return home / "kafka"
-
-
-def _properties(home: Path) -> Path:
-    return _folder(home) / "server.properties"
 
 
 def _console(home: Path) -> Path:
@@ -105,8 +107,14 @@ def _command(home: Path, executable: str, classpath: str) -> list[str]:
 
 
 def _write_properties(home: Path, server: Server) -> None:
-    text = PROPERTIES.format(port=server.port, controller_port=server.controller_port, data=_folder(home) / "data")
-    _properties(home).write_text(text)
+    text = PROPERTIES.format(
+        port=server.port,
+        controller_port=server.controller_port,
+        data=_folder(home) / "data",
+        session_ms=SESSION_MS,
+        heartbeat_ms=SESSION_MS // 4,
+    )
+    kafka_properties(home).write_text(text)
 
 
 def _format_once(home: Path, command: list[str], progress: Callable[[str], None]) -> None:
@@ -114,7 +122,7 @@ def _format_once(home: Path, command: list[str], progress: Callable[[str], None]
         return
     progress("formatting Kafka's storage")
     arguments = ["format", "--standalone", "--ignore-formatted", "--cluster-id", _new_cluster_id()]
-    arguments += ["--config", str(_properties(home))]
+    arguments += ["--config", str(kafka_properties(home))]
     process = processes.start([*command, "kafka.tools.StorageTool", *arguments], _console(home), cwd=_folder(home))
     if process.wait(timeout=START_SECONDS) != 0:
         raise processes.failed("Kafka", [_console(home)])

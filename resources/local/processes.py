@@ -4,8 +4,10 @@ import os
 import random
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from signal import SIGKILL as KILL
 
 import psutil
 
@@ -13,6 +15,7 @@ from platform_defs.engine.errors import BadInput
 
 NEEDED_BYTES = 500_000_000
 LOG_BYTES = 10_000_000
+KILL_SECONDS = 10.0
 
 # Popen complains when it is collected before its process ended; the servers outlive the command that starts them.
 _started: list[subprocess.Popen[bytes]] = []
@@ -66,11 +69,17 @@ def matching(test: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
 def end(processes: Iterable[psutil.Process], signal: int, *, within: float) -> None:
     """Send the signal and wait `within` seconds; what still runs then is killed."""
     asked = [process for process in processes if _send(process, signal)]
-    _, alive = psutil.wait_procs(asked, timeout=within)
-    for process in alive:
-        if is_running(process):
-            _kill(process)
-    psutil.wait_procs(alive, timeout=10)
+    for process in _alive_after(within, asked):
+        _send(process, KILL)
+    _alive_after(KILL_SECONDS, asked)
+
+
+def _alive_after(seconds: float, processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+    # Not psutil.wait_procs: it waits for zombies, too, and their parent may be another program that started the stack.
+    until = time.monotonic() + seconds
+    while (alive := [process for process in processes if is_running(process)]) and time.monotonic() < until:
+        time.sleep(0.02)
+    return alive
 
 
 def _send(process: psutil.Process, signal: int) -> bool:
@@ -79,13 +88,6 @@ def _send(process: psutil.Process, signal: int) -> bool:
     except psutil.NoSuchProcess:
         return False
     return True
-
-
-def _kill(process: psutil.Process) -> None:
-    try:
-        process.kill()
-    except psutil.NoSuchProcess:
-        return
 
 
 def is_free(port: int) -> bool:
@@ -128,7 +130,15 @@ def keep_log_bounded(log: Path) -> None:
 
 def failed(name: str, logs: Sequence[Path]) -> ServerFailed:
     """Return the error of a server that ended at its start, or did not answer in time."""
-    shown = next((log for log in logs if log.exists() and log.stat().st_size), logs[0])
+    shown = max(logs, key=lambda log: log.stat().st_mtime if log.exists() else 0)
     lines = shown.read_text(errors="replace").splitlines()[-8:] if shown.exists() else []
-    reason = "the disk is full: free some space" if any("No space left" in line for line in lines) else "see its log"
-    return ServerFailed("\n".join([f"{name} did not start ({reason}). The end of {shown}:", *lines]))
+    return ServerFailed("\n".join([f"{name} did not start{_cause(lines)}. The end of {shown}:", *lines]))
+
+
+def _cause(lines: Iterable[str]) -> str:
+    said = "\n".join(lines)
+    if "No space left" in said:
+        return ": the disk is full; free some space, or put TIDEGATE_HOME on another disk"
+    if "Address already in use" in said:
+        return ": another program took its port meanwhile; try again"
+    return ""

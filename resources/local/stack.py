@@ -1,8 +1,8 @@
 """The embedded stack: Kafka and Postgres as real servers, everything they keep under TIDEGATE_HOME.
 
 `up`, `down` and `reset` hold a lock file, so two of them at once wait for each other. What runs is known from
-stack.json (pid and creation time), and `up` and `down` also find servers over this home that it does not know: they
-recover from a server, or from themselves, having been killed.
+stack.json (a pid, and what its command line says), and `up` and `down` also find servers over this home that it does
+not know: they recover from a server, or from themselves, having been killed.
 """
 
 import fcntl
@@ -116,15 +116,25 @@ def status() -> StackStatus:
 
 
 def _missing(chosen: Settings, kept: state.State, progress: Progress) -> dict[str, Callable[[], state.Server]]:
-    # The servers' modules load their clients, which `status` can do without.
-    from resources.local import kafka, postgres
-
+    # The servers' modules load their clients, which a stack that runs already can do without.
     starts: dict[str, Callable[[], state.Server]] = {}
-    if chosen.embeds_kafka and kept.kafka.process() is None:
+    if chosen.embeds_kafka and not _kafka_runs(chosen, kept.kafka):
+        from resources.local import kafka
+
         starts["kafka"] = lambda: kafka.start(chosen.home, kept.kafka, progress)
-    if chosen.embeds_postgres and kept.postgres.process() is None:
+    if chosen.embeds_postgres and not _postgres_runs(chosen, kept.postgres):
+        from resources.local import postgres
+
         starts["postgres"] = lambda: postgres.start(chosen.home, kept.postgres, progress)
     return starts
+
+
+def _kafka_runs(chosen: Settings, server: state.Server) -> bool:
+    return server.runs_over(state.kafka_properties(chosen.home))
+
+
+def _postgres_runs(chosen: Settings, server: state.Server) -> bool:
+    return server.runs_over(state.postgres_data(chosen.home))
 
 
 def _stop(home: Path) -> None:
@@ -141,7 +151,7 @@ def _stop(home: Path) -> None:
 def _kafka_status(chosen: Settings, server: state.Server) -> ServerStatus:
     if not chosen.embeds_kafka:
         return ServerStatus(chosen.kafka_bootstrap_servers, None, embedded=False)
-    if server.process() is None:
+    if not _kafka_runs(chosen, server):
         return ServerStatus(None, None, embedded=True)
     return ServerStatus(f"127.0.0.1:{server.port}", server.pid, embedded=True)
 
@@ -149,7 +159,7 @@ def _kafka_status(chosen: Settings, server: state.Server) -> ServerStatus:
 def _postgres_status(chosen: Settings, server: state.Server) -> ServerStatus:
     if not chosen.embeds_postgres:
         return ServerStatus(chosen.postgres_url, None, embedded=False)
-    if server.process() is None or server.port is None:
+    if server.port is None or not _postgres_runs(chosen, server):
         return ServerStatus(None, None, embedded=True)
     return ServerStatus(state.postgres_url(chosen.home, server.port), server.pid, embedded=True)
 

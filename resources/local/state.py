@@ -3,8 +3,10 @@
 import json
 import os
 import secrets
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -13,27 +15,28 @@ DATABASE = USER = "tidegate"
 
 @dataclass(frozen=True)
 class Server:
-    """A server of the stack: its kept ports, and the process that was started last (`created`: seconds, epoch)."""
+    """A server of the stack: its kept ports, and the process that was started last."""
 
     port: int | None = None
     controller_port: int | None = None
     pid: int | None = None
-    created: float | None = None
 
-    def process(self) -> psutil.Process | None:
-        """Return the process if it runs; None where it ended or its pid now belongs to another process."""
+    def runs_over(self, path: Path) -> bool:
+        """Tell whether the process runs and has this path of its home in its command line.
+
+        A pid alone may belong to another process by now, and Linux lets a creation time move with the clock.
+        """
         if self.pid is None:
-            return None
+            return False
         try:
-            process = psutil.Process(self.pid)
-            same = self.created is not None and abs(process.create_time() - self.created) < 1.0
-            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
-        except psutil.NoSuchProcess:
-            return None
+            # A zombie has no command line: psutil raises NoSuchProcess' subclass for it.
+            return str(path) in psutil.Process(self.pid).cmdline()
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            return False
 
     def stopped(self) -> "Server":
         """Return the same server without its process; its ports are kept for the next start."""
-        return replace(self, pid=None, created=None)
+        return replace(self, pid=None)
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,14 @@ def load(home: Path) -> State:
     """Return what is kept in this home; an empty state where nothing is, or where the file was cut off."""
     try:
         kept = json.loads((home / "stack.json").read_text())
-        return State(Server(**kept["kafka"]), Server(**kept["postgres"]))
+        return State(_server(kept["kafka"]), _server(kept["postgres"]))
     except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):
         # Servers that run nevertheless are found by their command line and folder at the next `up`.
         return State()
+
+
+def _server(kept: Mapping[str, Any]) -> Server:
+    return Server(**{name.name: kept.get(name.name) for name in fields(Server)})
 
 
 def save(home: Path, state: State) -> None:
@@ -59,6 +66,16 @@ def save(home: Path, state: State) -> None:
     written = home / "stack.json.new"
     written.write_text(json.dumps(asdict(state), indent=2) + "\n")
     written.replace(home / "stack.json")
+
+
+def kafka_properties(home: Path) -> Path:
+    """Return the broker's configuration file; it stands in its command line."""
+    return home / "kafka" / "server.properties"
+
+
+def postgres_data(home: Path) -> Path:
+    """Return the database's data folder; it stands in its server's command line."""
+    return home / "postgres" / "data"
 
 
 def password(home: Path) -> str:

@@ -1,0 +1,121 @@
+"""Where Tidegate connects to: variables first, then the embedded stack."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from platform_defs.engine.errors import BadInput
+from resources.local import processes, state
+from resources.settings import PROJECT_ROOT, Endpoints, connection, settings
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("TIDEGATE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+
+
+def test_without_variables_everything_is_embedded_under_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TIDEGATE_HOME")
+    read = settings()
+    assert read.home == PROJECT_ROOT / ".tidegate"
+    assert read.embeds_kafka
+    assert read.embeds_postgres
+    assert read.spark_master is None
+
+
+def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "")
+    monkeypatch.setenv("TIDEGATE_KAFKA_SECURITY_PROTOCOL", "")
+    assert settings().embeds_postgres
+    assert settings().kafka_options == {}
+
+
+def test_one_given_endpoint_leaves_the_other_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://me@db/shop")
+    assert not settings().embeds_postgres
+    assert settings().embeds_kafka
+
+
+def test_kafka_variables_become_librdkafka_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "broker:9092")
+    monkeypatch.setenv("TIDEGATE_KAFKA_SECURITY_PROTOCOL", "SASL_SSL")
+    monkeypatch.setenv("TIDEGATE_KAFKA_SASL_PASSWORD", "secret_1")
+    assert settings().kafka_options == {"security.protocol": "SASL_SSL", "sasl.password": "secret_1"}
+
+
+@pytest.mark.parametrize("given", ["postgres://me@db/shop", "postgresql+psycopg2://me@db/shop"])
+def test_every_spelling_of_the_uri_becomes_the_one_all_drivers_accept(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", given)
+    assert settings().postgres_url == "postgresql://me@db/shop"
+
+
+def test_an_unusable_uri_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "db.example.com:5432")
+    with pytest.raises(BadInput, match=r"TIDEGATE_POSTGRES_URL.*postgresql://user:password@host"):
+        settings()
+
+
+def test_given_endpoints_are_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://me@db/shop")
+    monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "one:9092,two:9092")
+    monkeypatch.setenv("TIDEGATE_KAFKA_SECURITY_PROTOCOL", "SSL")
+    assert connection() == Endpoints("postgresql://me@db/shop", "one:9092,two:9092", {"security.protocol": "SSL"})
+    assert connection().kafka(group_id="g") == {
+        "bootstrap.servers": "one:9092,two:9092",
+        "security.protocol": "SSL",
+        "group.id": "g",
+    }
+
+
+def test_a_stack_that_does_not_run_is_said_with_the_command_that_starts_it() -> None:
+    with pytest.raises(BadInput, match="tidegate stack up"):
+        connection()
+
+
+def test_the_password_is_not_shown_when_endpoints_are_printed() -> None:
+    assert "hush" not in repr(Endpoints("postgresql://me:hush@db/shop", "b:9092", {"sasl.password": "hush"}))
+
+
+def test_a_pid_that_another_process_has_now_is_no_server(tmp_path: Path) -> None:
+    state.save(tmp_path, state.State(kafka=state.Server(20001, 20002, os.getpid())))
+    kept = state.load(tmp_path).kafka
+    assert kept.port == 20001
+    assert not kept.runs_over(state.kafka_properties(tmp_path))
+
+
+def test_a_state_file_that_was_cut_off_counts_as_none(tmp_path: Path) -> None:
+    (tmp_path / "stack.json").write_text('{"kafka": {"po')
+    assert state.load(tmp_path) == state.State()
+
+
+def test_only_the_owner_can_read_the_password(tmp_path: Path) -> None:
+    assert state.password(tmp_path) == state.password(tmp_path)
+    assert (tmp_path / "postgres.password").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_disk_without_space_is_said_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="Free some space"):
+        processes.require_space(tmp_path, needed=10**18)
+
+
+def test_status_loads_neither_spark_nor_dagster_nor_great_expectations() -> None:
+    heavy = "{'pyspark', 'dagster', 'great_expectations', 'pandas', 'jgo'}"
+    program = f"""
+import sys
+sys.argv = ["tidegate", "stack", "status", "-o", "json"]
+from platform_defs.cli.main import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
