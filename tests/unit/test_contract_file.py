@@ -1,0 +1,312 @@
+"""A contract with a mistake is refused with file, line, field and what would be right."""
+
+import pickle
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from platform_defs.engine.contract import Aggregate
+from platform_defs.engine.contract_file import check_fits_without_transform, load
+from platform_defs.engine.errors import BadInput
+
+ASSETS = Path(__file__).parents[2] / "assets"
+SHIPPED = sorted(ASSETS.glob("*/contract.yaml"))
+
+GOOD = """\
+apiVersion: v3.1.0
+kind: DataContract
+id: shop_orders
+version: 1.0.0
+status: active
+domain: shop
+servers: [{server: kafka, type: kafka, host: "kafka:9092", format: json}]
+slaProperties:
+  - {property: freshness, value: 2, unit: hours}
+  - {property: latency, value: 5, unit: s}
+customProperties:
+  - {property: batchMessages, value: 1000}
+schema:
+  - name: orders
+    physicalType: topic
+    physicalName: shop.orders
+    properties:
+      - name: order_id
+        logicalType: string
+        required: true
+        logicalTypeOptions: {pattern: "O[0-9]+", minLength: 2, maxLength: 20}
+        examples: [O1]
+      - name: kind
+        logicalType: string
+        quality:
+          - {metric: invalidValues, arguments: {validValues: [web, phone]}, mustBe: 0}
+      - name: price
+        physicalType: decimal(10,2)
+        required: true
+        logicalTypeOptions: {minimum: 0.01, maximum: 1000}
+      - name: weight
+        physicalType: double
+      - name: ordered_at
+        logicalType: timestamp
+        examples: ["2026-11-01T10:00:00+01:00"]
+  - name: orders
+    physicalType: table
+    physicalName: shop.orders
+    customProperties:
+      - {property: disposition, value: append}
+    properties:
+      - {name: order_id, logicalType: string, required: true}
+      - {name: price, physicalType: "decimal(10,2)", required: true}
+      - {name: weight, physicalType: double}
+      - {name: kind, logicalType: string}
+    quality:
+      - name: some_orders
+        type: custom
+        engine: greatExpectations
+        severity: warning
+        implementation: {expectation: ExpectColumnMaxToBeBetween, arguments: {column: price, min_value: 1}}
+  - name: totals
+    physicalType: table
+    physicalName: shop.totals
+    customProperties:
+      - {property: disposition, value: accumulate}
+    properties:
+      - {name: order_id, logicalType: string, required: true, primaryKey: true}
+      - {name: total, physicalType: "decimal(20,2)", transformLogic: sum(price), transformSourceObjects: [shop.orders]}
+      - {name: orders, logicalType: integer, transformLogic: count(*)}
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "contract.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refusal(folder: Path, text: str) -> BadInput:
+    with pytest.raises(BadInput) as refused:
+        load(write(folder, text))
+    return refused.value
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
+def test_the_contracts_that_ship_are_sound(path: Path) -> None:
+    contract = load(path)
+    assert contract.domain == path.parent.name
+    assert pickle.loads(pickle.dumps(contract)) == contract  # noqa: S301  it travels to Spark's workers
+    if not (path.parent / "transform.py").exists():
+        check_fits_without_transform(contract)
+
+
+def test_a_contract_is_read_into_fields_rules_tables_and_limits(tmp_path: Path) -> None:
+    contract = load(write(tmp_path, GOOD))
+    assert (contract.pipeline, contract.topic, contract.version) == ("shop_orders", "shop.orders", "1.0.0")
+    assert [rule.name for rule in contract.row_rules] == [
+        "order_id_required",
+        "order_id_pattern",
+        "order_id_min_length",
+        "order_id_max_length",
+        "kind_enum",
+        "price_required",
+        "price_minimum",
+        "price_maximum",
+    ]
+    assert [rule.argument for rule in contract.row_rules][4:] == [
+        ("web", "phone"),
+        None,
+        Decimal("0.01"),
+        Decimal(1000),
+    ]
+    assert contract.fields[-1].examples == (datetime(2026, 11, 1, 9, tzinfo=UTC),)
+    assert (contract.row_table.name, contract.row_table.disposition) == ("shop.orders", "append")
+    assert contract.accumulates[0].group_by == ("order_id",)
+    assert contract.accumulates[0].aggregates == (
+        Aggregate("total", "sum", "price"),
+        Aggregate("orders", "count", None),
+    )
+    assert contract.batch_rules[0].arguments == {"column": "price", "min_value": 1}
+    limits = contract.limits
+    assert (limits.batch_messages, limits.freshness_seconds, limits.lag_seconds) == (1000, 7200.0, 5.0)
+
+
+MISTAKES = [
+    # (what a text is replaced with, part of the field's name, part of the message)
+    ("version: 1.0.0", "versoin: 1.0.0", "versoin", "did you mean 'version'"),
+    ("version: 1.0.0", "version: 1.0", "version", "valid string"),
+    ("domain: shop", "domain: ''", "domain", "missing"),
+    ("id: shop_orders", "id: Shop-Orders", "id", "lower-case"),
+    ("v3.1.0", "v2.2.2", "apiVersion", "v3.1.0"),
+    ('servers: [{server: kafka, type: kafka, host: "kafka:9092", format: json}]', "status2: x", "status2", "status"),
+    ("format: json", "format: avro", "kafka.format", "come later"),
+    ("type: kafka", "type: postgres", "servers", "one server"),
+    ("physicalType: topic", "physicalType: topik", "physicalType", "did you mean 'topic'"),
+    ("physicalType: topic", "physicalType: table", "schema", "physicalType: topic, not 0"),
+    (
+        "physicalName: shop.orders\n    properties:\n      - name: order_id",
+        "properties:\n      - name: order_id",
+        "",
+        "topic",
+    ),
+    ("physicalType: decimal(10,2)\n", "physicalType: decimal(10,12)\n", "orders.price.physicalType", "not supported"),
+    ("logicalType: timestamp", "logicalType: timestmap", "ordered_at.logicalType", "did you mean 'timestamp'"),
+    ("logicalType: timestamp", "logicalType: number", "ordered_at.logicalType", "decimal"),
+    ("logicalType: timestamp", "required: true", "ordered_at", "type is missing"),
+    ("name: kind\n", "name: order_id\n", "order_id.name", "twice"),
+    ("name: kind\n", "name: _kind\n", "_kind.name", "engine's own"),
+    ("name: kind\n", f"name: {'k' * 64}\n", "name", "63 bytes"),
+    ("name: kind\n", "name: Kind\n", "Kind.name", "lower-case"),
+    ("name: kind\n", "name: kind\n        unique: true\n", "kind.unique", "not supported"),
+    ("name: kind\n", "name: kind\n        enum: [{value: web}]\n", "kind.enum", "invalidValues"),
+    ("name: kind\n", "name: kind\n        primaryKey: true\n", "kind.primaryKey", "columns of tables"),
+    ("name: kind\n", "name: kind\n        reqired: true\n", "kind.reqired", "did you mean 'required'"),
+    (
+        "required: true\n        logicalTypeOptions: {pattern",
+        "required: maybe\n        logicalTypeOptions: {pattern",
+        "",
+        "bool",
+    ),
+    ('"O[0-9]+"', '"O[0-9+"', "order_id.logicalTypeOptions.pattern", "RE2"),
+    ('"O[0-9]+"', '"(?=O).*"', "order_id.logicalTypeOptions.pattern", "RE2"),
+    ('"O[0-9]+"', '"O)|(1"', "order_id.logicalTypeOptions.pattern", "RE2"),
+    ('"O[0-9]+"', "5", "order_id.logicalTypeOptions.pattern", "quotes"),
+    ('"O[0-9]+"', '"P[0-9]+"', "order_id.examples", "order_id_pattern"),
+    ("minLength: 2", "minLenght: 2", "order_id.logicalTypeOptions.minLenght", "did you mean 'minLength'"),
+    ("minLength: 2", "minLength: 21", "order_id.logicalTypeOptions.minLength", "upper limit"),
+    ("minLength: 2", "minLength: -1", "order_id.logicalTypeOptions.minLength", "whole number"),
+    ("minLength: 2", "minimum: 2", "order_id.logicalTypeOptions.minimum", "option"),
+    ("examples: [O1]", "examples: [1]", "order_id.examples", "not a string"),
+    ("minimum: 0.01", "minimum: 1000.01", "price.logicalTypeOptions.minimum", "upper limit"),
+    ("minimum: 0.01", "minimum: 0.001", "price.logicalTypeOptions.minimum", "does not fit decimal(10,2)"),
+    ("minimum: 0.01", "minimum: cheap", "price.logicalTypeOptions.minimum", "not a decimal"),
+    ("minimum: 0.01", "minimum: 12345678.0123456789", "price.logicalTypeOptions.minimum", "quotes"),
+    ("minimum: 0.01", "multipleOf: 0.01", "price.logicalTypeOptions.multipleOf", "option"),
+    ("+01:00", "", "ordered_at.examples", "zone"),
+    ('"2026-11-01T10:00:00+01:00"', "2026-11-01T10:00:00+01:00", "ordered_at.examples", "quotes"),
+    ("metric: invalidValues", "metric: invalidValuse", "kind.quality", "invalidValues"),
+    ("validValues: [web, phone]", "values: [web]", "kind.quality", "validValues: [...]"),
+    ("validValues: [web, phone]", "validValues: []", "kind.quality", "at least one"),
+    ("validValues: [web, phone]", "validValues: [web, web]", "kind.quality", "twice"),
+    ("validValues: [web, phone]", "validValues: [web, 1]", "kind.quality", "not a string"),
+    ("mustBe: 0", "mustBe: 1", "kind.quality", "mustBe: 0"),
+    ("logicalType: string\n        quality", "logicalType: boolean\n        quality", "kind.quality", "enum needs"),
+    (
+        "logicalType: string\n        quality",
+        "logicalType: string\n        logicalTypeOptions: {maxLength: 3}\n        quality",
+        "kind.quality",
+        "kind_max_length",
+    ),
+    ("value: append", "value: apend", "orders.disposition.value", "did you mean 'append'"),
+    ("property: disposition, value: append", "property: dispositon, value: append", "dispositon", "did you mean"),
+    ("value: append", "value: accumulate", "orders.order_id", "primaryKey: true"),
+    ("value: accumulate", "value: append", "totals.order_id.primaryKey", "for accumulate"),
+    ("value: append", "value: upsert", "totals", "append row table"),
+    ("physicalName: shop.totals", "physicalName: totals", "totals.physicalName", "schema.table"),
+    ("physicalName: shop.totals", "physicalName: shop.orders", "physicalName", "twice"),
+    ("transformLogic: sum(price)", "transformLogic: sum(prize)", "totals.total.transformLogic", "did you mean 'price'"),
+    ("transformLogic: sum(price)", "transformLogic: avg(price)", "totals.total.transformLogic", "sum, count, min, max"),
+    ("transformLogic: sum(price)", "transformLogic: sum(weight)", "totals.total.transformLogic", "exact"),
+    ("transformLogic: sum(price)", "transformLogic: sum(kind)", "totals.total.transformLogic", "only integers"),
+    ("transformLogic: sum(price)", "transformLogic: max(price)", "totals.total.transformLogic", "decimal(10,2)"),
+    ("transformLogic: sum(price)", "transformLogic: sum(*)", "totals.total.transformLogic", "name a column"),
+    ("transformLogic: sum(price)", "transformLogic: price", "totals.total.transformLogic", "not an aggregate"),
+    ("decimal(20,2)", "decimal(9,2)", "totals.total.transformLogic", "narrower"),
+    ('physicalType: "decimal(20,2)"', "physicalType: double", "totals.total.transformLogic", "decimal or an integer"),
+    ("[shop.orders]", "[shop.ordres]", "totals.total.transformSourceObjects", "shop.orders"),
+    (
+        "logicalType: integer, transformLogic",
+        "logicalType: string, transformLogic",
+        "totals.orders",
+        "count is an integer",
+    ),
+    (", transformLogic: count(*)", "", "totals.orders", "primaryKey: true"),
+    (
+        "name: order_id, logicalType: string, required: true, primaryKey",
+        "name: kind, logicalType: string, primaryKey",
+        "totals.kind.primaryKey",
+        "required",
+    ),
+    (
+        "name: weight, physicalType: double}",
+        "name: weight, physicalType: double, primaryKey: true}",
+        "weight",
+        "accumulate",
+    ),
+    (
+        "name: weight, physicalType: double}",
+        "name: weight, physicalType: double, examples: [1]}",
+        "weight.examples",
+        "message",
+    ),
+    ("engine: greatExpectations", "engine: soda", "some_orders", "greatExpectations"),
+    ("severity: warning", "severity: warn", "some_orders.severity", "did you mean 'warning'"),
+    ("ExpectColumnMaxToBeBetween", "ExpctColumnMax", "some_orders.implementation.expectation", "named like"),
+    ("column: price, min", "column: prize, min", "implementation.arguments.column", "did you mean 'price'"),
+    ("arguments: {column: price, min_value: 1}", "arguments: [price]", "implementation.arguments", "mapping"),
+    ("arguments: {column: price, min_value: 1}", "args: {}", "implementation", "arguments"),
+    ("name: some_orders", "name: price_minimum", "price_minimum.name", "twice"),
+    ("property: batchMessages", "property: batchMesages", "batchMesages", "did you mean 'batchMessages'"),
+    ("value: 1000}", "value: 0}", "batchMessages.value", "positive"),
+    ("value: 1000}", "value: 1.5}", "batchMessages.value", "whole"),
+    (
+        "property: batchMessages, value: 1000",
+        "property: deadLetterShare, value: 2",
+        "deadLetterShare.value",
+        "between 0",
+    ),
+    ("property: latency", "property: latencies", "latencies", "did you mean 'latency'"),
+    ("property: latency", "property: freshness", "freshness", "twice"),
+    ("unit: hours", "unit: fortnights", "freshness.unit", "seconds"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "field", "message"), MISTAKES, ids=lambda part: str(part)[:40])
+def test_a_mistake_is_refused_where_it_stands(tmp_path: Path, right: str, wrong: str, field: str, message: str) -> None:
+    assert right in GOOD
+    refused = refusal(tmp_path, GOOD.replace(right, wrong, 1))
+    assert refused.file == str(tmp_path / "contract.yaml")
+    assert refused.line is not None
+    assert field in (refused.field or "")
+    assert message in str(refused)
+
+
+def test_the_line_is_the_one_of_the_mistake(tmp_path: Path) -> None:
+    text = GOOD.replace("maximum: 1000}", "maximun: 1000}")
+    wanted = 1 + text.split("maximun")[0].count("\n")
+    refused = refusal(tmp_path, text)
+    assert (refused.line, refused.field) == (wanted, "orders.price.logicalTypeOptions.maximun")
+    assert str(refused).startswith(f"{tmp_path}/contract.yaml:{wanted} (orders.price.logicalTypeOptions.maximun): ")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "a: [", "id: a\nid: b\n", "\t- x", "a: &x [*x]", "\0"])
+def test_what_is_no_contract_at_all_is_refused(tmp_path: Path, text: str) -> None:
+    assert refusal(tmp_path, text).file == str(tmp_path / "contract.yaml")
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        load(tmp_path / "contract.yaml")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "field", "message"),
+    [
+        ("{name: weight, physicalType: double}", "{name: wieght, physicalType: double}", "orders.wieght", "weight"),
+        (
+            "{name: weight, physicalType: double}",
+            "{name: weight, logicalType: string}",
+            "orders.weight",
+            "is double in",
+        ),
+        ("{name: kind, logicalType: string}", "{name: kind, logicalType: string, required: true}", "kind", "required"),
+    ],
+)
+def test_without_a_transform_the_rows_must_be_the_messages(
+    tmp_path: Path, right: str, wrong: str, field: str, message: str
+) -> None:
+    check_fits_without_transform(load(write(tmp_path, GOOD)))
+    contract = load(write(tmp_path, GOOD.replace(right, wrong)))
+    with pytest.raises(BadInput, match=message) as refused:
+        check_fits_without_transform(contract)
+    assert field in (refused.value.field or "")
+    assert refused.value.line is not None
