@@ -39,7 +39,7 @@ class KafkaBroker:
         retrying = Retrying(
             retry=retry_if_exception_type(_Transient),
             stop=stop_after_delay(self.timeout),
-            wait=wait_exponential_jitter(0.1, 2.0),
+            wait=wait_exponential_jitter(multiplier=0.1, max=2.0),
             reraise=True,
         )
         try:
@@ -194,3 +194,40 @@ def _block(messages: list[Message]) -> Block:
     contiguous = last - first + 1 == len(messages)
     offsets = range(first, last + 1) if contiguous else [item.offset() for item in messages]
     return Block(messages, offsets)  # pyright: ignore[reportArgumentType]
+
+
+def show_progress(options: Mapping[str, str], group: str, topic: str, next_offsets: Mapping[int, int]) -> None:
+    """Move a consumer group along, so that Kafka's own tools show where a pipeline is. Nobody ever reads it back.
+
+    Raises BrokerAway; a member of that name in the group, of somebody else's, makes the broker refuse as well.
+    """
+    consumer = Consumer({**options, "group.id": group, "enable.auto.commit": False})
+    try:
+        consumer.commit(offsets=[TopicPartition(topic, p, n) for p, n in sorted(next_offsets.items())], asynchronous=False)
+    except KafkaException as error:
+        raise BrokerAway(f"the consumer group {group} could not be moved along: {error.args[0].str()}") from error
+    finally:
+        consumer.close()
+
+
+def topic_facts(options: Mapping[str, str], topic: str) -> dict[str, int | str]:
+    """What a broker's operator knows of a topic: partitions, replication_factor, and retention_ms, retention_bytes,
+    cleanup_policy, min_insync_replicas.
+
+    Raises BadInput when the topic does not exist, BrokerAway when no answer came.
+    """
+    admin = AdminClient(dict(options))
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    try:
+        described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
+        config = _answer(admin.describe_configs([resource], request_timeout=5)[resource], topic)
+    except _Transient as error:
+        raise BrokerAway(f"Kafka at {options['bootstrap.servers']} did not answer about topic {topic}: {error}") from error
+    return {
+        "partitions": len(described.partitions),
+        "replication_factor": min(len(item.replicas) for item in described.partitions),
+        "retention_ms": int(config["retention.ms"].value),
+        "retention_bytes": int(config["retention.bytes"].value),
+        "min_insync_replicas": int(config["min.insync.replicas"].value),
+        "cleanup_policy": config["cleanup.policy"].value,
+    }

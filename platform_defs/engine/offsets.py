@@ -4,7 +4,7 @@ No connection is opened here: `plan` turns what the ledger and the broker said i
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from platform_defs.engine.errors import Halt
@@ -18,7 +18,7 @@ class OffsetRange:
     partition: int
     from_offset: int
     until_offset: int
-    leader_epoch: int | None = None  # of the last message read before it: lets librdkafka see a cut log (KIP-320)
+    leader_epoch: int | None = field(default=None, compare=False)  # of the last message before it (KIP-320)
 
     def __len__(self) -> int:
         return self.until_offset - self.from_offset

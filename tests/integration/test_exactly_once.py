@@ -1,0 +1,316 @@
+"""One batch, whole or not at all: the promises of docs/guarantees.md, one by one."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from platform_defs.engine.batch import Budget, plan, run_batch
+from platform_defs.engine.errors import BadInput, Fenced, GateFailed, LedgerAway, StagingLost
+from platform_defs.engine.ports import Pipeline
+from tests.world import World, transfer, transfers
+
+
+def test_a_transfer_its_postings_its_balances_and_its_offset_arrive_together(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(1_000))
+    (batch,) = world.drain(pipeline)
+    assert (batch.messages, batch.rows, batch.dead_letters) == (1_000, 2_000, 0)
+    assert world.position(pipeline) == {0: 250, 1: 250, 2: 250, 3: 250}
+    assert len(world.table(pipeline)) == 2_000
+    balances = pipeline.contract.tables[1].name
+    assert world.rows(f"select sum(balance) as sum, sum(postings) as n from {balances}") == [{"sum": 0, "n": 2_000}]
+    assert world.rows("select pending from tidegate.pipeline where name = %s", pipeline.name) == [{"pending": None}]
+
+
+def test_what_was_read_is_not_read_again(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(40))
+    assert len(world.drain(pipeline)) == 1
+    assert world.drain(pipeline) == []
+    world.send(pipeline, transfers(40, start=40))
+    assert [batch.messages for batch in world.drain(pipeline)] == [40]
+    assert len(world.table(pipeline)) == 160
+
+
+def test_a_run_drains_many_batches_and_stops_at_its_budget(world: World) -> None:
+    pipeline = world.new_pipeline(batch_messages=100)
+    world.send(pipeline, transfers(400))
+    assert [b.messages for b in world.drain(pipeline, Budget(batches=3))] == [100, 100, 100]
+    assert [b.messages for b in world.drain(pipeline)] == [100]
+
+
+def test_a_stale_epoch_commits_nothing(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(40))
+    with world.hold(pipeline) as first:
+        pending = plan(pipeline.contract, first)
+        assert pending is not None
+        with _kept_alive(world, first), world.hold(pipeline) as second:
+            with pytest.raises(Fenced):
+                run_batch(pipeline, first)
+            assert world.table(pipeline) == []
+            assert run_batch(pipeline, second) is not None
+    assert len(world.table(pipeline)) == 80
+
+
+def test_the_sessions_of_a_fenced_run_are_ended(world: World) -> None:
+    pipeline = world.new_pipeline()
+    with world.hold(pipeline) as first, world.hold(pipeline), pytest.raises((LedgerAway, Fenced)):
+        first.ledger.positions()
+
+
+def test_a_batch_that_is_pending_keeps_its_offsets_whatever_arrives_meanwhile(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(40))
+    with world.hold(pipeline) as outside:
+        planned = plan(pipeline.contract, outside)
+    world.send(pipeline, transfers(400, start=40))
+    with world.hold(pipeline) as outside:
+        again = plan(pipeline.contract, outside)
+        assert again == planned
+    first, second = world.drain(pipeline)
+    assert (first.messages, second.messages) == (40, 400)
+
+
+def test_a_blocking_rule_that_fails_publishes_nothing_and_the_same_offsets_are_judged_again(world: World) -> None:
+    pipeline = world.new_pipeline()
+    strict = _with_rule(pipeline, min_value=1, max_value=1)
+    world.send(pipeline, transfers(40))
+    with pytest.raises(GateFailed, match="postings_sum_to_zero") as failure:
+        world.drain(strict)
+    assert any(c.name == "postings_sum_to_zero" and not c.passed for c in failure.value.results)
+    assert world.table(pipeline) == []
+    assert world.position(pipeline) == {0: 0, 1: 0, 2: 0, 3: 0}
+    assert world.rows("select 1 from tidegate.check_result c join tidegate.batch b using (batch_id) where pipeline = %s", pipeline.name) == []
+    assert world.ledger.status(pipeline.name)["waiting"]  # pyright: ignore[reportOptionalSubscript]
+    world.send(pipeline, transfers(400, start=40))
+    with pytest.raises(GateFailed):
+        world.drain(strict)
+    assert [b.messages for b in world.drain(pipeline)] == [40, 400]
+
+
+def test_a_position_that_moved_meanwhile_lets_the_batch_commit_nothing(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(40))
+    with world.hold(pipeline) as outside:
+        plan(pipeline.contract, outside)
+        world.rows("update tidegate.source_position set next_offset = 5 where pipeline = %s and partition = 1", pipeline.name)
+        with pytest.raises(Fenced, match="1 of 4 positions"):
+            run_batch(pipeline, outside)
+    assert world.table(pipeline) == []
+    assert world.position(pipeline) == {0: 0, 1: 5, 2: 0, 3: 0}
+
+
+def test_rows_that_vanish_between_stage_and_publish_are_noticed(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(40))
+    with world.hold(pipeline) as outside:
+        ledger = _Meddled(outside.ledger, lambda staging_id: world.rows(f"delete from tidegate_staging.rows_{staging_id}"))
+        with pytest.raises(StagingLost, match="80 rows, staging holds 0"):
+            run_batch(_without_rules(pipeline), replace(outside, ledger=ledger))
+    assert world.table(pipeline) == []
+    assert len(world.drain(pipeline)) == 1
+    assert len(world.table(pipeline)) == 80
+
+
+def test_coverage_that_vanishes_between_stage_and_publish_is_noticed(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(40))
+    with world.hold(pipeline) as outside:
+        ledger = _Meddled(outside.ledger, lambda staging_id: world.rows("delete from tidegate_staging.coverage where staging_id = %s", staging_id))
+        with pytest.raises(StagingLost, match="coverage"):
+            run_batch(pipeline, replace(outside, ledger=ledger))
+    assert world.table(pipeline) == []
+
+
+def test_a_losing_attempt_that_commits_late_adds_no_row(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(40))
+    with world.hold(pipeline) as outside:
+        copy = "insert into tidegate_staging.rows_{0} select transfer_id, account, amount, currency, occurred_at, _partition, _offset, gen_random_uuid() from tidegate_staging.rows_{0}"
+        ledger = _Meddled(outside.ledger, lambda staging_id: world.rows(copy.format(staging_id)))
+        run_batch(pipeline, replace(outside, ledger=ledger))
+    assert len(world.table(pipeline)) == 80
+
+
+def test_a_connection_that_dies_before_commit_leaves_nothing_and_the_next_run_goes_on(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(40))
+    kill = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s and state = 'idle in transaction'"
+    with world.hold(pipeline) as outside:
+        ledger = _Meddled(outside.ledger, lambda _: world.rows(kill, _name(outside)), when="in_publication")
+        with pytest.raises(LedgerAway):
+            run_batch(pipeline, replace(outside, ledger=ledger))
+    assert world.table(pipeline) == []
+    assert len(world.drain(pipeline)) == 1
+
+
+def test_a_commit_whose_answer_is_lost_is_found_in_the_ledger_and_not_repeated(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(40))
+    with world.hold(pipeline) as outside:
+        held = outside.ledger
+        real = held.connection  # pyright: ignore[reportAttributeAccessIssue]
+        held.connection = _DeafToCommit(real)  # pyright: ignore[reportAttributeAccessIssue]
+        assert run_batch(pipeline, outside) is not None
+    assert len(world.table(pipeline)) == 80
+    assert world.drain(pipeline) == []
+
+
+def test_a_second_pipeline_on_the_same_table_is_refused(world: World) -> None:
+    first, second = world.new_pipeline("append"), world.new_pipeline("append")
+    world.drain(first)
+    thief = Pipeline(replace(second.contract, tables=first.contract.tables))
+    with pytest.raises(BadInput, match=f"belongs to pipeline {first.name}"):
+        world.drain(thief)
+
+
+@pytest.mark.parametrize("change", ["amount type double precision", "amount type numeric(18,4)", "transfer_id type varchar(20)"])
+def test_a_table_altered_to_another_type_is_refused_before_anything_is_written(world: World, change: str) -> None:
+    pipeline = world.new_pipeline()
+    world.drain(pipeline)
+    world.rows(f"alter table {pipeline.contract.row_table.name} alter column {change}")
+    world.send(pipeline, transfers(4))
+    with pytest.raises(BadInput, match=r"the contract says"):
+        world.drain(pipeline)
+    assert world.table(pipeline) == []
+
+
+def test_a_table_dropped_behind_our_back_is_refused(world: World) -> None:
+    pipeline = world.new_pipeline("append")
+    world.drain(pipeline)
+    world.rows(f"drop table {pipeline.contract.row_table.name}")
+    with pytest.raises(BadInput, match="dropped or replaced"):
+        world.drain(pipeline)
+
+
+def test_a_row_that_the_table_refuses_becomes_a_dead_letter_and_its_siblings_commit(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.drain(pipeline)
+    world.rows(f"alter table {pipeline.contract.row_table.name} add check (amount <> 666)")
+    places = world.send(pipeline, [*transfers(30), transfer(30, "666.00"), *transfers(9, start=31)])
+    (batch,) = world.drain(pipeline)
+    assert (batch.rows, batch.dead_letters) == (78, 1)
+    (letter,) = world.dead_letters(pipeline)
+    assert (letter["partition"], letter["offset"]) == places[30]
+    assert (letter["stage"], letter["error_class"]) == ("publish", "CheckViolation")
+    assert world.rows(f"select sum(balance) as s from {pipeline.contract.tables[1].name}") == [{"s": 0}]
+
+
+def test_deferred_constraints_are_asked_before_commit(world: World) -> None:
+    pipeline = world.new_pipeline("append")
+    world.drain(pipeline)
+    table = pipeline.contract.row_table.name
+    world.rows(f"alter table {table} add unique (event_id) deferrable initially deferred")
+    view = b'{"event_id":"E%d","visitor":"v","url":"https://a.b/","viewed_at":"2026-11-01T10:00:00Z"}'
+    world.send(pipeline, [view % 1, view % 2, view % 1])
+    (batch,) = world.drain(pipeline)
+    assert (batch.rows, batch.dead_letters) == (2, 1)
+    assert world.dead_letters(pipeline)[0]["error_class"] == "UniqueViolation"
+
+
+def test_leftovers_of_a_crash_are_swept_by_the_next_run(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(40))
+    with world.hold(pipeline) as outside:
+        pending = plan(pipeline.contract, outside)
+        assert pending is not None
+        staging_id = outside.ledger.open_staging(pending).staging_id
+    world.drain(pipeline)
+    assert world.rows("select to_regclass(%s) as t", f"tidegate_staging.rows_{staging_id}") == [{"t": None}]
+    assert world.rows("select * from tidegate.staging where pipeline = %s", pipeline.name) == []
+
+
+def test_a_locked_leftover_waits_for_the_next_sweep_and_stops_nobody(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(40))
+    with world.hold(pipeline) as outside:
+        pending = plan(pipeline.contract, outside)
+        assert pending is not None
+        staging_id = outside.ledger.open_staging(pending).staging_id
+    with world.session() as zombie, zombie.transaction():
+        zombie.execute(f"lock table tidegate_staging.rows_{staging_id} in row exclusive mode")
+        assert len(world.drain(pipeline)) == 1
+    world.drain(pipeline)
+    assert world.rows("select * from tidegate.staging where pipeline = %s", pipeline.name) == []
+
+
+def test_check_results_lineage_and_dead_letters_exist_if_and_only_if_their_batch_committed(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, [*transfers(8), b"not json"])
+    (batch,) = world.drain(pipeline)
+    assert len(world.rows("select * from tidegate.check_result where batch_id = %s", batch.batch_id)) == len(batch.checks)
+    (event,) = world.rows("select event from tidegate.lineage_event where batch_id = %s", batch.batch_id)
+    assert [out["name"] for out in event["event"]["outputs"]] == [t.name for t in pipeline.contract.tables]
+    assert world.dead_letters(pipeline)[0]["batch_id"] == batch.batch_id
+
+
+def _with_rule(pipeline: Pipeline, **arguments: object) -> Pipeline:
+    """The pipeline with the sum rule's arguments changed."""
+    table = pipeline.contract.row_table
+    rules = tuple(
+        replace(rule, arguments={**rule.arguments, **arguments}) if rule.name == "postings_sum_to_zero" else rule
+        for rule in table.batch_rules
+    )
+    tables = (replace(table, batch_rules=rules), *pipeline.contract.accumulates)
+    return replace(pipeline, contract=replace(pipeline.contract, tables=tables))
+
+
+def _without_rules(pipeline: Pipeline) -> Pipeline:
+    tables = (replace(pipeline.contract.row_table, batch_rules=()), *pipeline.contract.accumulates)
+    return replace(pipeline, contract=replace(pipeline.contract, tables=tables))
+
+
+def _name(outside) -> str:  # noqa: ANN001
+    from resources.postgres import application_name
+
+    return application_name(outside.ledger.holder.pipeline, outside.ledger.holder.owner)
+
+
+@contextmanager
+def _kept_alive(world: World, outside):  # noqa: ANN001, ANN202
+    """As if the first run's session could not be ended: it reconnects, and only the epoch is left to stop it."""
+    from resources.postgres import connect
+
+    held = outside.ledger
+    held.connection.close()
+    held.connection = connect(world.endpoints.postgres_url, "a zombie under another name")
+    yield
+
+
+class _Meddled:
+    """A run's hold on the ledger with somebody's hand in it, at the moment named."""
+
+    def __init__(self, ledger, meddle, when: str = "before_publication") -> None:  # noqa: ANN001
+        self._ledger, self._meddle, self._when = ledger, meddle, when
+
+    def __getattr__(self, name: str):  # noqa: ANN204
+        return getattr(self._ledger, name)
+
+    @contextmanager
+    def publication(self, staged):  # noqa: ANN001, ANN201
+        if self._when == "before_publication":
+            self._meddle(staged.staging_id)
+        with self._ledger.publication(staged) as transaction:
+            if self._when == "in_publication":
+                self._meddle(staged.staging_id)
+            yield transaction
+
+
+class _DeafToCommit:
+    """A connection that dies after COMMIT reached the server and before its answer came."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str):  # noqa: ANN204
+        return getattr(self._connection, name)
+
+    def execute(self, query, *parameters):  # noqa: ANN001, ANN201
+        answer = self._connection.execute(query, *parameters)
+        if query == "COMMIT":
+            self._connection.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        return answer

@@ -1,0 +1,133 @@
+"""What tests do to the real systems: make a pipeline of their own, send messages, run it, ask the tables."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from psycopg.rows import dict_row
+from pyspark.sql import SparkSession
+
+from assets import find_pipelines
+from platform_defs.engine.batch import Budget, Outside, drain
+from platform_defs.engine.contract import Contract, Table
+from platform_defs.engine.ports import Pipeline, Published
+from resources.ledger import Ledger
+from resources.outside import hold, kafka_options
+from resources.settings import Endpoints
+
+SHIPPED = {"append": "web_page_views", "upsert": "crm_customers", "accumulate": "bank_transfers"}
+
+
+@dataclass(frozen=True)
+class World:
+    """The session's broker, database and Spark."""
+
+    endpoints: Endpoints
+    spark: Callable[[], SparkSession]
+
+    def new_pipeline(self, disposition: str = "accumulate", *, transform: Any = "its own", partitions: int = 4,
+                     config: dict[str, str] | None = None, **limits: Any) -> Pipeline:  # fmt: skip
+        """The shipped pipeline of that disposition, with a name, a topic and a schema of its own, and `limits` changed."""
+        shipped = next(p for p in find_pipelines() if p.name == SHIPPED[disposition])
+        name = f"t{uuid4().hex[:10]}"
+        contract = renamed(shipped.contract, name)
+        contract = replace(contract, limits=replace(contract.limits, **limits))
+        compaction = {"cleanup.policy": "compact"} if disposition == "upsert" else {}
+        self.create_topic(contract.topic, partitions, {**compaction, **(config or {})})
+        return Pipeline(contract, shipped.transform if transform == "its own" else transform)
+
+    def create_topic(self, topic: str, partitions: int = 4, config: dict[str, str] | None = None) -> None:
+        admin = self.admin()  # kept: a future is cancelled when its client is collected
+        admin.create_topics([NewTopic(topic, partitions, 1, config=config or {})])[topic].result(10)
+
+    def admin(self) -> AdminClient:
+        return AdminClient(kafka_options(self.endpoints))
+
+    def send(self, pipeline: Pipeline, values: Iterable[bytes | None], *, partition: int | None = None,
+             keys: Sequence[bytes | None] | None = None, headers: Any = None) -> list[tuple[int, int]]:  # fmt: skip
+        """Produce `values` round robin (or to one partition); (partition, offset) of each, in order."""
+        producer = Producer({**kafka_options(self.endpoints), "linger.ms": 5, "message.max.bytes": 4_000_000})
+        places: dict[int, tuple[int, int]] = {}
+
+        def delivered(number: int) -> Callable[..., None]:
+            def note(error: Any, message: Any) -> None:
+                assert error is None, error
+                places[number] = (message.partition(), message.offset())
+
+            return note
+
+        for number, value in enumerate(values):
+            key = keys[number] if keys else None
+            to = partition if partition is not None else number % 4
+            producer.produce(pipeline.contract.topic, value, key=key, partition=to, headers=headers, on_delivery=delivered(number))
+            producer.poll(0)
+        producer.flush(30)
+        return [places[number] for number in range(len(places))]
+
+    def hold(self, pipeline: Pipeline) -> Any:
+        """A run's hold on the pipeline, as a context manager of `Outside`."""
+        return hold(pipeline, self.endpoints, self.spark)
+
+    def drain(self, pipeline: Pipeline, budget: Budget | None = None) -> list[Published]:
+        """One run: acquire, then batches until caught up."""
+        with self.hold(pipeline) as outside:
+            return list(drain(pipeline, outside, budget))
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.endpoints.postgres_url)
+
+    def rows(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
+        """The rows of a query, as dictionaries."""
+        with psycopg.connect(self.endpoints.postgres_url, row_factory=dict_row, autocommit=True) as connection:
+            cursor = connection.execute(query, parameters or None)  # pyright: ignore[reportArgumentType]
+            return cursor.fetchall() if cursor.description else []
+
+    def table(self, pipeline: Pipeline, index: int = 0) -> list[tuple[Any, ...]]:
+        """The rows of the pipeline's row table (or accumulate, by `index`), sorted, less the batch ids."""
+        table = pipeline.contract.tables[index]
+        found = self.rows(f"select * from {table.name}")
+        return sorted(tuple(str(v) for k, v in row.items() if k != "_batch_id") for row in found)
+
+    def dead_letters(self, pipeline: Pipeline) -> list[dict[str, Any]]:
+        return self.rows('select * from tidegate.dead_letter where pipeline = %s order by partition, "offset"', pipeline.name)
+
+    def position(self, pipeline: Pipeline) -> dict[int, int]:
+        return {p.partition: p.next_offset for p in self.ledger.positions(pipeline.name, pipeline.contract.topic)}
+
+    @contextmanager
+    def session(self) -> Any:
+        with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as connection:
+            yield connection
+
+
+def renamed(contract: Contract, name: str) -> Contract:
+    """`contract` as pipeline `name`, on topic `name`, with its tables in schema `name`."""
+    def moved(table: Table) -> Table:
+        new = f"{name}.{table.name.partition('.')[2]}"
+        rules = tuple(replace(rule, table=new) for rule in table.batch_rules)
+        return replace(table, name=new, batch_rules=rules)
+
+    return replace(contract, pipeline=name, topic=name, tables=tuple(map(moved, contract.tables)))
+
+
+def transfer(number: int, amount: str = "10.00", debit: str = "A00001", credit: str = "A00002", **more: Any) -> bytes:
+    """A good transfer."""
+    import json
+
+    fields = {"transfer_id": f"T{number + 1}", "debit_account": debit, "credit_account": credit, "amount": amount,
+              "currency": "EUR", "occurred_at": "2026-11-01T10:00:00Z", "memo": f"payment {number}"}  # fmt: skip
+    return json.dumps(fields | more).encode()
+
+
+def transfers(count: int, start: int = 0) -> list[bytes]:
+    """`count` good transfers between a hundred accounts."""
+    return [transfer(n, f"{n % 997 + 1}.{n % 100:02d}", f"A{n % 100:05d}", f"A{(n * 7 + 1) % 100:05d}") for n in range(start, start + count)]
+
+
+__all__ = ["Budget", "Outside", "World", "renamed", "transfer", "transfers"]
