@@ -8,9 +8,10 @@ commands. Exit codes: 0, 1 (the command failed), 2 (it was called wrongly), 130 
 
 import importlib
 import sys
+from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 from typing_extensions import override
 
 from platform_defs.cli.output import print_error
@@ -22,19 +23,19 @@ COMMANDS = {
 
 
 class Commands(TyperGroup):
-    """The commands of COMMANDS, each imported when it is looked up."""
+    """The commands of COMMANDS, each imported when it is looked up (Any: typer keeps its click's types private)."""
 
     @override
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride] typer's own click
+    def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
     @override
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> TyperGroup | TyperCommand | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
         command = typer.main.get_command(importlib.import_module(COMMANDS[cmd_name]).app)
         command.name = cmd_name
-        return command  # pyright: ignore[reportReturnType]
+        return command
 
 
 app = typer.Typer(
