@@ -173,6 +173,7 @@ def test_down_leaves_no_process_and_up_finds_ports_taken_meanwhile(running: Stac
     said: list[str] = []
     with socket.socket() as one, socket.socket() as other:
         for taken, server in ((one, kept.kafka), (other, kept.postgres)):
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of before are in TIME_WAIT
             taken.bind(("127.0.0.1", server.port))
             taken.listen()
         again = stack.up(said.append)
