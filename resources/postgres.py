@@ -53,6 +53,7 @@ def database_errors() -> Iterator[None]:
 
 @cache
 def queries() -> Mapping[str, LiteralString]:
-    """The statements of sql/queries.sql by name. Each begins with a line `-- name: what it is for`."""
-    parts = re.split(r"^-- (\w+): ", (SQL / "queries.sql").read_text(), flags=re.MULTILINE)
+    """The statements of sql/*.sql (but for the numbered migrations) by name. Each begins with `-- name: what it is for`."""
+    text = "\n".join(path.read_text() for path in sorted(SQL.glob("[!0-9]*.sql")))
+    parts = re.split(r"^-- (\w+): ", text, flags=re.MULTILINE)
     return {name: cast("LiteralString", "-- " + text.strip()) for name, text in zip(parts[1::2], parts[2::2], strict=True)}

@@ -19,6 +19,7 @@ from platform_defs.engine.errors import TidegateError
 
 COMMANDS = {
     "stack": "platform_defs.cli.stack",
+    "verify": "platform_defs.cli.verify",
 }
 
 

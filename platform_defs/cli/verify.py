@@ -1,0 +1,30 @@
+"""`tidegate verify`: the tables against the topic, message by message."""
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
+
+app = typer.Typer()
+
+
+@app.command()
+def verify(pipeline: str = typer.Argument(help="Such as bank_transfers."), output: OutputOption = Output.human) -> None:
+    """Read the topic again and compare every message with the tables. Exit 1 where they differ."""
+    from assets import find_pipeline
+    from platform_defs.verification.verify import verify as compare
+    from resources.settings import connection
+
+    wanted, endpoints = find_pipeline(pipeline), connection()
+    with progress() as show:
+        report = compare(wanted, endpoints, progress=lambda done, total: show(f"{done} of {total} messages compared"))
+    if output is Output.json:
+        print_json(report.to_json())
+    else:
+        print_line(report.explanation)
+        print_fields(
+            {name: value for name, value in report.to_json().items() if isinstance(value, int) and name != "ok"}
+        )
+        if report.samples:
+            print_table(["kind", "what"], [(sample["kind"], sample["what"]) for sample in report.samples])
+    if not report.ok:
+        raise typer.Exit(1)

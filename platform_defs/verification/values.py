@@ -1,0 +1,159 @@
+"""What each type of a contract takes from a JSON document, one value at a time.
+
+string      a JSON string that Postgres' text can hold: no NUL, no half of a surrogate pair
+integer     a number without point or exponent, of 64 bits
+double      a number that is finite as a double
+decimal     a number, or a string of one: exactly as written, or not at all
+boolean     true, false
+date        "YYYY-MM-DD"
+timestamp   "YYYY-MM-DD", T or a space, "HH:MM:SS", up to six decimals, Z or an offset; years 1 to 9999 in UTC
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal
+from math import isinf
+from typing import Any
+
+import pyarrow as pa
+
+from platform_defs.engine.column_types import ColumnType
+
+
+class NotTheType(ValueError):
+    """The value cannot be one of its type; the text is the kind of fault."""
+
+
+class Number(str):
+    """A JSON number as it is written."""
+
+    __slots__ = ()
+
+
+class Integer(Number):
+    """A JSON number without point or exponent."""
+
+    __slots__ = ()
+
+
+class Pairs(list[tuple[str, Any]]):
+    """A JSON object as it is written: repetitions and all."""
+
+    __slots__ = ()
+
+
+_decimal_text = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII).fullmatch
+_date_text = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
+_hour = r"([01]\d|2[0-3]):[0-5]\d"
+_timestamp_text = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_hour}:[0-5]\d(\.\d{{1,6}})?(Z|[+-]{_hour})", re.ASCII).fullmatch
+_half_pair = re.compile("[\ud800-\udfff]").search
+
+
+def reader(of: ColumnType) -> Callable[[Any], Any]:
+    """A function from a parsed JSON value, never null, to a value of the type; raises NotTheType."""
+    if pa.types.is_decimal(of.arrow):
+        return _decimals(of.arrow.precision, of.arrow.scale)
+    return _READERS[of.name]
+
+
+def _decimals(precision: int, scale: int) -> Callable[[Any], Decimal]:
+    beyond = 10**precision
+    usual = re.compile(rf"-?\d{{0,{precision - scale}}}\.\d{{1,{scale}}}", re.ASCII).fullmatch if scale else None
+
+    def read(raw: Any) -> Decimal:
+        if usual and isinstance(raw, str) and usual(raw):
+            return Decimal(raw)
+        if not isinstance(raw, str) or not _decimal_text(raw):
+            raise NotTheType("WrongType")
+        exact = Context(prec=len(raw) + scale + 2, Emin=-999_999_999, Emax=999_999_999, traps=[])
+        value = exact.create_decimal(raw)
+        if not value.is_finite() or (value and value.adjusted() >= precision - scale):
+            raise NotTheType("OutOfRange")
+        if not value:
+            return Decimal(0) if _is_zero(raw) else _too_fine()
+        scaled = value.scaleb(scale, exact)
+        if scaled.adjusted() < 0 or scaled != scaled.to_integral_value():
+            raise NotTheType("TooManyDecimals")
+        if abs(scaled) >= beyond:
+            raise NotTheType("OutOfRange")
+        return value
+
+    return read
+
+
+def _is_zero(raw: str) -> bool:
+    """Whether the number written is zero, and not one too small for Python's decimals."""
+    return not re.search("[1-9]", re.split("[eE]", raw)[0])
+
+
+def _too_fine() -> Decimal:
+    raise NotTheType("TooManyDecimals")
+
+
+def _string(raw: Any) -> str:
+    if type(raw) is not str:
+        raise NotTheType("WrongType")
+    if "\0" in raw:
+        raise NotTheType("NulCharacter")
+    if not raw.isascii() and _half_pair(raw):
+        raise NotTheType("InvalidUnicode")
+    return raw
+
+
+def _integer(raw: Any) -> int:
+    if type(raw) is not Integer:
+        raise NotTheType("WrongType")
+    if len(raw) > 20 or not -(2**63) <= int(raw) < 2**63:
+        raise NotTheType("OutOfRange")
+    return int(raw)
+
+
+def _double(raw: Any) -> float:
+    if not isinstance(raw, Number):
+        raise NotTheType("WrongType")
+    value = float(raw)
+    if isinf(value):
+        raise NotTheType("OutOfRange")
+    return value
+
+
+def _boolean(raw: Any) -> bool:
+    if raw is True or raw is False:
+        return raw
+    raise NotTheType("WrongType")
+
+
+def _date(raw: Any) -> date:
+    if type(raw) is not str:
+        raise NotTheType("WrongType")
+    if not _date_text(raw):
+        raise NotTheType("InvalidDate")
+    try:
+        return date.fromisoformat(raw)
+    except ValueError:
+        raise NotTheType("OutOfRange" if raw.startswith("0000") else "InvalidDate") from None
+
+
+def _timestamp(raw: Any) -> datetime:
+    if type(raw) is not str:
+        raise NotTheType("WrongType")
+    if not _timestamp_text(raw):
+        raise NotTheType("InvalidTimestamp")
+    try:
+        value = datetime.fromisoformat(raw)
+        return value if value.tzinfo is UTC else value.astimezone(UTC)
+    except ValueError:
+        raise NotTheType("OutOfRange" if raw.startswith("0000") else "InvalidTimestamp") from None
+    except OverflowError:
+        raise NotTheType("OutOfRange") from None
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "string": _string,
+    "integer": _integer,
+    "double": _double,
+    "boolean": _boolean,
+    "date": _date,
+    "timestamp": _timestamp,
+}

@@ -1,0 +1,18 @@
+-- verify_positions: from where to where each partition was read.
+SELECT partition, topic_id, start_offset, next_offset
+  FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition;
+
+-- verify_ranges: what the committed batches say they read, with the offsets that never came.
+SELECT r.partition, r.from_offset, r.until_offset, r.batch_id,
+       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(r.gaps) AS g) AS gaps
+  FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
+ WHERE b.pipeline = %(pipeline)s ORDER BY r.partition, r.from_offset;
+
+-- verify_skips: offsets that a person gave up.
+SELECT s.partition, s.from_offset, s.until_offset
+  FROM tidegate.declared_skip AS s JOIN tidegate.source_position AS p USING (pipeline, topic_id, partition)
+ WHERE s.pipeline = %(pipeline)s AND p.topic = %(topic)s ORDER BY s.partition, s.from_offset;
+
+-- verify_lost_history: offsets of batches whose messages no log holds any more.
+SELECT partition, from_offset, until_offset, until_batch
+  FROM tidegate.lost_history WHERE pipeline = %(pipeline)s ORDER BY partition, from_offset;
