@@ -1,0 +1,48 @@
+"""A run is killed with SIGKILL at each named point and started again. Nothing is lost, nothing is there twice."""
+
+import os
+import signal
+import subprocess
+import sys
+from typing import get_args
+
+import pytest
+
+from platform_defs.engine.crash_points import CrashPoint
+from platform_defs.engine.ports import Pipeline
+from platform_defs.verification.verify import verify
+from tests.world import World, transfers
+
+COMMITTED = {"after_commit"}  # the points at which the batch is real already
+
+
+@pytest.mark.parametrize("point", get_args(CrashPoint))
+def test_a_run_killed_at_this_point_loses_nothing_and_doubles_nothing(world: World, point: str) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, [*transfers(8_000), b"not json", *transfers(7_999, start=8_000)])
+
+    assert _run_until_killed(pipeline, point) == -signal.SIGKILL
+    committed = world.rows("select count(*) as n from tidegate.batch where pipeline = %s", pipeline.name)[0]["n"]
+    assert committed == (1 if point in COMMITTED else 0)
+    assert len(world.table(pipeline)) == (31_998 if point in COMMITTED else 0)
+
+    world.drain(pipeline)
+    report = verify(pipeline, world.endpoints, world.spark)
+    assert report.ok, report.explanation
+    assert (report.lost, report.duplicated, report.messages, report.dead_letters) == (0, 0, 16_000, 1)
+    assert world.rows("select * from tidegate.staging where pipeline = %s", pipeline.name) == []
+    assert world.rows("select 1 from pg_stat_activity where application_name like %s", f"tidegate/{pipeline.name}/%") == []
+
+
+def _run_until_killed(pipeline: Pipeline, point: str) -> int:
+    """The exit code of a run that has `point` armed."""
+    run = subprocess.Popen(
+        [sys.executable, "-m", "tests.crash.one_run", pipeline.name, "bank_transfers"],
+        env={**os.environ, "TIDEGATE_CRASH_POINT": point},
+        start_new_session=True,
+    )
+    try:
+        return run.wait(120)
+    finally:
+        if run.poll() is None:
+            os.killpg(run.pid, signal.SIGKILL)
