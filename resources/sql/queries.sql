@@ -174,3 +174,10 @@ VALUES (to_regclass(%(table)s), %(table)s, %(pipeline)s, %(disposition)s);
 -- columns_of: the live columns of a table, as format_type prints them.
 SELECT attname, format_type(atttypid, atttypmod), attnotnull AND NOT (atthasdef OR attidentity <> '') AS demanded
   FROM pg_attribute WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum;
+
+-- run_sessions: the sessions that Dagster runs keep open for as long as their process lives.
+SELECT application_name FROM pg_stat_activity WHERE starts_with(application_name, %(prefix)s);
+
+-- rows_so_far: what the batches of a pipeline have written to its row table, up to one batch and with it.
+SELECT coalesce(sum(rows), 0)::bigint AS rows
+  FROM tidegate.batch WHERE pipeline = %(pipeline)s AND batch_id <= %(batch_id)s;

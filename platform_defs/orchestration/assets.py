@@ -1,0 +1,134 @@
+"""A pipeline's tables as assets: one op that drains the topic, batch after batch, and tells Dagster of each.
+
+The tables of a pipeline commit together. Materializing one of them therefore runs the pipeline as a whole, and Dagster
+hears of all of its tables: selecting `bank/balances` alone is allowed, and does not leave `bank/postings` behind.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import dagster as dg
+
+from platform_defs.engine import audit
+from platform_defs.engine.batch import drain
+from platform_defs.engine.contract import Contract, Table
+from platform_defs.engine.errors import Fenced, GateFailed, Halt, TidegateError
+from platform_defs.engine.ports import Pipeline
+from platform_defs.orchestration.checks import check_specs
+from platform_defs.orchestration.keys import PIPELINE_TAG, is_row_table, table_key, topic_key
+from platform_defs.orchestration.runs import report_dead
+from platform_defs.orchestration.teller import Teller
+from resources.ledger import Ledger
+from resources.outside import hold
+from resources.run_session import RunSession
+from resources.settings import connection
+from resources.spark import SparkResource
+
+LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
+
+
+def table_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
+    """The op of a pipeline. Its outputs are skippable: what it materialized, it has said by itself."""
+    contract = pipeline.contract
+
+    @dg.multi_asset(
+        name=f"drain_{contract.pipeline}",
+        specs=[_spec(contract, table) for table in contract.tables],
+        check_specs=check_specs(contract),
+        can_subset=True,
+        pool=contract.pipeline,
+        op_tags={PIPELINE_TAG: contract.pipeline},
+    )
+    def drain_topic(
+        context: dg.AssetExecutionContext,
+        spark: SparkResource,
+        run_session: RunSession,  # noqa: ARG001  # open while the run lives
+    ) -> Iterator[dg.MaterializeResult]:
+        audit.warm_up()  # imports Great Expectations while Spark starts
+        with _failures_explained(context, contract):
+            _drain(context, pipeline, spark)
+        yield from ()
+
+    return drain_topic
+
+
+def _drain(context: dg.AssetExecutionContext, pipeline: Pipeline, spark: SparkResource) -> None:
+    contract, endpoints = pipeline.contract, connection()
+    ledger = Ledger(endpoints.postgres_url)
+    ledger.migrate()
+    for run_id in report_dead(context.instance, ledger, contract, besides=context.run_id):
+        context.log.warning(f"run {run_id} was shown as started and is dead: reported as failed")
+    with hold(pipeline, endpoints, spark.session, context.run_id) as outside:
+        teller = Teller(context, contract, ledger, outside, endpoints)
+        try:
+            teller.untold()
+            for published in drain(pipeline, outside):
+                teller.published(published)
+        except GateFailed as failed:
+            teller.kept_back(failed)
+            raise
+        finally:
+            teller.finish()
+
+
+@contextmanager
+def _failures_explained(context: dg.AssetExecutionContext, contract: Contract) -> Iterator[None]:
+    """Each error of ours becomes a failure with its sentence. Never retried here: the sensor goes on."""
+    try:
+        yield
+    except Fenced as error:
+        text = f"Stopped cleanly: another run took {contract.pipeline} over. {error}"
+        raise dg.Failure(text, allow_retries=False) from error
+    except Halt as error:
+        detail = {"halt": error.code, "settle with": error.command, "detail": dg.MetadataValue.json(error.detail)}
+        raise dg.Failure(str(error), detail, allow_retries=False) from error
+    except GateFailed as error:
+        names = [item.name for item in error.results if not item.passed and item.severity == "blocking"]
+        raise dg.Failure(str(error), {"failed checks": ", ".join(names)}, allow_retries=False) from error
+    except TidegateError as error:
+        context.log.error(str(error))
+        raise dg.Failure(str(error), allow_retries=False) from error
+
+
+def _spec(contract: Contract, table: Table) -> dg.AssetSpec:
+    source = topic_key(contract.topic) if is_row_table(contract, table) else table_key(contract.row_table.name)
+    return dg.AssetSpec(
+        table_key(table.name),
+        deps=[source],
+        skippable=True,
+        description=_description(contract, table),
+        group_name=contract.domain,
+        kinds={"kafka", "pyspark", "postgres"},
+        tags={PIPELINE_TAG: contract.pipeline, "tidegate/disposition": table.disposition},
+        metadata={"dagster/column_schema": _schema(table), "dagster/table_name": table.name,
+                  "contract_version": contract.version},
+        code_version=contract.version,
+        freshness_policy=dg.FreshnessPolicy.time_window(
+            max(timedelta(seconds=contract.limits.freshness_seconds), LEAST_FRESHNESS)
+        ),
+    )  # fmt: skip
+
+
+def _description(contract: Contract, table: Table) -> str:
+    how = {"append": "a row for each message, or several", "upsert": "the latest state of each key",
+           "accumulate": f"exact sums over {contract.row_table.name}"}[table.disposition]  # fmt: skip
+    what = table.description or contract.description
+    return f"{what} ({table.disposition}: {how}. Exactly once from {contract.topic}.)".strip()
+
+
+def _schema(table: Table) -> dg.TableSchema:
+    sums = {item.column: f"{item.function}({item.source or '*'})" for item in table.aggregates}
+    keys = dict.fromkeys(table.group_by, "group by")
+    return dg.TableSchema(columns=[
+        dg.TableColumn(
+            column.name,
+            column.type.postgres,
+            description=column.description or sums.get(column.name) or keys.get(column.name),
+            constraints=dg.TableColumnConstraints(
+                nullable=not column.required, unique=table.group_by == (column.name,)
+            ),
+            tags={"classification": column.classification} if column.classification else {},
+        )
+        for column in table.columns
+    ])  # fmt: skip

@@ -1,0 +1,60 @@
+"""Asset checks: one for each row rule and batch rule, judged with every batch; and `verify`, which trusts nobody."""
+
+import dagster as dg
+
+from platform_defs.engine import audit
+from platform_defs.engine.contract import Contract
+from platform_defs.engine.errors import TidegateError
+from platform_defs.engine.ports import Pipeline
+from platform_defs.orchestration.keys import PIPELINE_TAG, VERIFY, table_key, topic_key
+from resources.settings import connection
+
+OF_MESSAGES = {
+    audit.DECODES: "The message is a JSON object whose fields have the contract's types.",
+    audit.REFUSED: "Neither the transform nor the table refuses what the message says.",
+}
+
+
+def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
+    """The checks of a pipeline's batches. A row rule never blocks: what breaks it is a dead letter already."""
+    told = OF_MESSAGES | {rule.name: rule.description for rule in contract.row_rules}
+    row_table = table_key(contract.row_table.name)
+    by_row = [
+        dg.AssetCheckSpec(name, asset=row_table, description=told[name], metadata={"judges": "each message"})
+        for name in audit.row_check_names(contract)
+    ]
+    by_batch = [
+        dg.AssetCheckSpec(rule.name, asset=table_key(rule.table), description=rule.description,
+                          blocking=rule.severity == "blocking",
+                          metadata={"judges": "each batch", "expectation": rule.expectation})
+        for rule in contract.batch_rules
+    ]  # fmt: skip
+    return by_row + by_batch
+
+
+def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
+    """Reads the whole topic again, by itself, and compares message by message with what the tables hold."""
+    contract = pipeline.contract
+    tables = ", ".join(table.name for table in contract.tables)
+
+    @dg.asset_check(
+        asset=topic_key(contract.topic),
+        name=VERIFY,
+        description=f"Every message is in {tables} exactly once, or a dead letter, or filtered, or skipped on purpose. "
+        "Independent of the engine. Reads the whole topic.",
+        op_tags={PIPELINE_TAG: contract.pipeline},
+        required_resource_keys={"run_session"},
+    )
+    def verify() -> dg.AssetCheckResult:
+        from platform_defs.verification.verify import verify as verify_pipeline  # Kafka's client, pandas: when it runs
+
+        try:
+            report = verify_pipeline(pipeline, connection())
+        except TidegateError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        found = {name: value for name, value in report.to_json().items() if isinstance(value, bool | int | float | str)}
+        return dg.AssetCheckResult(passed=report.ok, description=report.explanation, metadata=found)
+
+    return verify
+
+

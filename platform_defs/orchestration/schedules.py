@@ -1,0 +1,19 @@
+"""What happens by the clock."""
+
+import dagster as dg
+
+from platform_defs.orchestration.jobs import AssetJob
+
+NIGHTLY = "0 3 * * *"  # UTC
+
+
+def nightly_verify(job: AssetJob) -> dg.ScheduleDefinition:
+    """Every night, `verify` for all pipelines."""
+    return dg.ScheduleDefinition(
+        name="nightly_verify",
+        job=job,
+        cron_schedule=NIGHTLY,
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Proves every night that no message was lost or repeated.",
+    )

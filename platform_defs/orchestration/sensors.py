@@ -1,0 +1,86 @@
+"""A lag sensor for each pipeline: starts a run when the contract's limits say so, and never a second one beside it.
+
+Lag comes from the ledger and the broker, never from the cursor. No run_key is given: Dagster would deduplicate it for
+ever, and a run that failed could never be started again.
+"""
+
+import time
+
+import dagster as dg
+from dagster import DagsterInstance
+
+from platform_defs.engine import offsets
+from platform_defs.engine.contract import Contract
+from platform_defs.engine.errors import BadInput
+from platform_defs.orchestration.jobs import AssetJob
+from platform_defs.orchestration.keys import PIPELINE_TAG
+from platform_defs.orchestration.lag import Waiting, back_off, due, still_waiting
+from platform_defs.orchestration.runs import failures_in_a_row, report_dead, writer
+from resources.kafka import KafkaBroker
+from resources.ledger import Ledger
+from resources.outside import kafka_options
+from resources.settings import Endpoints, connection
+
+EVERY = 5  # seconds
+PATIENCE = 5.0  # seconds for the broker's answer
+
+
+def lag_sensor(contract: Contract, job: AssetJob) -> dg.SensorDefinition:
+    """The sensor of a pipeline. A tick takes some 50 ms; it fails, visibly, when Kafka or Postgres does not answer."""
+    limits = contract.limits
+
+    @dg.sensor(
+        name=f"{contract.pipeline}_lag",
+        job=job,
+        minimum_interval_seconds=EVERY,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Starts {contract.pipeline} at {limits.lag_messages:,} unread messages of {contract.topic}, or "
+        f"when one has waited {limits.lag_seconds:.0f} s. Reports runs that died.",
+        tags={PIPELINE_TAG: contract.pipeline},
+    )
+    def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        try:
+            return look(context.instance, contract, connection(), context.cursor)
+        except BadInput as error:  # no stack, no topic: nothing to do until someone makes it
+            return dg.SensorResult(skip_reason=str(error))
+
+    return sense_lag
+
+
+def look(instance: DagsterInstance, contract: Contract, endpoints: Endpoints, cursor: str | None) -> dg.SensorResult:
+    """One tick. Raises BrokerAway, LedgerAway, and BadInput where the topic does not exist."""
+    ledger, now = Ledger(endpoints.postgres_url), time.time()
+    ledger.migrate()
+    report_dead(instance, ledger, contract)
+    if reason := _must_not_start(instance, ledger, contract, now):
+        return dg.SensorResult(skip_reason=reason, cursor=cursor)
+    view = KafkaBroker(kafka_options(endpoints), timeout=PATIENCE).describe(contract.topic)
+    positions = ledger.positions(contract.pipeline, contract.topic)
+    behind = sum(offsets.lag(positions, view).values())
+    waiting = still_waiting(Waiting.from_cursor(cursor), behind, sum(item.next_offset for item in positions), now)
+    remembered = waiting.to_cursor() if waiting else ""
+    if reason := due(behind, waiting, contract.limits, now):
+        request = dg.RunRequest(tags={PIPELINE_TAG: contract.pipeline, "tidegate/started_for": reason})
+        return dg.SensorResult(run_requests=[request], cursor=remembered)
+    return dg.SensorResult(skip_reason=f"{behind:,} unread messages: not yet due", cursor=remembered)
+
+
+def _must_not_start(instance: DagsterInstance, ledger: Ledger, contract: Contract, now: float) -> str | None:
+    """Why no run may start now, whatever the lag."""
+    name = contract.pipeline
+    if (run := writer(instance, contract)) is not None:
+        return f"run {run.run_id} is {run.status.value.lower()}"
+    status = ledger.status(name)
+    if status is None:
+        return None
+    if status["state"] == "halted":
+        code = status["halt_code"]
+        return f"{name} is halted ({code}): a person decides. To see what settles it: tidegate ack {name}"
+    if status["owner"] is not None and ledger.alive(name, status["owner"]):
+        return f"{name} is held by a run that Dagster does not know (run {status['run_id'] or 'by hand'})"
+    if status["waiting"]:
+        return f"a batch of {name} failed its gate; it is judged again a while later, or at once by materializing it"
+    failures, ended = failures_in_a_row(instance, contract)
+    if (left := ended + back_off(failures) - now) > 0:
+        return f"the last {failures} runs failed; the next one starts in {left:.0f} s"
+    return None

@@ -1,0 +1,107 @@
+"""Tells Dagster, lineage and Kafka's tools, in this order, of what a run commits (step 8 of engine/batch.py)."""
+
+import time
+
+import dagster as dg
+
+from platform_defs.engine import offsets
+from platform_defs.engine.batch import Outside
+from platform_defs.engine.contract import CheckResult, Contract
+from platform_defs.engine.errors import BadInput, BrokerAway, GateFailed, LedgerAway
+from platform_defs.engine.offsets import TopicView
+from platform_defs.engine.ports import Published
+from platform_defs.orchestration.telling import Tally, evaluation, materializations
+from resources.kafka import show_progress
+from resources.ledger import Ledger
+from resources.lineage import emit_waiting
+from resources.outside import kafka_options
+from resources.row_counts import row_count
+from resources.settings import Endpoints, settings
+
+VIEW_SECONDS = 1.0  # how old the broker's end offsets may be in a lag that is told
+
+
+class Teller:
+    """One run's telling. A batch counts as told once Dagster has stored its events; what a crash left untold is told
+    by the next run."""
+
+    def __init__(self, context: dg.AssetExecutionContext, contract: Contract, ledger: Ledger, outside: Outside,
+                 endpoints: Endpoints) -> None:  # fmt: skip
+        self.context, self.contract, self.ledger, self.outside = context, contract, ledger, outside
+        self.options = kafka_options(endpoints)
+        self.tallies: dict[tuple[str, str], Tally] = {}
+        self.batches = 0
+        self._view: tuple[float, TopicView] | None = None
+
+    def untold(self) -> None:
+        """Tell of the batches that an earlier run committed and did not live to tell of."""
+        for batch in self.ledger.untold(self.contract):
+            self.context.log.info(f"batch {batch.batch_id} was committed by an earlier run that could not tell of it")
+            self._tell(batch, lag=None)
+
+    def published(self, batch: Published) -> None:
+        """Tell of a batch of this run."""
+        self._tell(batch, lag=self._lag())
+        seconds = sum(batch.timings.values())
+        self.context.log.info(f"batch {batch.batch_id}: {batch.messages:,} messages, {batch.rows:,} rows, "
+                              f"{batch.dead_letters:,} dead letters in {seconds:.2f} s")  # fmt: skip
+
+    def kept_back(self, failed: GateFailed) -> None:
+        """Show every check of a batch that was not published, the failed ones with their samples."""
+        pending = self.outside.ledger.pending()
+        for result in failed.results:
+            self._tally(result, pending.batch_id if pending else 0)
+        for result in failed.results:
+            self._log_check(result, published=False)
+
+    def finish(self) -> None:
+        """The sums of a run of several batches; lineage; the consumer group. What fails here is only a warning."""
+        if self.batches > 1:
+            for tally in self.tallies.values():
+                self._log(evaluation(tally))
+        try:
+            while emit_waiting(self.ledger, settings().home):
+                continue
+            self._show_progress()
+        except (OSError, LedgerAway, BrokerAway) as error:  # requests' errors are OSErrors
+            self.context.log.warning(f"everything is committed, but not everybody could be told: {error}")
+
+    def _tell(self, batch: Published, lag: int | None) -> None:
+        counts = {t.name: row_count(self.ledger, self.contract, t, batch.batch_id) for t in self.contract.tables}
+        for event in materializations(self.contract, batch, lag, counts):
+            self.context.log_event(event)
+        for result in batch.checks:
+            self._tally(result, batch.batch_id)
+        for result in batch.checks:
+            if self.batches == 0 or not result.passed:  # a check that passed once is told again at the end only
+                self._log_check(result)
+        self.batches += 1
+        self.ledger.told(batch.batch_id)
+
+    def _tally(self, result: CheckResult, batch_id: int) -> None:
+        self.tallies.setdefault((result.table, result.name), Tally(result)).add(result, batch_id)
+
+    def _log_check(self, result: CheckResult, *, published: bool = True) -> None:
+        self._log(evaluation(self.tallies[result.table, result.name], published=published))
+
+    def _log(self, found: dg.AssetCheckEvaluation) -> None:
+        self.context.log_event(found)  # pyright: ignore[reportArgumentType]  # taken, though the annotation omits it
+
+    def _lag(self) -> int | None:
+        try:
+            view = self._recent_view()
+        except (BrokerAway, BadInput) as error:
+            self.context.log.warning(f"the lag is not known: {error}")
+            return None
+        return sum(offsets.lag(self.outside.ledger.positions(), view).values())
+
+    def _recent_view(self) -> TopicView:
+        now = time.monotonic()
+        if self._view is None or now - self._view[0] > VIEW_SECONDS:
+            self._view = (now, self.outside.broker.describe(self.contract.topic))
+        return self._view[1]
+
+    def _show_progress(self) -> None:
+        positions = {item.partition: item.next_offset for item in self.outside.ledger.positions()}
+        if self.batches and positions:
+            show_progress(self.options, f"tidegate-{self.contract.pipeline}", self.contract.topic, positions)

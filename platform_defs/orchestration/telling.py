@@ -1,0 +1,129 @@
+"""Step 8: what Dagster hears of a committed batch, and of one that a gate kept back.
+
+A run drains many batches and Dagster keeps one row for each check and run. So a check is told the run's sum so far: a
+failure in one batch is not painted over by the next one, and its samples stay. The history by batch is the ledger's.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from platform_defs.engine.audit import SAMPLES
+from platform_defs.engine.contract import CheckResult, Contract, Table
+from platform_defs.engine.offsets import OffsetRange
+from platform_defs.engine.ports import Published
+from platform_defs.orchestration.keys import is_row_table, table_key
+
+SEVERITIES = {"blocking": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN}
+
+
+@dataclass
+class Tally:
+    """A check over the batches of a run."""
+
+    latest: CheckResult
+    batches: int = 0
+    failed_batches: int = 0
+    messages: int = 0
+    failed: int = 0
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    batch_id: int = 0  # of the last batch that failed, else of the last one
+
+    def add(self, result: CheckResult, batch_id: int) -> None:
+        self.batches += 1
+        self.messages += result.observed.get("messages", 0)
+        if result.passed and self.failed_batches:
+            return  # what is shown stays that of the batch that failed
+        self.latest, self.batch_id = result, batch_id
+        self.failed_batches += not result.passed
+        self.failed += result.observed.get("failed", 0)
+        self.samples = (self.samples + (result.observed.get("samples") or []))[:SAMPLES]
+
+
+def materializations(
+    contract: Contract, batch: Published, lag: int | None, row_counts: Mapping[str, int | None]
+) -> list[dg.AssetMaterialization]:
+    """One for each table of the pipeline: they commit together. Every value that can be plotted is a number."""
+    return [
+        dg.AssetMaterialization(
+            table_key(table.name),
+            description=f"Batch {batch.batch_id}: {batch.messages:,} messages of {contract.topic}",
+            metadata=_numbers(contract, table, batch)
+            | _known({"lag": lag, "dagster/row_count": row_counts.get(table.name)}),
+        )
+        for table in contract.tables
+    ]
+
+
+def evaluation(tally: Tally, *, published: bool = True) -> dg.AssetCheckEvaluation:
+    """The check as it stands in this run, with samples of what failed: their partitions and offsets."""
+    result, failed = tally.latest, tally.failed_batches
+    return dg.AssetCheckEvaluation(
+        asset_key=table_key(result.table),
+        check_name=result.name,
+        passed=not failed,
+        severity=SEVERITIES[result.severity],
+        description=_sentence(tally, published=published),
+        metadata=_known({
+            "failed": tally.failed if "failed" in result.observed else None,
+            "messages": tally.messages or None,
+            "observed_value": result.observed.get("observed_value"),
+            "batches": tally.batches, "failed_batches": failed, "batch_id": tally.batch_id,
+            "samples": _table(tally.samples) if tally.samples else None,
+            "rule": result.observed.get("rule") or None,
+        }),
+    )  # fmt: skip
+
+
+def spans(ranges: Sequence[OffsetRange]) -> dict[int, tuple[int, int]]:
+    """By partition, [from, until) over its ranges."""
+    found: dict[int, tuple[int, int]] = {}
+    for item in ranges:
+        low, high = found.get(item.partition, (item.from_offset, item.until_offset))
+        found[item.partition] = (min(low, item.from_offset), max(high, item.until_offset))
+    return dict(sorted(found.items()))
+
+
+def _numbers(contract: Contract, table: Table, batch: Published) -> dict[str, Any]:
+    seconds = sum(batch.timings.values())
+    numbers: dict[str, Any] = {"batch_id": batch.batch_id, "messages": batch.messages}
+    if is_row_table(contract, table):
+        numbers |= {"rows": batch.rows, "dead_letters": batch.dead_letters, "unknown_fields": batch.unknown_fields}
+    numbers |= {"messages_per_second": round(batch.messages / seconds) if seconds else 0, "seconds": round(seconds, 3)}
+    numbers |= {f"seconds_{step}": float(taken) for step, taken in batch.timings.items()}
+    for partition, (low, high) in spans(batch.ranges).items():
+        numbers |= {f"partition_{partition}_from": low, f"partition_{partition}_until": high}
+    return numbers
+
+
+def _sentence(tally: Tally, *, published: bool) -> str:
+    result = tally.latest
+    if not tally.failed_batches:
+        return f"Passed in {_batches(tally.batches)} of this run."
+    value = result.observed.get("observed_value")
+    seen = f"{tally.failed:,} failed" if "failed" in result.observed else f"observed {value}"
+    where = f"in {_batches(tally.failed_batches)} of {tally.batches} of this run, last in batch {tally.batch_id}"
+    if result.severity == "blocking" and not published:
+        return f"{seen}, {where}: nothing of it was published, and its offsets stay."
+    return f"{seen}, {where}."
+
+
+def _batches(count: int) -> str:
+    return "1 batch" if count == 1 else f"{count} batches"
+
+
+def _table(samples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
+    names = list(dict.fromkeys(name for sample in samples for name in sample))
+    columns = [dg.TableColumn(name, "int" if name in ("partition", "offset") else "string") for name in names]
+    records = [dg.TableRecord({name: _cell(sample.get(name)) for name in names}) for sample in samples]
+    return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
+
+
+def _cell(value: Any) -> str | int | float | bool:
+    return value if isinstance(value, str | int | float | bool) else "" if value is None else str(value)
+
+
+def _known(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in metadata.items() if value is not None}

@@ -1,0 +1,110 @@
+"""Where Dagster keeps its own state: in our Postgres (schema `dagster`), its files under TIDEGATE_HOME.
+
+dagster.yaml names these classes, which need no variable: one that it names and that is unset would stop every command.
+They find the database as everything else here does (resources.settings), anew in each of Dagster's processes.
+"""
+
+from typing import Any
+
+import click
+from dagster import Field
+from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
+from dagster._core.storage.root import LocalArtifactStorage
+from dagster._serdes import ConfigurableClassData
+from dagster_postgres import DagsterPostgresStorage
+from psycopg import sql
+from sqlalchemy.engine import make_url
+from typing_extensions import override
+
+from platform_defs.engine.errors import LedgerAway, TidegateError
+from resources.postgres import connect
+from resources.settings import Settings, settings
+
+SCHEMA = "dagster"
+
+
+class Storage(DagsterPostgresStorage):
+    """Runs, events and schedules, in a schema of their own beside the ledger."""
+
+    @classmethod
+    @override
+    def config_type(cls) -> dict[str, Field]:
+        return {}
+
+    @classmethod
+    @override
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "Storage":
+        """The storage, its schema made where it is missing. Without Postgres a command ends with one sentence."""
+        try:
+            return cls(storage_url(_create_schema(_postgres_url())), inst_data=inst_data)
+        except TidegateError as error:
+            raise click.ClickException(str(error)) from error
+
+
+class Logs(LocalComputeLogManager):
+    """What runs print, under TIDEGATE_HOME."""
+
+    @classmethod
+    @override
+    def config_type(cls) -> dict[str, Field]:
+        return {}
+
+    @classmethod
+    @override
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "Logs":
+        return cls(_folder(settings(), "compute_logs"), inst_data=inst_data)
+
+
+class Artifacts(LocalArtifactStorage):
+    """Files that Dagster keeps for itself, under TIDEGATE_HOME."""
+
+    @classmethod
+    @override
+    def config_type(cls) -> dict[str, Field]:
+        return {}
+
+    @classmethod
+    @override
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "Artifacts":
+        return cls(_folder(settings(), "artifacts"), inst_data=inst_data)
+
+
+def storage_url(postgres_url: str) -> str:
+    """SQLAlchemy's form of a libpq URI, its tables in the schema `dagster`.
+
+    The driver is named: SQLAlchemy 2.1 would take psycopg 3, with which Dagster's storage fails.
+    """
+    url = make_url(postgres_url).set(drivername="postgresql+psycopg2")
+    given = url.query.get("options", "")
+    options = f"{given if isinstance(given, str) else ' '.join(given)} -c search_path={SCHEMA}".strip()
+    return url.update_query_dict({"options": options}).render_as_string(hide_password=False)
+
+
+def _postgres_url() -> str:
+    """The database, even while Kafka is down: the UI is wanted most then."""
+    from resources.local import stack
+
+    running = stack.status()
+    if running.postgres.address is None:
+        raise LedgerAway(f"The embedded Postgres of {running.home}, which also holds Dagster's storage, does not run. "
+                         "To start it: tidegate stack up")  # fmt: skip
+    return running.postgres.address
+
+
+def _create_schema(postgres_url: str) -> str:
+    with connect(postgres_url) as connection:
+        known = connection.execute("SELECT to_regnamespace(%s) IS NOT NULL", [SCHEMA]).fetchone()
+        if known != (True,):
+            with connection.transaction():  # two of Dagster's processes start at once; IF NOT EXISTS alone may collide
+                connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate dagster schema'))")
+                create = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}")
+                connection.execute(create.format(sql.Identifier(SCHEMA)))
+    return postgres_url
+
+
+def _folder(given: Settings, name: str) -> str:
+    folder = given.home / "dagster" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+

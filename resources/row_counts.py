@@ -1,0 +1,28 @@
+"""How many rows a table has, where that can be told exactly and at once."""
+
+import psycopg
+from psycopg import sql
+
+from platform_defs.engine.contract import Contract, Table
+from resources.ledger import Ledger
+from resources.postgres import connect
+from resources.tables import identifier
+
+LIMIT = "200ms"  # for counting; a batch must not wait for a large table
+
+
+def row_count(ledger: Ledger, contract: Contract, table: Table, batch_id: int) -> int | None:
+    """Rows of `table` after the batch: of an append from the ledger, else counted; None where that takes too long."""
+    if table.disposition == "append":
+        return ledger.rows("rows_so_far", pipeline=contract.pipeline, batch_id=batch_id)[0]["rows"]
+    return _counted(ledger.url, table)
+
+
+def _counted(url: str, table: Table) -> int | None:
+    with connect(url) as connection:
+        connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(LIMIT)))
+        try:
+            row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(identifier(table.name))).fetchone()
+        except psycopg.errors.QueryCanceled:
+            return None
+    return row[0] if row else None

@@ -1,0 +1,46 @@
+"""The database session that is a Dagster run's sign of life.
+
+A run that is killed cannot say so: Dagster goes on showing it as started. Its session ends with its process, so a run
+that says it is open and has no session is dead (orchestration/runs.py reports it).
+"""
+
+import dagster as dg
+import psycopg
+from pydantic import PrivateAttr
+
+from platform_defs.engine.errors import TidegateError
+from resources.ledger import Ledger
+from resources.postgres import connect
+from resources.settings import connection
+
+PREFIX = "tidegate/run/"
+TAG = "tidegate/session"  # of a run: "open" from its first line on, "closed" when it ends by itself
+
+
+class RunSession(dg.ConfigurableResource):
+    """Open for as long as the run's process works. Every op that takes minutes requires it."""
+
+    _connection: psycopg.Connection | None = PrivateAttr(default=None)
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Open the session, then say so in the run's tags. Raises dg.Failure where the database is not there."""
+        try:
+            self._connection = connect(connection().postgres_url, PREFIX + str(context.run_id))
+        except TidegateError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        self._say(context, "open")
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Say that the end is near, then end the session: the other way round would look like a death."""
+        self._say(context, "closed")
+        if self._connection is not None:
+            self._connection.close()
+
+    def _say(self, context: dg.InitResourceContext, state: str) -> None:
+        if context.instance is not None and context.run is not None and context.instance.has_run(context.run.run_id):
+            context.instance.add_run_tags(context.run.run_id, {TAG: state})
+
+
+def runs_with_session(ledger: Ledger) -> set[str]:
+    """The ids of the runs whose process lives, on whatever machine."""
+    return {row["application_name"].removeprefix(PREFIX) for row in ledger.rows("run_sessions", prefix=PREFIX)}
