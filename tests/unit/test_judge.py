@@ -1,0 +1,140 @@
+"""verify's own judge: what it takes for a row, and that it agrees with the engine about every message."""
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, reject, settings
+from hypothesis import strategies as st
+
+from platform_defs.engine.column_types import column_type
+from platform_defs.engine.contract import Contract, Field, RowRule
+from platform_defs.engine.decode import decode_block
+from platform_defs.engine.row_checks import check_rows
+from platform_defs.verification.judge import Judge, NoRow, key_text
+from platform_defs.verification.patterns import whole_match
+from tests.unit.test_decode_agreement import CONTRACT, VALUES
+
+
+def field(name: str, kind: str, required: bool = False, **rules: Any) -> Field:
+    kinds: list[tuple[Any, Any]] = [*([("required", None)] if required else []), *rules.items()]
+    made = tuple(RowRule(f"{name}_{rule}", name, rule, argument, "") for rule, argument in kinds)
+    return Field(name, column_type(kind), required, made)
+
+
+def contract(*fields: Field) -> Contract:
+    return Contract("p", "1", "d", "", "t", "json", fields, ())
+
+
+RULED = contract(
+    field("s", "string", True, pattern=r"[ab\s]*|é+|\S{3}", min_length=1, max_length=4),
+    field("i", "integer", enum=(0, 1, 7), maximum=5),
+    field("f", "double", minimum=-1.5, maximum=1e10),
+    field("d", "date", minimum=date(2000, 1, 1)),
+    field("t", "timestamp", maximum=datetime(2026, 6, 1, tzinfo=UTC)),
+    field("m", "decimal(6,2)", True, minimum=Decimal("0.01"), maximum=Decimal("1000")),
+    field("b", "boolean", True),
+)
+
+
+def engine(contract: Contract, values: list[bytes | None]) -> list[Any]:
+    """What the engine makes of `values`: a tuple, or the error class of the fault."""
+    decoded = check_rows(contract, decode_block(contract, values))
+    outcome: dict[int, Any] = {fault.index: NoRow(fault.error_class) for fault in decoded.faults}
+    rows = zip(*(column.to_pylist() for column in decoded.rows.columns), strict=True)
+    outcome.update(zip(decoded.indexes.to_pylist(), rows, strict=True))
+    return [outcome[n] for n in range(len(values))]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(VALUES, min_size=1, max_size=6))
+@example([b'{"m":1e99999999999}', b'{"m":"1e-99999999999"}', b'{"m":0e99}', b'{"m":0e999999999999999999}', b'{"m":"+.5"}', b'{"m":-0.00}'])
+@example([b'{"x":' + b"9" * 5000 + b"}", b"[" * 100_000, b'{"x":' + b"[" * 99 + b"]" * 99 + b"}"])
+@example([b'{"x":' + b"[" * 100 + b"]" * 100 + b"}", b"\xef\xbb\xbf{}", b'{"x":1,"x":2}', b'{"s":"a","\\u0073":"b"}'])
+def test_judge_and_engine_agree_about_every_value(values: list[bytes | None]) -> None:
+    judge = Judge(CONTRACT)
+    for value, theirs in zip(values, engine(CONTRACT, values), strict=True):
+        ours = judge.value(value)
+        if isinstance(ours, NoRow) or isinstance(theirs, NoRow):
+            assert isinstance(ours, NoRow), (value, ours, theirs)
+            assert isinstance(theirs, NoRow), (value, ours, theirs)
+        else:
+            assert ours == theirs, value
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "s": st.text("abcé \n\v\x0c\x1c$", max_size=5).map(lambda s: f'"{s.encode("unicode_escape").decode()}"')
+            .filter(lambda s: "\\x" not in s),
+            "i": st.integers(-2, 9).map(str),
+            "f": st.floats(-3, 3).map(repr),
+            "d": st.dates(date(1999, 1, 1), date(2001, 1, 1)).map(lambda d: f'"{d}"'),
+            "t": st.datetimes(datetime(2026, 5, 31), datetime(2026, 6, 2)).map(lambda t: f'"{t.isoformat()}+02:00"'),  # noqa: DTZ001
+            "m": st.decimals(-1, 1001, places=2).map(lambda m: f'"{m}"'),
+            "b": st.sampled_from(["true", "false", "null"]),
+        },
+    )
+)  # fmt: skip
+def test_judge_and_engine_agree_about_every_rule(fields: dict[str, str]) -> None:
+    value = ("{" + ",".join(f'"{name}":{text}' for name, text in fields.items()) + "}").encode()
+    assert engine(RULED, [value]) == [Judge(RULED).value(value)]
+
+
+PATTERN = st.lists(
+    st.sampled_from(["a", "é", ".", r"\d", r"\w", r"\s", r"\S", "[a-c]", r"[^\s@]", r"[\d_]", "a|b", "(?:ab)", "(a)", "^",
+                     "$", r"\.", "b{2}", "a{1,2}", "{,2}", "(?i)A", r"\pL", "[[:alpha:]]", r"\bb", "[]a]", r"\v"]),
+    max_size=4,
+)  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(PATTERN, st.sampled_from(["", "*", "+", "?", "*?"]), st.text("abéA1_ @.\n\v\r{},2K\x1c٣", max_size=4))
+def test_a_pattern_means_what_it_means_to_the_engine(parts: list[str], repeat: str, text: str) -> None:
+    pattern = "".join(parts) + (repeat if parts and parts[-1][-1] not in "^$" else "")
+    ruled = contract(field("s", "string", pattern=pattern))
+    value = '{"s":' + json.dumps(text) + "}"
+    try:
+        theirs = engine(ruled, [value.encode()])[0]
+    except pa.ArrowInvalid:  # no pattern of RE2's: refused when a contract is loaded
+        reject()
+    assert whole_match(pattern)(text) == (theirs == (text,)), (pattern, text)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "NullValue"),
+        (b"", "EmptyValue"),
+        (b" \n", "EmptyValue"),
+        (b"{", "InvalidJson"),
+        (b"{}{}", "InvalidJson"),
+        (b"[]", "NotAnObject"),
+        (b"\xff", "InvalidUtf8"),
+        (b'{"m":12.345}', "TooManyDecimals"),
+        (b'{"m":NaN}', "InvalidJson"),
+        (b'{"d":"2026-02-30"}', "InvalidDate"),
+        (b'{"s":"\\u0000"}', "NulCharacter"),
+        (b'{"s":"a","s":"a"}', "DuplicateKey"),
+        (b"{}", "s_required"),
+    ],
+)
+def test_it_says_why_a_message_is_no_row(value: bytes | None, reason: str) -> None:
+    assert Judge(RULED).value(value) == NoRow(reason)
+
+
+def test_a_fault_of_decoding_is_named_before_a_broken_rule() -> None:
+    assert Judge(RULED).value(b'{"i":9,"m":"x"}') == NoRow("WrongType")
+
+
+def test_keys_are_text_that_postgres_can_hold() -> None:
+    assert key_text(b"C1") == "C1"
+    assert [key_text(key) for key in (None, b"\xff", b"a\0")] == [
+        NoRow("MissingKey"), NoRow("InvalidUtf8"), NoRow("NulCharacter")]  # fmt: skip
+
+
