@@ -1,0 +1,195 @@
+"""What to read next, decided from what the ledger and the broker said: no message skipped, none read twice."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from platform_defs.engine.errors import Halt
+from platform_defs.engine.offsets import (
+    MESSAGES_WORTH_A_TASK,
+    OffsetRange,
+    PartitionView,
+    PendingBatch,
+    Position,
+    TopicView,
+    first_positions,
+    judge,
+    lag,
+    plan,
+    split,
+    still_readable,
+)
+
+Place = tuple[int, int, int]  # low watermark, position, end
+
+
+def view_of(places: list[Place], **changes: object) -> TopicView:
+    held = {partition: PartitionView(low, end) for partition, (low, _, end) in enumerate(places)}
+    return replace(TopicView("t", "cluster", "topic id", held), **changes)  # pyright: ignore[reportArgumentType]
+
+
+def positions_of(places: list[Place]) -> list[Position]:
+    return [Position(n, "cluster", "topic id", at, leader_epoch=n) for n, (_, at, _) in enumerate(places)]
+
+
+def halt_of(positions: list[Position], view: TopicView) -> Halt | None:
+    try:
+        judge("p", positions, view)
+    except Halt as halt:
+        return halt
+    return None
+
+
+def ordered(numbers: tuple[int, int, int]) -> Place:
+    low, at, end = sorted(numbers)
+    return low, at, end
+
+
+offset = st.integers(0, 300_000)
+readable = st.lists(st.tuples(offset, offset, offset).map(ordered), min_size=1, max_size=6)
+
+
+@given(readable, st.integers(1, 400_000), st.integers(1, 8))
+def test_a_plan_starts_where_the_pipeline_is_and_never_passes_the_end(
+    places: list[Place], most: int, tasks: int
+) -> None:
+    ranges = plan(positions_of(places), view_of(places), batch_messages=most, tasks=tasks)
+    for partition, (_, at, end) in enumerate(places):
+        mine = [item for item in ranges if item.partition == partition]
+        assert [item.from_offset for item in mine] == [at, *(item.until_offset for item in mine)][: len(mine)]
+        assert all(at <= item.from_offset < item.until_offset <= end for item in mine)
+        assert [item.leader_epoch for item in mine] == [partition, *[None] * len(mine)][: len(mine)]
+
+
+@given(readable, st.integers(1, 400_000), st.integers(1, 8))
+def test_a_plan_reads_all_there_is_or_as_much_as_a_batch_may_hold(places: list[Place], most: int, tasks: int) -> None:
+    behind = lag(positions_of(places), view_of(places))
+    planned = sum(map(len, plan(positions_of(places), view_of(places), batch_messages=most, tasks=tasks)))
+    total = sum(behind.values())
+    if total <= most:
+        assert planned == total
+    else:  # every partition that lags gets its share, and at least one message
+        assert most - len(places) < planned <= most + len(places)
+
+
+@given(readable, st.integers(1, 400_000), st.integers(1, 8))
+def test_every_partition_that_lags_gets_on(places: list[Place], most: int, tasks: int) -> None:
+    positions, view = positions_of(places), view_of(places)
+    planned = {item.partition for item in plan(positions, view, batch_messages=most, tasks=tasks)}
+    assert planned == {partition for partition, behind in lag(positions, view).items() if behind}
+
+
+@given(offset, st.integers(1, 300_000), st.integers(1, 100_000))
+def test_the_parts_of_a_range_are_of_one_size_and_join_without_a_seam(start: int, length: int, largest: int) -> None:
+    whole = OffsetRange("t", 0, start, start + length, leader_epoch=7)
+    parts = split(whole, largest)
+    assert [start, *(part.until_offset for part in parts)] == [*(part.from_offset for part in parts), start + length]
+    assert max(map(len, parts)) <= largest
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert [part.leader_epoch for part in parts] == [7] + [None] * (len(parts) - 1)
+
+
+def test_a_small_range_stays_whole_and_a_large_one_gives_each_task_its_part() -> None:
+    small, large = [(0, 0, MESSAGES_WORTH_A_TASK)], [(0, 0, 10 * MESSAGES_WORTH_A_TASK)]
+    assert len(plan(positions_of(small), view_of(small), batch_messages=10**6, tasks=4)) == 1
+    assert len(plan(positions_of(large), view_of(large), batch_messages=10**6, tasks=4)) == 4
+
+
+def test_nothing_is_planned_when_everything_is_read() -> None:
+    places = [(0, 5, 5), (2, 9, 9)]
+    assert plan(positions_of(places), view_of(places), batch_messages=10, tasks=4) == ()
+
+
+@given(st.lists(st.tuples(offset, offset, offset), min_size=1, max_size=5))
+def test_the_log_is_judged_readable_exactly_where_it_holds_every_position(places: list[Place]) -> None:
+    passed = [(n, at, low) for n, (low, at, _) in enumerate(places) if low > at]
+    cut = [(n, end, at) for n, (_, at, end) in enumerate(places) if end < at]
+    halt = halt_of(positions_of(places), view_of(places))
+    assert (halt and halt.code) == ("retention_passed" if passed else "log_truncated" if cut else None)
+    if halt:
+        named = [(span["partition"], span["from_offset"], span["until_offset"]) for span in halt.detail["ranges"]]
+        assert named == (passed or cut)
+
+
+@given(readable)
+def test_another_topic_or_cluster_halts_wherever_the_offsets_lie(places: list[Place]) -> None:
+    positions = positions_of(places)
+    recreated = halt_of(positions, view_of(places, topic_id="another"))
+    assert recreated is not None
+    assert (recreated.code, recreated.detail) == ("topic_recreated", {"was": "topic id", "is": "another"})
+    switched = halt_of(positions, view_of(places, cluster_id="another", topic_id="another"))
+    assert switched is not None
+    assert switched.code == "cluster_switched"
+
+
+def test_a_partition_that_is_gone_halts_and_is_named() -> None:
+    halt = halt_of(positions_of([(0, 1, 2), (0, 1, 2)]), view_of([(0, 1, 2)]))
+    assert halt is not None
+    assert (halt.code, halt.detail) == ("partition_missing", {"partitions": [1]})
+
+
+@given(readable)
+def test_a_pipeline_begins_at_the_low_watermark(places: list[Place]) -> None:
+    first = first_positions([], view_of(places), drain_first=True)
+    assert [(p.partition, p.next_offset) for p in first] == [(n, low) for n, (low, _, _) in enumerate(places)]
+    assert {(p.cluster_id, p.topic_id) for p in first} == {("cluster", "topic id")}
+
+
+@given(readable, readable, st.booleans())
+def test_a_partition_added_later_is_read_from_zero(old: list[Place], new: list[Place], drain_first: bool) -> None:
+    view = view_of([*old, *new])
+    caught_up = [replace(p, next_offset=view.partitions[p.partition].end) for p in positions_of(old)]
+    added = first_positions(caught_up, view, drain_first=drain_first)
+    assert [(p.partition, p.next_offset) for p in added] == [(len(old) + n, 0) for n in range(len(new))]
+
+
+def test_an_upsert_reads_the_old_partitions_to_their_end_before_the_new_ones() -> None:
+    view = view_of([(0, 3, 9), (0, 0, 4)])
+    behind, caught_up = Position(0, "cluster", "topic id", 3), Position(0, "cluster", "topic id", 9)
+    assert first_positions([behind], view, drain_first=True) == []
+    assert [p.partition for p in first_positions([behind], view, drain_first=False)] == [1]
+    assert [p.partition for p in first_positions([caught_up], view, drain_first=True)] == [1]
+
+
+def test_a_partition_without_a_position_does_not_lag_by_what_the_broker_has_dropped() -> None:
+    assert lag([], view_of([(5, 0, 9)])) == {0: 4}
+
+
+@given(readable, st.integers(1, 400_000))
+def test_a_pending_batch_comes_back_from_its_json_as_it_went(places: list[Place], most: int) -> None:
+    ranges = plan(positions_of(places), view_of(places), batch_messages=most, tasks=4)
+    pending = PendingBatch(7, "cluster", "topic id", ranges)
+    again = PendingBatch.from_json(pending.to_json())
+    assert again == pending
+    assert [item.leader_epoch for item in again.ranges] == [item.leader_epoch for item in ranges]
+    assert pending.messages == sum(map(len, ranges))
+
+
+@pytest.mark.parametrize(
+    ("place", "code"),
+    [
+        ((0, 0, 90_000), None),
+        ((0, 0, 80_000), None),
+        ((0, 0, 79_999), "log_truncated"),
+        ((10_000, 0, 90_000), None),
+        ((10_001, 0, 90_000), "retention_passed"),
+    ],
+)
+def test_a_planned_batch_is_readable_while_the_log_holds_all_of_it(place: Place, code: str | None) -> None:
+    whole = OffsetRange("t", 0, 10_000, 80_000)
+    pending = PendingBatch(1, "cluster", "topic id", tuple(reversed(split(whole, 20_000))))
+    if code is None:
+        still_readable("p", pending, view_of([place]))
+        return
+    with pytest.raises(Halt) as halt:
+        still_readable("p", pending, view_of([place]))
+    assert halt.value.code == code
+
+
+def test_a_planned_batch_of_another_topic_is_not_readable() -> None:
+    pending = PendingBatch(1, "cluster", "topic id", (OffsetRange("t", 0, 0, 5),))
+    with pytest.raises(Halt) as halt:
+        still_readable("p", pending, view_of([(0, 0, 5)], topic_id="another"))
+    assert halt.value.code == "topic_recreated"
