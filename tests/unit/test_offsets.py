@@ -81,7 +81,7 @@ def test_every_partition_that_lags_gets_on(places: list[Place], most: int, tasks
     assert planned == {partition for partition, behind in lag(positions, view).items() if behind}
 
 
-@given(offset, st.integers(1, 300_000), st.integers(1, 100_000))
+@given(offset, st.integers(1, 300_000), st.integers(1_000, 100_000))
 def test_the_parts_of_a_range_are_of_one_size_and_join_without_a_seam(start: int, length: int, largest: int) -> None:
     whole = OffsetRange("t", 0, start, start + length, leader_epoch=7)
     parts = split(whole, largest)
