@@ -117,31 +117,17 @@ class _Block:
     def _take(self, lines: Lines, positions: pa.Int64Array) -> None:
         """Add the rows that are beyond doubt; the others are read one by one."""
         rows, unknown = lines.rows, lines.unknown
-        doubtful = _or(lines.doubtful, self._perhaps_unknown(unknown, positions))
-        if doubtful is not None and doubtful.true_count:
-            self.read_one_by_one(positions.filter(doubtful).to_pylist())
-            keep = pc.invert(doubtful)
+        if lines.doubtful is not None:
+            self.read_one_by_one(positions.filter(lines.doubtful).to_pylist())
+            keep = pc.invert(lines.doubtful)
             rows, positions = rows.filter(keep), positions.filter(keep)
             unknown = None if unknown is None else unknown.filter(keep)
         self.unknown += unknown.true_count if unknown is not None else 0
         self._add(rows, positions)
 
-    def _perhaps_unknown(self, unknown: pa.BooleanArray | None, positions: pa.Int64Array) -> pa.BooleanArray | None:
-        r"""A name with escapes in it may be a known one: "\u0061mount"."""
-        if unknown is None:
-            return None
-        flags, at = unknown.to_pylist(), positions.to_pylist()
-        return pa.array([flag and rb"\u" in (self.values[p] or b"") for flag, p in zip(flags, at, strict=True)])
-
     def _add(self, rows: pa.RecordBatch, positions: pa.Int64Array) -> None:
         if rows.num_rows:
             self.pieces.append((rows, positions))
-
-
-def _or(one: pa.BooleanArray | None, other: pa.BooleanArray | None) -> pa.BooleanArray | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return pc.or_(one, other)
 
 
 def _columns(contract: Contract, rows: list[list[Any]]) -> pa.RecordBatch:

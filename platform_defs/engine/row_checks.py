@@ -6,7 +6,7 @@ Rules run as Arrow computations over whole columns; Python touches only the rows
 
 import dataclasses
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
@@ -32,23 +32,24 @@ def check_rows(contract: Contract, decoded: Decoded) -> Decoded:
 
     One fault a message: the first rule that it breaks, in the order of `contract.row_rules`.
     """
-    rows, first_broken = decoded.rows, dict[int, RowRule]()
+    rows, keep, faults = decoded.rows, bytearray(b"\1") * decoded.rows.num_rows, list[Fault]()
     for rule in contract.row_rules:
-        mask = broken(rule, rows.column(rule.field))
+        column = rows.column(rule.field)
+        mask = broken(rule, column)
         if mask.true_count:
-            for position in cast("list[int]", pc.indices_nonzero(mask).to_pylist()):
-                first_broken.setdefault(position, rule)
-    if not first_broken:
+            first = [position for position in pc.indices_nonzero(mask).to_pylist() if keep[position]]
+            at = pa.array(first, pa.int64())
+            pairs = zip(column.take(at).to_pylist(), decoded.indexes.take(at).to_pylist(), strict=True)
+            faults += [_fault(rule, value, index) for value, index in pairs]
+            for position in first:
+                keep[position] = 0
+    if not faults:
         return decoded
-    keep = _all_but(first_broken, rows.num_rows)
-    faults = [
-        _fault(rule, rows.column(rule.field)[position].as_py(), decoded.indexes[position].as_py())
-        for position, rule in first_broken.items()
-    ]
+    survivors = pa.array(memoryview(keep)).cast(pa.bool_())
     return dataclasses.replace(
         decoded,
-        rows=rows.filter(keep),
-        indexes=decoded.indexes.filter(keep),
+        rows=rows.filter(survivors),
+        indexes=decoded.indexes.filter(survivors),
         faults=sorted([*decoded.faults, *faults], key=lambda fault: fault.index),
     )
 
@@ -93,13 +94,6 @@ def wanted(rule: RowRule) -> str:
     """What the rule asks for, to follow "the contract wants": at least 0.01."""
     argument = ", ".join(map(str, rule.argument)) if isinstance(rule.argument, tuple) else rule.argument
     return _WANTED[rule.kind].format(argument)
-
-
-def _all_but(positions: dict[int, Any], length: int) -> pa.BooleanArray:
-    keep = bytearray(b"\x01") * length
-    for position in positions:
-        keep[position] = 0
-    return pa.array(memoryview(keep)).cast(pa.bool_())
 
 
 def _fault(rule: RowRule, value: Any, index: int) -> Fault:

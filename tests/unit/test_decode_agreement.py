@@ -165,27 +165,30 @@ def assert_storable(rows: pa.RecordBatch, faults: Sequence) -> None:
         assert fault.message.encode("utf-8")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=12))
 @example([b'{"s":"a"}{"s":"c"}\0}', b'{"s":"b"}'])
-@example([b'{"wide":12345678901234567890123456789012345678}'])
+@example([b'{"wide":4484316898769}'])  # pyarrow shifts it by 30 digits in 128 bits and reads 75867484.87...
+@example([b'{"\\u0073":"a"}', b'{"\\u0073":"a","x":1}', b'{"x":1}'])
+@example([b'{"x":"\xff"}', b"{}"])
+@example([b'{"x":Inf}', b"{}"])
 def test_a_block_is_read_as_its_messages_are(values: list[bytes | None]) -> None:
     assert_agreement(values)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(VALUES)
 def test_a_message_in_a_block_of_its_own_is_read_as_it_is_alone(value: bytes | None) -> None:
     assert_agreement([value])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(TIMES)
 def test_the_calendar_is_the_same_for_a_column_and_for_one_value(time: str) -> None:
     assert_agreement([f'{{"t":"{time}"}}'.encode(), b'{"t":"2026-11-01T10:00:00Z"}'])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(GOOD_OBJECTS, min_size=1, max_size=5), st.lists(VALUES, min_size=1, max_size=5), st.randoms())
 def test_a_long_block_keeps_rows_beside_their_positions(good: list[bytes], bad: list[bytes | None], random) -> None:
     values = [*good * 100, *bad * 3]
