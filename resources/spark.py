@@ -1,5 +1,6 @@
 """Spark: one session for each run, started when first asked for."""
 
+import os
 from typing import Any
 
 import dagster as dg
@@ -7,6 +8,7 @@ from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
 from resources.settings import Settings, settings
+from resources.spark_archive import java_options
 
 # A task that is retried needs local[N, failures]; a run of ours needs the two cores that this project is built for.
 LOCAL_MASTER = "local[*,4]"
@@ -34,12 +36,13 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
         "spark.python.worker.reuse": "true",  # keeps the Kafka consumer and the imports
         "spark.python.daemon.module": "resources.spark_daemon",
         "spark.log.level": "ERROR",
-        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=4",
+        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {java_options()}",
     }
 
 
 def start_session(config: dict[str, str]) -> SparkSession:
     """A session with `config`, made or found."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark guesses, and warns about it
     builder = SparkSession.builder
     for name, value in config.items():
         builder = builder.config(name, value)

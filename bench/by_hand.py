@@ -1,0 +1,60 @@
+"""What a careful person writes by hand without us: the yardstick of `make bench`.
+
+confluent-kafka, orjson and psycopg's binary COPY in two processes; the offsets go into the same transaction as the
+rows. It has no checks of rules, no dead letters, no audit, no fencing and no lineage: a bad message stops it.
+"""
+
+import multiprocessing
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import orjson
+import psycopg
+from confluent_kafka import Consumer, TopicPartition
+
+COMMIT_EVERY = 250_000  # messages a transaction, as large as a batch of ours for two of four partitions
+TYPES = ("text", "text", "text", "numeric", "text", "timestamptz", "text", "int4", "int8")
+
+
+def run(options: dict[str, str], url: str, topic: str, table: str, partitions: Sequence[tuple[int, int, int]]) -> int:
+    """Carry (partition, from, until) of `topic` into `table`, half of the partitions in each of two processes."""
+    halves = [partitions[0::2], partitions[1::2]]
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        pool.map(len, halves)  # both processes are up and have imported what they need
+        return sum(pool.map(partial(_carry_all, options, url, topic, table), halves))
+
+
+def _carry_all(options: dict[str, str], url: str, topic: str, table: str, mine: Sequence[tuple[int, int, int]]) -> int:
+    consumer = Consumer({**options, "group.id": "by-hand", "enable.auto.commit": False, "isolation.level": "read_committed",
+                         "queued.min.messages": 200_000, "queued.max.messages.kbytes": 65_536,
+                         "fetch.message.max.bytes": 4_194_304, "fetch.wait.max.ms": 50})  # fmt: skip
+    with psycopg.connect(url, autocommit=True) as connection:
+        done = sum(_carry(consumer, connection, topic, table, *span) for span in mine)
+    consumer.close()
+    return done
+
+
+def _carry(consumer: Consumer, connection: psycopg.Connection, topic: str, table: str, partition: int, start: int, until: int) -> int:
+    consumer.assign([TopicPartition(topic, partition, start)])
+    position = start
+    while position < until:
+        stop = min(until, position + COMMIT_EVERY)
+        with connection.transaction(), connection.cursor() as cursor:
+            with cursor.copy(f"COPY {table} FROM STDIN (FORMAT binary)") as copy:  # pyright: ignore[reportArgumentType]
+                copy.set_types(TYPES)
+                while position < stop:
+                    for message in consumer.consume(min(20_000, stop - position), 5.0):
+                        copy.write_row(_row(message, partition))
+                        position = message.offset() + 1  # pyright: ignore[reportOptionalOperand]
+            cursor.execute("INSERT INTO by_hand_offsets VALUES (%s, %s, %s) ON CONFLICT (topic, partition) "
+                           "DO UPDATE SET next_offset = excluded.next_offset", (topic, partition, position))  # fmt: skip
+    return until - start
+
+
+def _row(message: Any, partition: int) -> tuple[Any, ...]:
+    fields = orjson.loads(message.value())
+    return (fields["transfer_id"], fields["debit_account"], fields["credit_account"], Decimal(fields["amount"]),
+            fields["currency"], datetime.fromisoformat(fields["occurred_at"]), fields["memo"], partition, message.offset())  # fmt: skip

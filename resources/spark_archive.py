@@ -1,0 +1,70 @@
+"""A class data sharing archive of Spark: halves what a run waits for the JVM and for its first job.
+
+`python -m resources.spark_archive` makes it, once for each environment, as part of the installation: a session that
+does what a batch does, whose classes the JVM writes to a file when it ends (JEP 350). It lies in the environment,
+since it is good for that environment's jars and Java alone; the JVM checks, and ignores one that does not fit.
+"""
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from platform_defs.engine.errors import TidegateError
+
+FOLDER = Path(sys.prefix) / "share" / "tidegate"
+
+
+def archive() -> Path:
+    """Where the archive of this environment's pyspark and Java lies, whether or not it is there yet."""
+    from resources.local.java import find_java
+
+    import pyspark
+
+    version = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True).stderr
+    name = hashlib.sha256(f"{pyspark.__file__} {pyspark.__version__} {version}".encode()).hexdigest()[:12]
+    return FOLDER / f"spark-{name}.jsa"
+
+
+def java_options() -> str:
+    """The JVM option that uses the archive, or none where there is no archive."""
+    found = sorted(FOLDER.glob("spark-*.jsa"))
+    return f"-XX:SharedArchiveFile={found[-1]} -Xshare:auto" if found else ""
+
+
+def main() -> None:
+    """Make the archive unless it is there."""
+    from resources.spark import spark_config, start_session
+
+    path = archive()
+    if path.exists():
+        return
+    print("Preparing Spark for fast starts (once) ...", file=sys.stderr, flush=True)  # noqa: T201  # progress
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for stale in FOLDER.glob("spark-*.jsa"):
+        stale.unlink()
+    unfinished = path.with_suffix(".part")
+    config = spark_config() | {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={unfinished} -Xlog:cds=off -Xlog:cds+dynamic=off"}
+    spark = start_session(config)
+    numbers = spark.range(0, 4, 1, 4).mapInArrow(_same, "id long")
+    numbers.selectExpr("id", "inline(array(struct(id as a, -id as b)))").mapInArrow(_same, "id long, a long, b long").collect()
+    gateway = spark.sparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(120)
+    unfinished.rename(path)
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except TidegateError as error:  # no Java, or one that is too old: the sentence says what to do
+        sys.exit(str(error))
