@@ -6,8 +6,12 @@ from platform_defs.engine import audit
 from platform_defs.engine.contract import Contract
 from platform_defs.engine.errors import TidegateError
 from platform_defs.engine.ports import Pipeline
-from platform_defs.orchestration.keys import PIPELINE_TAG, VERIFY, table_key, topic_key
+from platform_defs.orchestration.keys import VERIFY, table_key, topic_key
+from platform_defs.orchestration.telling import samples_table
+from resources.ledger import Ledger
+from resources.run_session import RunSession
 from resources.settings import connection
+from resources.spark import SparkResource
 
 OF_MESSAGES = {
     audit.DECODES: "The message is a JSON object whose fields have the contract's types.",
@@ -42,19 +46,21 @@ def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         name=VERIFY,
         description=f"Every message is in {tables} exactly once, or a dead letter, or filtered, or skipped on purpose. "
         "Independent of the engine. Reads the whole topic.",
-        op_tags={PIPELINE_TAG: contract.pipeline},
-        required_resource_keys={"run_session"},
     )
-    def verify() -> dg.AssetCheckResult:
-        from platform_defs.verification.verify import verify as verify_pipeline  # Kafka's client, pandas: when it runs
+    def verify(
+        spark: SparkResource,
+        run_session: RunSession,  # noqa: ARG001  # open while the run lives
+    ) -> dg.AssetCheckResult:
+        from platform_defs.verification.verify import verify as verify_pipeline  # imports much: when it runs only
 
         try:
-            report = verify_pipeline(pipeline, connection())
+            endpoints = connection()
+            Ledger(endpoints.postgres_url).migrate()
+            report = verify_pipeline(pipeline, endpoints, spark.session)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        found = {name: value for name, value in report.to_json().items() if isinstance(value, bool | int | float | str)}
-        return dg.AssetCheckResult(passed=report.ok, description=report.explanation, metadata=found)
+        found = {name: value for name, value in report.to_json().items() if isinstance(value, bool | int | float)}
+        shown = found | ({"samples": samples_table(report.samples)} if report.samples else {})
+        return dg.AssetCheckResult(passed=report.ok, description=report.explanation, metadata=shown)
 
     return verify
-
-

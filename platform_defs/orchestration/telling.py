@@ -71,10 +71,18 @@ def evaluation(tally: Tally, *, published: bool = True) -> dg.AssetCheckEvaluati
             "messages": tally.messages or None,
             "observed_value": result.observed.get("observed_value"),
             "batches": tally.batches, "failed_batches": failed, "batch_id": tally.batch_id,
-            "samples": _table(tally.samples) if tally.samples else None,
+            "samples": samples_table(tally.samples) if tally.samples else None,
             "rule": result.observed.get("rule") or None,
         }),
     )  # fmt: skip
+
+
+def samples_table(samples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
+    """What failed, a row each, as Dagster's UI shows tables."""
+    names = list(dict.fromkeys(name for sample in samples for name in sample))
+    columns = [dg.TableColumn(name, "int" if name in ("partition", "offset") else "string") for name in names]
+    records = [dg.TableRecord({name: _cell(sample.get(name)) for name in names}) for sample in samples]
+    return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
 
 
 def spans(ranges: Sequence[OffsetRange]) -> dict[int, tuple[int, int]]:
@@ -112,13 +120,6 @@ def _sentence(tally: Tally, *, published: bool) -> str:
 
 def _batches(count: int) -> str:
     return "1 batch" if count == 1 else f"{count} batches"
-
-
-def _table(samples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
-    names = list(dict.fromkeys(name for sample in samples for name in sample))
-    columns = [dg.TableColumn(name, "int" if name in ("partition", "offset") else "string") for name in names]
-    records = [dg.TableRecord({name: _cell(sample.get(name)) for name in names}) for sample in samples]
-    return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
 
 
 def _cell(value: Any) -> str | int | float | bool:

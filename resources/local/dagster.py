@@ -1,0 +1,143 @@
+"""`dagster dev` in the background: web server, daemon (sensors, schedules, queue) and code server, over this home.
+
+Every process of it, run workers and their Spark as well, inherits a variable that names the home; that is how they are
+found, whatever was killed before. What a run had not committed when it is ended here is read again by the next one.
+"""
+
+import json
+import signal
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from platform_defs.engine.errors import BadInput
+from resources.local import processes
+from resources.settings import PROJECT_ROOT, connection, settings
+
+MARK = "TIDEGATE_UI"
+PORT = 3000  # Dagster's own; another one where it is taken
+START_SECONDS = 120.0
+STOP_SECONDS = 20.0
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class UiStatus:
+    """Where the UI is; None and None where it does not run."""
+
+    url: str | None
+    pid: int | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"url": self.url, "pid": self.pid, "running": self.url is not None}
+
+
+def up(progress: Progress) -> UiStatus:
+    """Start it where it does not run yet; return once it answers.
+
+    Raises BadInput where Kafka or Postgres do not run, or outside the project's folder, ServerFailed where it ends.
+    """
+    connection()
+    home = settings().home
+    if (running := status()).url is not None:
+        return running
+    if not (PROJECT_ROOT / "workspace.yaml").exists():
+        raise BadInput(f"{PROJECT_ROOT} has no workspace.yaml: start the UI from the project's folder")
+    down()  # what is left of one that was killed
+    log = _log(home)
+    processes.keep_log_bounded(log)
+    port = processes.kept_or_free_port(_kept(home).get("port", PORT), progress)
+    progress("starting Dagster")
+    process = processes.start(_command(port), log, cwd=PROJECT_ROOT, env=_environment(home))
+    _keep(home, {"port": port, "pid": process.pid})
+    _wait_until_it_answers(process, port, log)
+    return status()
+
+
+def down() -> UiStatus:
+    """Stop it: the services on request, runs in progress with them. No process of it is left."""
+    home = settings().home
+    processes.end([item for item in running(home) if _is_main(item)], signal.SIGINT, within=STOP_SECONDS)
+    processes.end(running(home), signal.SIGTERM, within=5.0)
+    return status()
+
+
+def status() -> UiStatus:
+    """What runs now and answers."""
+    home = settings().home
+    kept, main = _kept(home), next((item for item in running(home) if _is_main(item)), None)
+    if main is None or not _answers(kept.get("port", PORT)):
+        return UiStatus(None, None)
+    return UiStatus(_url(kept.get("port", PORT)), main.pid)
+
+
+def running(home: Path) -> list[psutil.Process]:
+    """Every process of it: web server, daemon, code servers, run workers and what those started."""
+    return processes.matching(lambda found: found.environ().get(MARK) == str(home))
+
+
+def _is_main(process: psutil.Process) -> bool:
+    try:
+        return process.cmdline()[1:4] == ["-m", "dagster", "dev"]
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+
+
+def _command(port: int) -> list[str]:
+    where = ["--workspace", "workspace.yaml", "--host", "127.0.0.1", "--port", str(port)]
+    return [sys.executable, "-m", "dagster", "dev", *where]
+
+
+def _environment(home: Path) -> dict[str, str]:
+    return {
+        MARK: str(home),
+        "TIDEGATE_HOME": str(home),
+        "DAGSTER_HOME": str(PROJECT_ROOT),
+        "DAGSTER_DISABLE_TELEMETRY": "1",  # it would write logs/ beside dagster.yaml
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _wait_until_it_answers(process: psutil.Process, port: int, log: Path) -> None:
+    until = time.monotonic() + START_SECONDS
+    while processes.is_running(process) and time.monotonic() < until:
+        if _answers(port):
+            return
+        time.sleep(0.2)
+    down()
+    raise processes.failed("Dagster", [log])
+
+
+def _answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"{_url(port)}/server_info", timeout=5) as answer:  # noqa: S310  # our own address
+            return "dagster_webserver_version" in json.load(answer)
+    except (OSError, json.JSONDecodeError):
+        return False
+
+
+def _url(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
+
+
+def _log(home: Path) -> Path:
+    (home / "logs").mkdir(parents=True, exist_ok=True)
+    return home / "logs" / "dagster.log"
+
+
+def _kept(home: Path) -> dict[str, int]:
+    try:
+        return json.loads((home / "ui.json").read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+
+
+def _keep(home: Path, kept: dict[str, int]) -> None:
+    (home / "ui.json").write_text(json.dumps(kept) + "\n")

@@ -1,0 +1,99 @@
+"""What Dagster loads: the whole graph, as a snapshot, and that loading it needs nothing outside."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from dagster import AssetKey, AssetSelection
+
+from platform_defs.definitions import defs
+from resources.settings import PROJECT_ROOT
+
+GRAPH = {
+    "kafka/bank.transfers": ("bank", []),
+    "bank/postings": ("bank", ["kafka/bank.transfers"]),
+    "bank/balances": ("bank", ["bank/postings"]),
+    "kafka/crm.customers": ("crm", []),
+    "crm/customers": ("crm", ["kafka/crm.customers"]),
+    "kafka/web.page_views": ("web", []),
+    "web/page_views": ("web", ["kafka/web.page_views"]),
+}
+POSTINGS_CHECKS = {
+    "message_decodes", "transfer_id_required", "transfer_id_pattern", "debit_account_required", "debit_account_pattern",
+    "credit_account_required", "credit_account_pattern", "amount_required", "amount_minimum", "amount_maximum",
+    "currency_required", "currency_enum", "occurred_at_required", "memo_max_length", "row_is_accepted",
+    "postings_sum_to_zero", "postings_of_usual_size", "postings_row_count",
+}  # fmt: skip
+
+LOADS = """
+import sys
+from platform_defs.definitions import defs
+assert "great_expectations" not in sys.modules, "its import takes six seconds"
+from pyspark.sql import SparkSession
+assert SparkSession.getActiveSession() is None
+defs.get_repository_def().load_all_definitions()
+"""
+
+
+def test_the_graph_is_topics_then_row_tables_then_their_sums() -> None:
+    graph = defs.resolve_asset_graph()
+    nodes = {key: graph.get(key) for key in graph.get_all_asset_keys()}
+    shape = {
+        key.to_user_string(): (node.group_name, sorted(parent.to_user_string() for parent in node.parent_keys))
+        for key, node in nodes.items()
+    }
+    assert shape == GRAPH
+
+
+def test_every_rule_of_a_contract_is_a_check_and_verify_stands_at_the_topic() -> None:
+    checks = [(key.asset_key.to_user_string(), key.name) for key in defs.resolve_asset_graph().asset_check_keys]
+    assert {name for asset, name in checks if asset == "bank/postings"} == POSTINGS_CHECKS
+    assert {asset for asset, name in checks if name == "verify"} == {name for name in GRAPH if name.startswith("kafka/")}
+    assert len(checks) == len(set(checks))
+
+
+def test_materializing_everything_does_not_read_every_topic_again() -> None:
+    graph = defs.resolve_asset_graph()
+    selected = AssetSelection.all().resolve(graph)
+    assert all(key.path[0] != "kafka" for key in selected)
+
+
+def test_only_a_blocking_rule_makes_a_blocking_check() -> None:
+    specs = [spec for checks in defs.assets or [] for spec in getattr(checks, "check_specs", [])]
+    assert [spec.name for spec in specs if spec.blocking] == ["postings_sum_to_zero"]
+
+
+def test_a_table_shows_its_columns_with_types_and_classification() -> None:
+    spec = next(spec for spec in defs.resolve_all_asset_specs() if spec.key == AssetKey(["bank", "postings"]))
+    columns = {column.name: column for column in spec.metadata["dagster/column_schema"].columns}
+    assert columns["amount"].type == "numeric(18,2)"
+    assert not columns["amount"].constraints.nullable
+    assert columns["account"].tags == {"classification": "confidential"}
+    assert spec.freshness_policy is not None
+
+
+def test_every_pipeline_has_its_job_and_its_sensor() -> None:
+    repository = defs.get_repository_def()
+    assert {job.name for job in repository.get_all_jobs()} >= {"bank_transfers", "crm_customers", "web_page_views", "verify"}
+    names = {sensor.name for sensor in repository.sensor_defs}
+    assert names == {"bank_transfers_lag", "crm_customers_lag", "web_page_views_lag", "topics"}
+    assert [schedule.name for schedule in repository.schedule_defs] == ["nightly_verify"]
+
+
+def test_definitions_load_without_a_stack(tmp_path: Path) -> None:
+    given = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+    run = subprocess.run([sys.executable, "-c", LOADS], cwd=PROJECT_ROOT, env={**given, "TIDEGATE_HOME": str(tmp_path)},
+                         capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+    assert run.returncode == 0, run.stderr
+
+
+def test_without_a_stack_a_command_ends_with_one_sentence(tmp_path: Path) -> None:
+    given = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+    command = [str(Path(sys.executable).parent / "dagster"), "asset", "materialize", "--select", "bank/postings",
+               "-m", "platform_defs.definitions"]  # fmt: skip
+    run = subprocess.run(command, cwd=PROJECT_ROOT, env={**given, "TIDEGATE_HOME": str(tmp_path)},
+                         capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+    assert run.returncode == 1
+    assert "To start it: tidegate stack up" in run.stderr
+    assert "Traceback" not in run.stderr

@@ -1,0 +1,35 @@
+"""What Dagster hears of a run of several batches."""
+
+from platform_defs.engine.contract import CheckResult
+from platform_defs.engine.offsets import OffsetRange
+from platform_defs.orchestration.telling import Tally, evaluation, spans
+
+
+def result(passed: bool, failed: int = 0) -> CheckResult:
+    samples = [{"partition": 0, "offset": n, "message": "no"} for n in range(failed)]
+    return CheckResult("currency_enum", "bank.postings", "warning", passed, {"messages": 10, "failed": failed, "samples": samples})
+
+
+def test_a_later_batch_does_not_paint_over_a_failure() -> None:
+    tally = Tally(result(True))
+    for batch_id, found in enumerate([result(True), result(False, 3), result(True)], start=1):
+        tally.add(found, batch_id)
+    told = evaluation(tally)
+    assert not told.passed
+    assert {name: told.metadata[name].value for name in ("failed", "messages", "batches", "failed_batches", "batch_id")} == {
+        "failed": 3, "messages": 30, "batches": 3, "failed_batches": 1, "batch_id": 2,
+    }  # fmt: skip
+    assert len(told.metadata["samples"].value.records) == 3
+
+
+def test_samples_stay_few() -> None:
+    tally = Tally(result(True))
+    for batch_id in range(5):
+        tally.add(result(False, 4), batch_id)
+    assert len(evaluation(tally).metadata["samples"].value.records) == 10
+    assert evaluation(tally).metadata["failed"].value == 20
+
+
+def test_split_ranges_are_told_as_one_span_a_partition() -> None:
+    ranges = [OffsetRange("t", 1, 5, 9), OffsetRange("t", 0, 10, 20), OffsetRange("t", 0, 0, 10)]
+    assert spans(ranges) == {0: (0, 20), 1: (5, 9)}
