@@ -18,8 +18,14 @@ from platform_defs.cli.output import print_error
 from platform_defs.engine.errors import TidegateError
 
 COMMANDS = {
+    "demo": "platform_defs.cli.demo",
     "stack": "platform_defs.cli.stack",
+    "ui": "platform_defs.cli.ui",
+    "produce": "platform_defs.cli.produce",
+    "lag": "platform_defs.cli.lag",
+    "dlq": "platform_defs.cli.dlq",
     "verify": "platform_defs.cli.verify",
+    "ack": "platform_defs.cli.ack",
 }
 
 

@@ -23,10 +23,8 @@ from platform_defs.engine.errors import BadInput, GateFailed, Halt, RowRefused
 from platform_defs.engine.offsets import OffsetRange, PendingBatch
 from platform_defs.engine.ports import Broker, Ledger, LineageEvents, Pipeline, Published, Source, Staged
 from platform_defs.engine.publish import publish
-from platform_defs.engine.staging import TransformFailed, find_poison, stage
+from platform_defs.engine.staging import REFUSALS, TransformFailed, find_poison, stage
 from platform_defs.engine.task import TaskWork
-
-REFUSALS = 20  # messages that the transform or the table may refuse in one batch, each of which costs a bisection
 
 
 @dataclass(frozen=True)
@@ -176,6 +174,8 @@ def _audit(contract: Contract, ledger: Ledger, staged: Staged) -> list[CheckResu
 
 def _break_circuit(contract: Contract, staged: Staged, faults: audit.Faults) -> None:
     limits, dead = contract.limits, staged.dead_letters
+    if staged.pending.dead_letters_accepted:
+        return
     if dead < limits.dead_letter_minimum or dead <= limits.dead_letter_share * staged.messages:
         return
     detail = {

@@ -62,6 +62,7 @@ class PendingBatch:
     cluster_id: str
     topic_id: str
     ranges: tuple[OffsetRange, ...]
+    dead_letters_accepted: bool = False  # by a person, with `tidegate ack`: however many there are
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -69,7 +70,8 @@ class PendingBatch:
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "PendingBatch":
         ranges = tuple(OffsetRange(**item) for item in stored["ranges"])
-        return cls(stored["batch_id"], stored["cluster_id"], stored["topic_id"], ranges)
+        accepted = stored.get("dead_letters_accepted", False)
+        return cls(stored["batch_id"], stored["cluster_id"], stored["topic_id"], ranges, accepted)
 
     @property
     def messages(self) -> int:

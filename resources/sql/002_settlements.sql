@@ -22,6 +22,3 @@ CREATE TABLE tidegate.lost_history (
     until_batch   bigint NOT NULL,           -- the last batch that committed any of them
     PRIMARY KEY (settlement_id, partition)
 );
-
--- A batch whose dead letters a person accepted: it is published although they are more than the contract allows.
-ALTER TABLE tidegate.pipeline ADD COLUMN accepted_batch_id bigint;

@@ -51,7 +51,16 @@ def engine(contract: Contract, values: list[bytes | None]) -> list[Any]:
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=6))
-@example([b'{"m":1e99999999999}', b'{"m":"1e-99999999999"}', b'{"m":0e99}', b'{"m":0e999999999999999999}', b'{"m":"+.5"}', b'{"m":-0.00}'])
+@example(
+    [
+        b'{"m":1e99999999999}',
+        b'{"m":"1e-99999999999"}',
+        b'{"m":0e99}',
+        b'{"m":0e999999999999999999}',
+        b'{"m":"+.5"}',
+        b'{"m":-0.00}',
+    ]
+)
 @example([b'{"x":' + b"9" * 5000 + b"}", b"[" * 100_000, b'{"x":' + b"[" * 99 + b"]" * 99 + b"}"])
 @example([b'{"x":' + b"[" * 100 + b"]" * 100 + b"}", b"\xef\xbb\xbf{}", b'{"x":1,"x":2}', b'{"s":"a","\\u0073":"b"}'])
 def test_judge_and_engine_agree_about_every_value(values: list[bytes | None]) -> None:
@@ -87,8 +96,8 @@ def test_judge_and_engine_agree_about_every_rule(fields: dict[str, str]) -> None
 
 
 PATTERN = st.lists(
-    st.sampled_from(["a", "é", ".", r"\d", r"\w", r"\s", r"\S", "[a-c]", r"[^\s@]", r"[\d_]", "a|b", "(?:ab)", "(a)", "^",
-                     "$", r"\.", "b{2}", "a{1,2}", "{,2}", "(?i)A", r"\pL", "[[:alpha:]]", r"\bb", "[]a]", r"\v"]),
+    st.sampled_from(["a", "é", ".", r"\d", r"\w", r"\s", r"\S", "[a-c]", r"[^\s@]", r"[\d_]", "a|b", "(?:ab)", "(a)",
+                     "^", "$", r"\.", "b{2}", "a{1,2}", "{,2}", "(?i)A", r"\pL", "[[:alpha:]]", r"\bb", "[]a]", r"\v"]),
     max_size=4,
 )  # fmt: skip
 
@@ -136,5 +145,3 @@ def test_keys_are_text_that_postgres_can_hold() -> None:
     assert key_text(b"C1") == "C1"
     assert [key_text(key) for key in (None, b"\xff", b"a\0")] == [
         NoRow("MissingKey"), NoRow("InvalidUtf8"), NoRow("NulCharacter")]  # fmt: skip
-
-

@@ -1,0 +1,71 @@
+-- progress: where each partition of a pipeline stands, and the batch that moved it there.
+SELECT p.partition, p.cluster_id, p.topic_id, p.next_offset, p.leader_epoch, p.batch_id, b.committed_at
+  FROM tidegate.source_position AS p LEFT JOIN tidegate.batch AS b USING (batch_id)
+ WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s ORDER BY p.partition;
+
+-- dead_letters_of: a pipeline's dead letters, newest batch first.
+SELECT batch_id, partition, "offset", timestamp_ms, stage, error_class, error_message, field, status,
+       octet_length(value) AS bytes
+  FROM tidegate.dead_letter
+ WHERE pipeline = %(pipeline)s AND (%(reason)s::text IS NULL OR error_class = %(reason)s)
+ ORDER BY batch_id DESC, partition, "offset" LIMIT %(limit)s;
+
+-- dead_letter_counts: how many there are, by reason.
+SELECT stage, error_class, status, count(*) AS messages FROM tidegate.dead_letter
+ WHERE pipeline = %(pipeline)s AND (%(reason)s::text IS NULL OR error_class = %(reason)s)
+ GROUP BY stage, error_class, status ORDER BY count(*) DESC, error_class;
+
+-- dead_letter_at: everything about one of them (of several logs of one name, the newest first).
+SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value, stage, error_class, error_message, field,
+       status, status_by, status_at, ARRAY(SELECT h.name FROM unnest(headers) AS h) AS header_names,
+       ARRAY(SELECT h.value FROM unnest(headers) AS h) AS header_values
+  FROM tidegate.dead_letter
+ WHERE pipeline = %(pipeline)s AND partition = %(partition)s AND "offset" = %(offset)s ORDER BY batch_id DESC;
+
+-- halted: what a settlement is about; nobody else settles or runs the pipeline while it is locked.
+SELECT epoch, state, halt_code, halt_detail, pending, owner FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
+
+-- settled_positions: positions before they are moved.
+SELECT partition, cluster_id, topic_id, start_offset, next_offset
+  FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition FOR UPDATE;
+
+-- settle_position: from where to go on. Compare-and-swap, as a batch's.
+UPDATE tidegate.source_position
+   SET next_offset = %(next_offset)s, start_offset = %(start_offset)s, cluster_id = %(cluster_id)s, topic_id = %(topic_id)s,
+       leader_epoch = NULL, updated_at = now()
+ WHERE pipeline = %(pipeline)s AND topic = %(topic)s AND partition = %(partition)s
+   AND next_offset = %(was_next)s AND topic_id = %(was_topic_id)s AND cluster_id = %(was_cluster_id)s;
+
+-- forget_position: a partition that the broker does not have any more.
+DELETE FROM tidegate.source_position
+ WHERE pipeline = %(pipeline)s AND topic = %(topic)s AND partition = %(partition)s AND next_offset = %(was_next)s;
+
+-- declare_skip: offsets that nobody will read.
+INSERT INTO tidegate.declared_skip (pipeline, topic_id, partition, from_offset, until_offset, reason, declared_by)
+VALUES (%(pipeline)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(reason)s, %(settled_by)s);
+
+-- declare_lost: committed offsets that no log holds any more, up to the newest batch there is.
+INSERT INTO tidegate.lost_history (settlement_id, pipeline, partition, from_offset, until_offset, until_batch)
+SELECT %(settlement_id)s, %(pipeline)s, %(partition)s, %(from_offset)s, %(until_offset)s, coalesce(max(batch_id), 0)
+  FROM tidegate.batch WHERE pipeline = %(pipeline)s;
+
+-- set_aside: dead letters and skips whose offsets come again with other messages; one offset of a log has one of them.
+WITH skips AS (UPDATE tidegate.declared_skip SET topic_id = topic_id || '~' || %(settlement_id)s::text
+                WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s AND partition = %(partition)s
+                  AND from_offset >= %(from_offset)s AND from_offset < %(until_offset)s)
+UPDATE tidegate.dead_letter SET topic_id = topic_id || '~' || %(settlement_id)s::text
+ WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s AND partition = %(partition)s
+   AND "offset" >= %(from_offset)s AND "offset" < %(until_offset)s;
+
+-- record_settlement: who decided what, and why.
+INSERT INTO tidegate.settlement (pipeline, halt_code, halt_detail, actions, epoch, reason, settled_by)
+VALUES (%(pipeline)s, %(code)s, %(detail)s, %(actions)s, %(epoch)s, %(reason)s, %(settled_by)s)
+RETURNING settlement_id;
+
+-- reactivate: the pipeline goes on, under an epoch that nobody holds yet.
+UPDATE tidegate.pipeline
+   SET state = 'active', halt_code = NULL, halt_detail = NULL, epoch = epoch + 1, owner = NULL, failed_tries = 0, retry_at = NULL,
+       pending = CASE WHEN %(accept)s THEN pending || '{"dead_letters_accepted": true}'
+                      WHEN %(keep_pending)s THEN pending END,
+       updated_at = now()
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND state = 'halted';
