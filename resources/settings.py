@@ -82,7 +82,7 @@ class Endpoints:
     def kafka(self, **more: str | int | bool) -> dict[str, str | int | bool]:
         """Return a librdkafka configuration: addresses, given options, and `more` (underscores become dots)."""
         extra = {name.replace("_", "."): value for name, value in more.items()}
-        return {"bootstrap.servers": self.bootstrap_servers, **self.kafka_options, **extra}
+        return {"bootstrap.servers": self.bootstrap_servers, "log_level": 3, **self.kafka_options, **extra}
 
 
 def settings() -> Settings:

@@ -69,6 +69,7 @@ def test_given_endpoints_are_the_connection(monkeypatch: pytest.MonkeyPatch) -> 
     assert connection() == Endpoints("postgresql://me@db/shop", "one:9092,two:9092", {"security.protocol": "SSL"})
     assert connection().kafka(group_id="g") == {
         "bootstrap.servers": "one:9092,two:9092",
+        "log_level": 3,
         "security.protocol": "SSL",
         "group.id": "g",
     }
