@@ -46,7 +46,7 @@ def read_lines(contract: Contract, values: Sequence[bytes]) -> Lines | None:
         return None
     schema = pa.schema([(item.name, _read_as(item)) for item in contract.fields])
     table, strange = _read(joined, schema, "error"), False
-    if isinstance(table, pa.ArrowInvalid) and "unexpected field" in str(table) and not _is_treacherous(joined, values):
+    if isinstance(table, pa.ArrowInvalid) and "unexpected field" in str(table) and not _nests_deep(joined, values):
         table, strange = _read(joined, schema, "ignore"), True
     if isinstance(table, pa.ArrowInvalid) or table.num_rows != len(values):
         return None
@@ -82,12 +82,11 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-def _is_treacherous(joined: bytes, values: Sequence[bytes]) -> bool:
-    """Whether an unknown field may hold what pyarrow skips and the single reader refuses: NaN, Inf, deep nesting."""
-    if b"NaN" in joined or b"Inf" in joined:
-        return True
-    nested = joined.count(b"[") + joined.count(b"{") > len(values) + MAX_DEPTH - 1
-    return nested and any(too_deep(value) for value in values)
+def _nests_deep(joined: bytes, values: Sequence[bytes]) -> bool:
+    """Whether a value nests deeper than the single reader allows; pyarrow skips unknown fields of any depth."""
+    if joined.count(b"[") + joined.count(b"{") < len(values) + MAX_DEPTH:
+        return False
+    return any(too_deep(value) for value in values)
 
 
 def _read(joined: bytes, schema: pa.Schema, unexpected: str) -> pa.Table | pa.ArrowInvalid:
@@ -149,7 +148,7 @@ def _less(column: pa.Array, doubt: pa.BooleanArray, doubts: list[pa.BooleanArray
 
 
 def _unknown(contract: Contract, values: Sequence[bytes]) -> pa.BooleanArray | None:
-    """Which of the values have a field that the contract does not know; None if a value is JSON to pyarrow alone."""
+    """Which of the values have a field that the contract does not know; None if one holds NaN, JSON to pyarrow alone."""
     names = frozenset(item.name for item in contract.fields)
     try:
         return pa.array([not orjson.loads(value).keys() <= names for value in values])
