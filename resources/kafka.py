@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
-from platform_defs.engine.errors import BadInput, BrokerAway, StagingLost
+from platform_defs.engine.errors import BadInput, BrokerAway, LogTruncated, StagingLost
 from platform_defs.engine.offsets import OffsetRange, PartitionView, TopicView
 from platform_defs.engine.ports import Block
 
@@ -102,7 +102,11 @@ class KafkaSource:
     own: Mapping[str, Any] = field(default_factory=lambda: dict(READING))
 
     def read(self, wanted: OffsetRange) -> Iterator[Block]:
-        """Blocks of `wanted`, in order, until it is proven read (engine.ports.Source)."""
+        """Blocks of `wanted`, in order, until it is proven read (engine.ports.Source).
+
+        librdkafka asks the broker about `leader_epoch` when it learns of the partition's leader, or of a newer one: a
+        consumer's first range of a partition is validated, a later one only after the leader changed (KIP-320).
+        """
         consumer = self._consumer()
         epoch = {} if wanted.leader_epoch is None else {"leader_epoch": wanted.leader_epoch}
         consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.from_offset, **epoch)])
@@ -165,6 +169,9 @@ def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tupl
         reason: KafkaError = item.error()  # pyright: ignore[reportAssignmentType]
         if reason.code() == KafkaError._PARTITION_EOF:
             reached = max(reached, item.offset())  # pyright: ignore[reportArgumentType]
+        elif reason.code() == KafkaError._LOG_TRUNCATION:
+            raise LogTruncated(f"{wanted.topic}[{wanted.partition}] was cut below {wanted.from_offset} and written on: "
+                               f"{reason.str()}.")  # fmt: skip
         elif reason.code() in _GONE:
             raise StagingLost(f"{wanted.topic}[{wanted.partition}] cannot be read at {position}: {reason.str()}. "
                               "The next run asks the broker what became of it.")  # fmt: skip
@@ -177,7 +184,6 @@ def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tupl
 _GONE = {
     KafkaError._AUTO_OFFSET_RESET,
     KafkaError.OFFSET_OUT_OF_RANGE,
-    KafkaError._LOG_TRUNCATION,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,

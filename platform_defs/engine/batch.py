@@ -12,15 +12,16 @@
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
+from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
 from platform_defs.engine import audit, crash_points, offsets
 from platform_defs.engine.contract import CheckResult, Contract, Fault
-from platform_defs.engine.errors import BadInput, GateFailed, Halt, RowRefused
-from platform_defs.engine.offsets import OffsetRange, PendingBatch
+from platform_defs.engine.errors import BadInput, GateFailed, Halt, LogTruncated, RowRefused
+from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
 from platform_defs.engine.ports import Broker, Ledger, LineageEvents, Pipeline, Published, Source, Staged
 from platform_defs.engine.publish import publish
 from platform_defs.engine.staging import REFUSALS, TransformFailed, find_poison, stage
@@ -105,13 +106,13 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
 
 def plan(contract: Contract, outside: Outside, tasks: int = 4) -> PendingBatch | None:
     """Step 1: the pending batch if one is left, or a new one fixed in the ledger. Raises Halt."""
-    view = outside.broker.describe(contract.topic)
     ledger, table = outside.ledger, contract.row_table
+    positions = ledger.positions()
+    view = _describe(outside.broker, contract.topic, positions)
     if view.compacted and table.disposition == "append":
         raise BadInput(f"topic {contract.topic} compacts (cleanup.policy) and {table.name} is append: what compaction removes "
                        "could never be replayed or verified. Make the table upsert, or the policy delete",
                        file=str(contract.path), field=table.name)  # fmt: skip
-    positions = ledger.positions()
     offsets.judge(contract.pipeline, positions, view)
     if (pending := ledger.pending()) is not None:
         offsets.still_readable(contract.pipeline, pending, view)
@@ -123,6 +124,16 @@ def plan(contract: Contract, outside: Outside, tasks: int = 4) -> PendingBatch |
         offsets.judge(contract.pipeline, positions, view)
     ranges = offsets.plan(positions, view, batch_messages=contract.limits.batch_messages, tasks=tasks)
     return ledger.fix(view, ranges) if ranges else None
+
+
+def _describe(broker: Broker, topic: str, positions: Sequence[Position]) -> TopicView:
+    """The topic as it is now. A broker whose metadata is behind may miss a partition: it is asked again for a while."""
+    def incomplete(view: TopicView) -> bool:
+        return any(item.partition not in view.partitions and item.topic_id == view.topic_id for item in positions)
+
+    retrying = Retrying(retry=retry_if_result(incomplete), stop=stop_after_attempt(4), wait=wait_exponential(0.5),
+                        retry_error_callback=lambda state: state.outcome.result())  # fmt: skip
+    return retrying(broker.describe, topic)
 
 
 def _attempt(pipeline: Pipeline, outside: Outside, pending: PendingBatch, excluded: dict[tuple[int, int], Fault],
@@ -153,6 +164,8 @@ def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: Ta
     """Steps 2 to 5. A transform that fails leads to the message on which it does."""
     try:
         return stage(outside.spark(), outside.ledger, pipeline, pending, work)
+    except LogTruncated as cut:
+        raise Halt(pipeline.name, "log_truncated", str(cut), {"error": str(cut)}) from cut
     except TransformFailed as failure:
         if pipeline.transform is None:
             raise

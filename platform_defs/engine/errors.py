@@ -41,6 +41,13 @@ class StagingLost(Retryable):
     """What the tasks staged is not what they reported (a database restart empties unlogged tables)."""
 
 
+class LogTruncated(Retryable):
+    """The log was cut below the position and written on from there: the broker's leader epochs say so (KIP-320).
+
+    Raised in tasks, where no Halt can be told; a batch makes a Halt of it.
+    """
+
+
 class OutcomeUnknown(Retryable):
     """COMMIT was sent and neither success nor failure could be established. Never read as 'did not happen'."""
 

@@ -6,13 +6,19 @@ then does Spark pull each range once and to its end. Source of the node names: S
 
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
 from platform_defs.engine.errors import BadInput
 
-ALLOWED = {"Project", "Filter", "Generate", "SubqueryAlias", "MapInArrow", "Range", "ResolvedHint", "View"}
+ALLOWED = {"Project", "Filter", "Generate", "Expand", "SubqueryAlias", "View", "ResolvedHint"}
+GROUP = "declare the sum as an accumulate table in the contract, or make a downstream asset of it"
+ALONE = "leave the partitions alone: each is one range of offsets"
+ITERATOR = "write it as a UDF: a function over batches of rows can look across messages"
+TWICE = "read each topic in a pipeline of its own, and this one's messages once; explode() makes several rows of one"
 INSTEAD = {
-    "Aggregate": "declare the sum as an accumulate table in the contract, or make a downstream asset of it",
+    "Aggregate": GROUP,
+    "FlatMapGroupsInPandas": GROUP,
     "Deduplicate": "declare the table as upsert, or remove duplicates in a downstream asset",
     "Distinct": "declare the table as upsert, or remove duplicates in a downstream asset",
     "Window": "look across rows in a downstream asset",
@@ -22,12 +28,17 @@ INSTEAD = {
     "Offset": "use a filter: an offset would drop messages at random",
     "Tail": "use a filter: it would drop messages at random",
     "Sample": "use a filter on a field: a sample would drop messages at random",
-    "Repartition": "leave the partitions alone: each is one range of offsets",
-    "RepartitionByExpression": "leave the partitions alone: each is one range of offsets",
-    "RebalancePartitions": "leave the partitions alone: each is one range of offsets",
-    "Union": "read each topic in a pipeline of its own",
-    "Join": "join only a small static DataFrame, as broadcast(lookup), inner or left",
-}  # fmt: skip
+    "Repartition": ALONE,
+    "RepartitionByExpression": ALONE,
+    "RebalancePartitions": ALONE,
+    "MapInArrow": ITERATOR,
+    "MapInPandas": ITERATOR,
+    "Union": TWICE,
+    "Intersect": TWICE,
+    "Except": TWICE,
+    "Join": "join only a small static DataFrame, as messages.join(broadcast(lookup), ...), inner or left",
+    "LateralJoin": "join only a small static DataFrame, as messages.join(broadcast(lookup), ...), inner or left",
+}
 
 
 def check_row_local(source: DataFrame, result: DataFrame, *, where: str) -> None:
@@ -35,17 +46,23 @@ def check_row_local(source: DataFrame, result: DataFrame, *, where: str) -> None
 
     `where` is the transform's file, for the message.
     """
-    origin = _plan(source)
-    found = _count_reads(_plan(result), origin)
-    if found != 1:
-        raise BadInput(f"the transform reads its input {found} times; it must read it exactly once, or messages would be "
-                       "lost or doubled. Build one DataFrame out of the one you are given", file=where)  # fmt: skip
-    _walk(_plan(result), origin, where)
+    origin, plan = _plan(source), _plan(result)
+    if not _count_reads(plan, origin):
+        raise BadInput("the transform returns something that is not made of the messages it is given (another DataFrame, or "
+                       "these after .rdd or a checkpoint); every message would be lost. Build the result out of the "
+                       "DataFrame that is its argument", file=where)  # fmt: skip
+    _walk(plan, origin, where)
+    _check_provenance(plan, origin, where)
+    if not _count_reads(result._jdf.queryExecution().withCachedData(), origin):
+        raise BadInput("the transform caches the messages; they are read once, and a copy of them would stay in memory. "
+                       "Leave out .cache() and .persist()", file=where)  # fmt: skip
 
 
 def check_columns(result: DataFrame, wanted: dict[str, str], *, where: str) -> None:
     """Raise BadInput unless `result` has the columns `wanted` (name to Spark type): COPY stores bits, so types are exact."""
     given = {item.name: item.dataType.simpleString() for item in result.schema.fields}
+    if twice := [name for name in given if result.columns.count(name) > 1]:
+        raise BadInput(f"the transform returns {twice[0]} more than once", file=where, field=twice[0])
     for name, kind in wanted.items():
         if name not in given:
             keep = " (pass it through: it says which message a row came from)" if name.startswith("_") else ""
@@ -77,30 +94,45 @@ def _walk(node: Any, origin: Any, where: str) -> None:
 
 
 def _check_expressions(node: Any, name: str, where: str) -> None:
-    expressions = node.expressions()
-    for i in range(expressions.size()):
-        expression = expressions.apply(i)
-        if not expression.deterministic():
+    for expression in _items(node.expressions()):
+        if _varies(expression):
             raise BadInput(f"the transform computes {expression.toString()} ({name}), which gives another result each time; a "
                            "batch that is read again must give the same rows. Derive it from the message", file=where)  # fmt: skip
-        text = expression.getClass().getSimpleName()
-        if "subquery" in expression.toString() and _has_subquery(expression):
-            raise BadInput(f"the transform uses a subquery ({text}); join a broadcast(lookup) instead", file=where)
+        if _contains(expression, "PLAN_EXPRESSION"):
+            raise BadInput(f"the transform uses a subquery ({expression.toString()}); join a broadcast(lookup) instead", file=where)
 
 
-def _has_subquery(expression: Any) -> bool:
-    if "Subquery" in expression.getClass().getSimpleName():
-        return True
-    return any(_has_subquery(child) for child in _children(expression))
+def _check_provenance(plan: Any, origin: Any, where: str) -> None:
+    """`_offset` and its like must be the source's own attributes, not others of the same name."""
+    given = {item.name(): item.exprId() for item in _items(origin.output()) if item.name().startswith("_")}
+    for item in _items(plan.output()):
+        if item.name() in given and not item.exprId().equals(given[item.name()]):
+            raise BadInput(f"the transform computes {item.name()}; pass it through as it is: it says which message a row "
+                           "came from", file=where, field=item.name())  # fmt: skip
+
+
+def _varies(node: Any) -> bool:
+    """Whether a plan or expression may give another result next time: rand(), uuid(), or the time, user or catalog of now."""
+    return not node.deterministic() or _contains(node, "CURRENT_LIKE")
+
+
+def _contains(node: Any, pattern: str) -> bool:
+    """Whether anything in `node` is of this kind (catalyst's TreePattern: one bit each, without a walk)."""
+    context: Any = SparkContext._active_spark_context
+    patterns = context._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    return node.containsPattern(getattr(patterns, pattern)())
 
 
 def _streamed_side(join: Any, origin: Any, where: str) -> Any:
     """The side of a broadcast lookup that holds the messages; BadInput for any other join."""
     kind = join.joinType().sql()
     left, right = join.left(), join.right()
-    hinted = right.nodeName() == "ResolvedHint" and "broadcast" in right.toString().lower()
+    hinted = right.nodeName() == "ResolvedHint" and "broadcast" in right.hints().toString().lower()
     if not hinted or kind not in ("INNER", "LEFT OUTER") or _count_reads(right, origin):
         raise BadInput(f"the transform uses Join ({kind.lower()}); {INSTEAD['Join']}", file=where)
+    if _varies(right):
+        raise BadInput("the transform joins a lookup that is another one each time (rand(), current_timestamp() or the like); a "
+                       "batch that is read again must give the same rows", file=where)  # fmt: skip
     return left
 
 
@@ -114,5 +146,9 @@ def _is(node: Any, origin: Any) -> bool:
 
 
 def _children(node: Any) -> list[Any]:
-    children = node.children()
-    return [children.apply(i) for i in range(children.size())]
+    return _items(node.children())
+
+
+def _items(sequence: Any) -> list[Any]:
+    """A Scala Seq as a list."""
+    return [sequence.apply(i) for i in range(sequence.size())]

@@ -6,17 +6,23 @@ from functools import partial
 from uuid import UUID
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from platform_defs.engine import errors, task
+from platform_defs.engine.contract import Contract
 from platform_defs.engine.errors import BadInput, RowRefused, StagingLost, TidegateError
 from platform_defs.engine.offsets import OffsetRange, PendingBatch
-from platform_defs.engine.ports import Coverage, Ledger, Pipeline, Staged
+from platform_defs.engine.ports import Coverage, Ledger, Pipeline, Source, Staged
 from platform_defs.engine.row_local import check_columns, check_row_local
 from platform_defs.engine.task import TaskWork
 
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+REFUSALS = 20  # messages that the transform or the table may refuse in one batch, each of which costs a bisection
+SAMPLE = 5  # messages: if the transform fails on all of these, it is not single messages
 
 
 class TransformFailed(RowRefused):
@@ -47,16 +53,65 @@ def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> Data
 
 def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork) -> DataFrame:
     """The pipeline's own transform over the decoded messages. Raises BadInput unless row-local and of the right columns."""
-    assert pipeline.transform is not None  # noqa: S101  # the callers ask
-    where = str((pipeline.contract.path.parent if pipeline.contract.path else pipeline.name)) + "/transform.py"
-    decoded = numbers.mapInArrow(_bound(task.read_ranges, work), spark_ddl(work.decoded_schema))
-    result = pipeline.transform(decoded)
+    where = _where(pipeline)
+    if work.keyed:
+        raise BadInput("an upsert table has no transform: each row is one message under its key, and a transform could drop "
+                       "the one that deletes it. Write the messages as they are, and make a downstream asset of them",
+                       file=where)  # fmt: skip
+    decoded = numbers.mapInArrow(_bound(_read_ranges, work), spark_ddl(work.decoded_schema))
+    result = _described(pipeline, decoded, where)
     check_row_local(decoded, result, where=where)
     staged = [name for name in work.staged_schema.names if name != "_attempt"]
     wanted = {c.name: c.type.spark for c in pipeline.contract.row_table.columns}
     wanted |= {name: kind.spark for name, kind in task.PROVENANCE}
     check_columns(result, wanted, where=where)
     return result.select(*staged)
+
+
+def _where(pipeline: Pipeline) -> str:
+    """The file of the pipeline's transform, for messages."""
+    return str((pipeline.contract.path.parent if pipeline.contract.path else pipeline.name)) + "/transform.py"
+
+
+DESCRIBING = "tidegate.describing"  # a local property of Spark's jobs: set while the transform only says what is to be done
+
+
+def _described(pipeline: Pipeline, decoded: DataFrame, where: str) -> DataFrame:
+    """What the transform makes of `decoded`. Raises BadInput for whatever it raises, and for an action on the messages."""
+    assert pipeline.transform is not None  # noqa: S101  # the callers ask
+    context = decoded.sparkSession.sparkContext
+    context.setLocalProperty(DESCRIBING, "true")
+    try:
+        result = pipeline.transform(decoded)
+    except Exception as error:  # noqa: BLE001  # a user's code may raise anything
+        ours = _as_raised(error) if isinstance(error, PySparkException) else None
+        said = str(error).partition("\n")[0]
+        raise BadInput(str(ours) if isinstance(ours, BadInput) else f"the transform raises {type(error).__name__}: {said}",
+                       file=where) from error  # fmt: skip
+    finally:
+        context.setLocalProperty(DESCRIBING, None)  # pyright: ignore[reportArgumentType]  # null takes it away
+    if not isinstance(result, DataFrame):
+        raise BadInput(f"the transform returns {type(result).__name__}; it must return a DataFrame", file=where)
+    return result
+
+
+def _read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The source of a transform, in a task."""
+    if (running := TaskContext.get()) and running.getLocalProperty(DESCRIBING):
+        raise BadInput("it runs an action on the messages (count, collect, show, first or the like); a transform only says what "
+                       "is done with each message")  # fmt: skip
+    yield from task.read_ranges(work, numbers)
+
+
+def read_alone(spark: SparkSession, contract: Contract, source: Source, ranges: Sequence[OffsetRange]) -> int:
+    """Read, decode and check `ranges` and keep nothing: how many messages became rows. For `make bench`."""
+    work = TaskWork(contract, tuple(ranges), source, _Nowhere())
+    decoded = _numbers(spark, work, work.ranges).mapInArrow(_bound(task.read_ranges, work), spark_ddl(work.decoded_schema))
+    return decoded.mapInArrow(_counted, "rows bigint").agg({"rows": "sum"}).collect()[0][0]
+
+
+def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch([pa.array([sum(batch.num_rows for batch in batches)], pa.int64())], names=["rows"])
 
 
 def run(frame: DataFrame) -> list[dict]:
@@ -82,8 +137,12 @@ def one_attempt_each(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -
 def find_poison(spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, str]:
     """The range of one offset on which the transform fails, and why. Bisects by running the transform and keeping nothing.
 
-    Raises Retryable when, tried alone, no part fails: then it was not the message.
+    Raises Retryable when, tried alone, no part fails: then it was not the message. Raises BadInput when it fails on every
+    message of a sample: then it is not single messages, and to find them one by one would take for ever.
     """
+    if why := _fails_everywhere(spark, pipeline, work, ranges):
+        raise BadInput(f"the transform fails on each of {SAMPLE} messages taken from all over the batch: {why}. Nothing was "
+                       "published; correct the transform, or what produces the messages", file=_where(pipeline))  # fmt: skip
     for item in ranges:
         why = _fails(spark, pipeline, work, item)
         while why and len(item) > 1:
@@ -95,6 +154,28 @@ def find_poison(spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges:
         if why:
             return item, why
     raise StagingLost("the job failed, but no message fails when its range is tried alone; the batch is read again")
+
+
+def _fails_everywhere(spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges: Sequence[OffsetRange]) -> str | None:
+    """Why the transform fails on every message of a sample, or None where one passes. A small batch is not sampled."""
+    total, why = sum(map(len, ranges)), None
+    if total <= REFUSALS:
+        return None
+    for number in range(SAMPLE):
+        why = _fails(spark, pipeline, work, _single(ranges, (total - 1) * number // (SAMPLE - 1)))
+        if why is None:
+            return None
+    return why
+
+
+def _single(ranges: Sequence[OffsetRange], number: int) -> OffsetRange:
+    """The `number`th offset of `ranges`, as a range of its own."""
+    for item in ranges:
+        if number < len(item):
+            offset = item.from_offset + number
+            return OffsetRange(item.topic, item.partition, offset, offset + 1)
+        number -= len(item)
+    raise IndexError(number)
 
 
 def _fails(spark: SparkSession, pipeline: Pipeline, work: TaskWork, item: OffsetRange) -> str | None:
