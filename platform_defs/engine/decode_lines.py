@@ -148,7 +148,7 @@ def _less(column: pa.Array, doubt: pa.BooleanArray, doubts: list[pa.BooleanArray
 
 
 def _unknown(contract: Contract, values: Sequence[bytes]) -> pa.BooleanArray | None:
-    """Which of the values have a field that the contract does not know; None if one holds NaN, JSON to pyarrow alone."""
+    """Which of the values have a field that the contract does not know; None if one is no JSON to orjson (NaN)."""
     names = frozenset(item.name for item in contract.fields)
     try:
         return pa.array([not orjson.loads(value).keys() <= names for value in values])
