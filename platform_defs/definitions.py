@@ -16,8 +16,8 @@ from resources.run_session import RunSession
 from resources.spark import SparkResource
 
 
-def compose(pipelines: Sequence[Pipeline]) -> dg.Definitions:
-    """Topics, tables, checks, jobs, sensors and the schedule of these pipelines."""
+def compose(pipelines: Sequence[Pipeline], spark: SparkResource | None = None) -> dg.Definitions:
+    """Topics, tables, checks, jobs, sensors and the schedule of these pipelines; `spark` where not each run's own."""
     contracts = [pipeline.contract for pipeline in pipelines]
     jobs = {contract.pipeline: pipeline_job(contract) for contract in contracts}
     verify = verify_job(contracts)
@@ -27,7 +27,7 @@ def compose(pipelines: Sequence[Pipeline]) -> dg.Definitions:
         jobs=[*jobs.values(), verify],
         sensors=[*(lag_sensor(contract, jobs[contract.pipeline]) for contract in contracts), observe_topics(contracts)],
         schedules=[nightly_verify(verify)],
-        resources={"spark": SparkResource(), "run_session": RunSession()},
+        resources={"spark": spark or SparkResource(), "run_session": RunSession()},
         executor=dg.in_process_executor,  # one Spark session a run
     )
 

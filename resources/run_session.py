@@ -24,8 +24,9 @@ class RunSession(dg.ConfigurableResource):
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Open the session, then say so in the run's tags. Raises dg.Failure where the database is not there."""
+        run_id = context.run.run_id if context.run is not None else "none"
         try:
-            self._connection = connect(connection().postgres_url, PREFIX + str(context.run_id))
+            self._connection = connect(connection().postgres_url, PREFIX + run_id)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         self._say(context, "open")

@@ -57,9 +57,9 @@ def _drain(context: dg.AssetExecutionContext, pipeline: Pipeline, spark: SparkRe
     contract, endpoints = pipeline.contract, connection()
     ledger = Ledger(endpoints.postgres_url)
     ledger.migrate()
-    for run_id in report_dead(context.instance, ledger, contract, besides=context.run_id):
+    for run_id in report_dead(context.instance, ledger, contract, besides=context.run.run_id):
         context.log.warning(f"run {run_id} was shown as started and is dead: reported as failed")
-    with hold(pipeline, endpoints, spark.session, context.run_id) as outside:
+    with hold(pipeline, endpoints, spark.session, context.run.run_id) as outside:
         teller = Teller(context, contract, ledger, outside, endpoints)
         try:
             teller.untold()

@@ -17,6 +17,7 @@ from platform_defs.engine.ports import Published
 from platform_defs.orchestration.keys import is_row_table, table_key
 
 SEVERITIES = {"blocking": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN}
+PLACE = ("partition", "offset")
 
 
 @dataclass
@@ -79,8 +80,9 @@ def evaluation(tally: Tally, *, published: bool = True) -> dg.AssetCheckEvaluati
 
 def samples_table(samples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
     """What failed, a row each, as Dagster's UI shows tables."""
-    names = list(dict.fromkeys(name for sample in samples for name in sample))
-    columns = [dg.TableColumn(name, "int" if name in ("partition", "offset") else "string") for name in names]
+    given = dict.fromkeys(name for sample in samples for name in sample)
+    names = [*(name for name in PLACE if name in given), *(name for name in given if name not in PLACE)]
+    columns = [dg.TableColumn(name, "int" if name in PLACE else "string") for name in names]
     records = [dg.TableRecord({name: _cell(sample.get(name)) for name in names}) for sample in samples]
     return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
 

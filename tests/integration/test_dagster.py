@@ -1,0 +1,269 @@
+"""Dagster with the real broker, database and Spark: what it is told, when it starts a run, and killed runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster import AssetCheckKey, AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus, RunsFilter
+
+from assets import find_pipeline
+from platform_defs.definitions import compose
+from platform_defs.engine import offsets
+from platform_defs.engine.contract import Contract
+from platform_defs.engine.ports import Pipeline
+from platform_defs.orchestration.runs import report_dead
+from platform_defs.orchestration.sensors import look
+from resources.kafka import KafkaBroker
+from resources.local import dagster as ui
+from resources.outside import kafka_options
+from resources.run_session import runs_with_session
+from resources.settings import PROJECT_ROOT, Endpoints
+from resources.spark import SparkResource
+from tests.world import World, transfer, transfers
+
+Run = Callable[[Pipeline], dg.ExecuteInProcessResult]
+DAGSTER = str(Path(sys.executable).parent / "dagster")
+
+
+class KeptSpark(SparkResource):
+    """The session's Spark, not stopped at the end of a run."""
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
+    """The instance of dagster.yaml, in the session's Postgres."""
+    with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
+        yield found
+
+
+@pytest.fixture
+def run(instance: DagsterInstance) -> Run:
+    """Runs a pipeline's job in this process."""
+
+    def execute(pipeline: Pipeline) -> dg.ExecuteInProcessResult:
+        job = compose([pipeline], KeptSpark()).resolve_job_def(pipeline.name)
+        return job.execute_in_process(instance=instance, raise_on_error=False)
+
+    return execute
+
+
+@pytest.fixture
+def page_views(world: World) -> Pipeline:
+    """The shipped pipeline, since a process of Dagster's own knows no other; its topic made where it is missing."""
+    pipeline = find_pipeline("web_page_views")
+    if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:
+        world.create_topic(pipeline.contract.topic)
+    return pipeline
+
+
+def table_keys(pipeline: Pipeline) -> list[AssetKey]:
+    return [AssetKey(table.name.split(".")) for table in pipeline.contract.tables]
+
+
+def told(instance: DagsterInstance, key: AssetKey) -> list[dict[str, Any]]:
+    """The metadata of every materialization that Dagster has of an asset, newest first."""
+    records = instance.fetch_materializations(key, limit=50).records
+    events = [record.asset_materialization for record in records]
+    return [{name: value.value for name, value in event.metadata.items()} for event in events if event]
+
+
+def check(instance: DagsterInstance, pipeline: Pipeline, name: str) -> dg.AssetCheckEvaluation:
+    """What Dagster shows of a check of the row table."""
+    key = AssetCheckKey(table_keys(pipeline)[0], name)
+    record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+    assert record.event is not None
+    found = record.event.asset_check_evaluation
+    assert found is not None
+    return found
+
+
+def skipped(instance: DagsterInstance, contract: Contract, endpoints: Endpoints) -> str:
+    """Why the pipeline's sensor starts no run now."""
+    result = look(instance, contract, endpoints, None)
+    assert not result.run_requests
+    return str(result.skip_reason.skip_message) if result.skip_reason else ""
+
+
+def views(count: int) -> list[bytes]:
+    start = time.time_ns()
+    return [
+        json.dumps({"event_id": f"e-{start}-{n}", "visitor": "v1", "url": "https://example.org/",
+                    "viewed_at": "2026-11-01T10:00:00Z"}).encode()
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def wait_for(what: Callable[[], Any], seconds: float) -> Any:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if found := what():
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"not within {seconds} s")
+
+
+def test_a_run_tells_of_every_table_and_check_in_numbers(
+    world: World, new_pipeline: Any, run: Run, instance: DagsterInstance
+) -> None:
+    pipeline = new_pipeline("accumulate", batch_messages=40)
+    world.send(pipeline, [*transfers(99), b"not json"])
+    assert run(pipeline).success
+    postings, balances = (told(instance, key) for key in table_keys(pipeline))
+    assert len(postings) == len(balances) == 3  # one a batch, and none besides for the op's skipped outputs
+    assert sum(item["messages"] for item in postings) == 100
+    assert postings[0]["dagster/row_count"] == 198
+    assert balances[0]["dagster/row_count"] == 100
+    assert postings[0]["lag"] == 0
+    for name in ("rows", "dead_letters", "seconds_stage", "messages_per_second", "partition_0_until"):
+        assert isinstance(postings[0][name], int | float)
+    decodes = check(instance, pipeline, "message_decodes")
+    assert not decodes.passed
+    assert decodes.metadata["failed"].value == 1
+    assert [record.data["partition"] for record in decodes.metadata["samples"].value.records] == [3]
+    assert check(instance, pipeline, "currency_enum").passed
+
+
+def test_selecting_one_table_runs_the_pipeline_as_a_whole(
+    world: World, new_pipeline: Any, instance: DagsterInstance
+) -> None:
+    pipeline = new_pipeline("accumulate")
+    world.send(pipeline, transfers(10))
+    postings, balances = table_keys(pipeline)
+    job = compose([pipeline], KeptSpark()).resolve_implicit_global_asset_job_def()
+    assert job.execute_in_process(instance=instance, asset_selection=[balances]).success
+    assert told(instance, postings)[0]["rows"] == 20
+    assert told(instance, balances)[0]["messages"] == 10
+
+
+def test_a_failed_gate_shows_its_check_and_publishes_nothing(
+    world: World, new_pipeline: Any, run: Run, instance: DagsterInstance, endpoints: Endpoints
+) -> None:
+    pipeline = blocking(new_pipeline("accumulate"), "postings_of_usual_size")
+    world.send(pipeline, [transfer(1), transfer(2, "900000.00")])
+    result = run(pipeline)
+    assert not result.success
+    found = check(instance, pipeline, "postings_of_usual_size")
+    assert not found.passed
+    assert found.severity == dg.AssetCheckSeverity.ERROR
+    assert "nothing of it was published" in (found.description or "")
+    assert check(instance, pipeline, "postings_sum_to_zero").passed
+    assert told(instance, table_keys(pipeline)[0]) == []
+    assert world.table(pipeline) == []
+    assert set(world.position(pipeline).values()) == {0}
+    assert "failed its gate" in skipped(instance, pipeline.contract, endpoints)
+
+
+def blocking(pipeline: Pipeline, rule: str) -> Pipeline:
+    table = pipeline.contract.row_table
+    rules = tuple(replace(r, severity="blocking") if r.name == rule else r for r in table.batch_rules)
+    tables = (replace(table, batch_rules=rules), *pipeline.contract.accumulates)
+    return replace(pipeline, contract=replace(pipeline.contract, tables=tables))
+
+
+def test_batches_that_a_run_did_not_live_to_tell_of_are_told_by_the_next_one_once(
+    world: World, new_pipeline: Any, run: Run, instance: DagsterInstance
+) -> None:
+    pipeline = new_pipeline("append")
+    world.send(pipeline, views(4))
+    (published,) = world.drain(pipeline)
+    assert [item.batch_id for item in world.ledger.untold(pipeline.contract)] == [published.batch_id]
+    assert run(pipeline).success
+    assert run(pipeline).success
+    assert [item["batch_id"] for item in told(instance, table_keys(pipeline)[0])] == [published.batch_id]
+
+
+def test_the_sensor_starts_one_run_and_no_second_one_beside_it(
+    world: World, new_pipeline: Any, instance: DagsterInstance, endpoints: Endpoints
+) -> None:
+    pipeline = new_pipeline("append")
+    contract = pipeline.contract
+    assert "0 unread" in skipped(instance, contract, endpoints)
+    world.send(pipeline, views(4))
+    assert len(look(instance, contract, endpoints, None).run_requests or []) == 1
+    with world.hold(pipeline):  # a run that Dagster does not know
+        assert "is held by a run" in skipped(instance, contract, endpoints)
+    started = _started_run(instance, pipeline)  # one of the command line, that neither queue nor pool know
+    assert started.run_id in skipped(instance, contract, endpoints)
+    instance.report_run_failed(started)
+    assert len(look(instance, contract, endpoints, None).run_requests or []) == 1
+
+
+def _started_run(instance: DagsterInstance, pipeline: Pipeline) -> DagsterRun:
+    """A materialization as the command line makes it: of the implicit job, without tags, and just started."""
+    selected = frozenset(table_keys(pipeline))
+    job = compose([pipeline]).resolve_implicit_global_asset_job_def()
+    return instance.create_run_for_job(job, asset_selection=selected, status=DagsterRunStatus.STARTED)
+
+
+def test_a_halted_pipeline_is_left_alone(
+    world: World, new_pipeline: Any, instance: DagsterInstance, endpoints: Endpoints
+) -> None:
+    pipeline = new_pipeline("append")
+    world.send(pipeline, views(4))
+    with world.hold(pipeline) as outside:
+        outside.ledger.halt("topic_recreated", {})
+    assert f"tidegate ack {pipeline.name}" in skipped(instance, pipeline.contract, endpoints)
+
+
+def test_a_killed_run_is_reported_and_the_sensor_carries_on_under_dagster_dev(
+    world: World, page_views: Pipeline, instance: DagsterInstance, home: Path
+) -> None:
+    world.send(page_views, views(200))
+    killed = _kill_a_run_of_the_command_line(world, instance)
+    record = instance.get_run_by_id(killed)
+    assert record is not None
+    assert record.status == DagsterRunStatus.STARTED  # and would be for ever
+    ui.up(lambda _: None)
+    try:
+        wait_for(lambda: instance.get_run_by_id(killed).is_failure, 60)  # pyright: ignore[reportOptionalMemberAccess]
+        wait_for(lambda: _lag(world, page_views) == 0, 120)
+        mine = RunsFilter(job_name=page_views.name)
+        wait_for(lambda: instance.get_runs(mine) and instance.get_runs(mine)[0].is_finished, 60)
+        (launched,) = instance.get_runs(mine)
+        assert launched.is_success
+        assert told(instance, AssetKey(["web", "page_views"]))[0]["messages"] > 0
+    finally:
+        ui.down()
+    assert ui.running(home) == []
+    rows = world.rows('select count(*) as rows, count(distinct (_partition, _offset)) as places from web.page_views')[0]
+    assert rows["rows"] == rows["places"] >= 200
+
+
+def _kill_a_run_of_the_command_line(world: World, instance: DagsterInstance) -> str:
+    """Start a materialization and kill it, its Spark and all, once its session is open; its run id."""
+    command = [DAGSTER, "asset", "materialize", "--select", "web/page_views", "-m", "platform_defs.definitions"]
+    process = subprocess.Popen(command, cwd=PROJECT_ROOT, env=dict(os.environ), start_new_session=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    (run_id,) = wait_for(lambda: runs_with_session(world.ledger), 60)
+    opened = RunsFilter(run_ids=[run_id], tags={"tidegate/session": "open"})
+    wait_for(lambda: instance.get_runs(opened), 10)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not runs_with_session(world.ledger), 10)
+    return run_id
+
+
+def _lag(world: World, pipeline: Pipeline) -> int:
+    view = KafkaBroker(kafka_options(world.endpoints)).describe(pipeline.contract.topic)
+    return sum(offsets.lag(world.ledger.positions(pipeline.name, pipeline.contract.topic), view).values())
+
+
+def test_a_run_that_ended_by_itself_is_not_taken_for_dead(
+    world: World, new_pipeline: Any, run: Run, instance: DagsterInstance
+) -> None:
+    pipeline = new_pipeline("append")
+    world.send(pipeline, views(1))
+    assert run(pipeline).success
+    assert report_dead(instance, world.ledger, pipeline.contract) == []
