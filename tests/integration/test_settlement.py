@@ -1,0 +1,132 @@
+"""Each halt, brought about for real, shown, settled, and verify's word on what became of the tables."""
+
+import time
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from platform_defs.engine.errors import BadInput, Halt, Retryable
+from platform_defs.engine.ports import Pipeline
+from platform_defs.verification.verify import verify
+from resources import settlement
+from resources.kafka import KafkaBroker
+from resources.outside import kafka_options
+from resources.settlement import From, Settlement
+from tests.world import World, transfers
+
+
+def decide(world: World, pipeline: Pipeline, start: From | None = None) -> Settlement:
+    broker = KafkaBroker(kafka_options(world.endpoints))
+    decided = settlement.plan(pipeline.contract, world.ledger, broker, start)
+    assert decided is not None
+    return decided
+
+
+def settle(world: World, pipeline: Pipeline, decided: Settlement) -> int:
+    return settlement.settle(world.endpoints.postgres_url, pipeline.contract, decided, "a test", "tester")
+
+
+def halted(world: World, pipeline: Pipeline) -> str:
+    with pytest.raises(Halt) as halt:
+        world.drain(pipeline)
+    return halt.value.code
+
+
+def filled(world: World, count: int = 80, disposition: str = "accumulate", **limits: float) -> Pipeline:
+    pipeline = world.new_pipeline(disposition, **limits)
+    world.send(pipeline, transfers(count))
+    world.drain(pipeline)
+    return pipeline
+
+
+def recreate(world: World, pipeline: Pipeline) -> None:
+    admin = world.admin()
+    admin.delete_topics([pipeline.contract.topic])[pipeline.contract.topic].result(20)
+    for _ in range(100):
+        if pipeline.contract.topic not in admin.list_topics(timeout=10).topics:
+            break
+        time.sleep(0.1)
+    world.create_topic(pipeline.contract.topic)
+
+
+def test_what_retention_took_is_skipped_exactly_and_recorded(world: World) -> None:
+    pipeline = filled(world)
+    world.send(pipeline, transfers(40, 1000))
+    admin = world.admin()
+    for future in admin.delete_records([TopicPartition(pipeline.contract.topic, 2, 25)]).values():
+        future.result(20)
+    assert halted(world, pipeline) == "retention_passed"
+    decided = decide(world, pipeline)
+    assert [(step.partition, step.skip) for step in decided.steps] == [(2, (20, 25))]
+    number = settle(world, pipeline, decided)
+    world.drain(pipeline)
+    report = verify(pipeline, world.endpoints, world.spark)
+    assert report.ok, report
+    assert (report.skipped, report.unverifiable, report.messages) == (5, 20, 95)
+    (kept,) = world.rows("SELECT * FROM tidegate.settlement WHERE settlement_id = %s", number)
+    assert (kept["reason"], kept["settled_by"], kept["halt_code"]) == ("a test", "tester", "retention_passed")
+
+
+def test_accepted_dead_letters_are_published(world: World) -> None:
+    pipeline = world.new_pipeline("accumulate", dead_letter_share=0.1, dead_letter_minimum=5)
+    world.send(pipeline, [*transfers(10), *[b"bad"] * 10])
+    assert halted(world, pipeline) == "too_many_dead_letters"
+    assert halted(world, pipeline) == "too_many_dead_letters"
+    settle(world, pipeline, decide(world, pipeline))
+    (published,) = world.drain(pipeline)
+    assert published.dead_letters == 10
+    assert verify(pipeline, world.endpoints, world.spark).ok
+    world.send(pipeline, [b"bad"] * 10)
+    assert halted(world, pipeline) == "too_many_dead_letters"  # those, and no others
+
+
+@pytest.mark.parametrize(("start", "rows"), [("beginning", 60), ("end", 0)])
+def test_a_topic_created_again_is_a_new_generation(world: World, start: From, rows: int) -> None:
+    pipeline = filled(world)
+    recreate(world, pipeline)
+    world.send(pipeline, [*transfers(30), b"bad"], partition=1)
+    assert halted(world, pipeline) == "topic_recreated"
+    with pytest.raises(BadInput, match="--from beginning"):
+        decide(world, pipeline)
+    settle(world, pipeline, decide(world, pipeline, start))
+    world.drain(pipeline)
+    report = verify(pipeline, world.endpoints, world.spark)
+    assert report.ok, report
+    assert (report.rows, report.unverifiable) == (rows, 160)
+    world.send(pipeline, transfers(8))
+    world.drain(pipeline)
+    again = verify(pipeline, world.endpoints, world.spark)
+    assert again.ok, again
+    assert again.rows == rows + 16
+
+
+def test_a_log_cut_below_the_position_goes_on_at_its_new_end(world: World) -> None:
+    pipeline = filled(world)
+    # The broker cannot be made to lose its tail here: the ledger is made to have read ten messages more than there are.
+    world.rows(
+        "UPDATE tidegate.source_position SET next_offset = 30 WHERE pipeline = %s AND partition = 0", pipeline.name
+    )
+    world.rows(
+        "UPDATE tidegate.batch_range SET until_offset = 30 WHERE topic = %s AND partition = 0", pipeline.contract.topic
+    )
+    assert halted(world, pipeline) == "log_truncated"
+    decided = decide(world, pipeline)
+    assert [(step.partition, step.lost) for step in decided.steps] == [(0, (20, 30))]
+    settle(world, pipeline, decided)
+    world.send(pipeline, transfers(40, 500))
+    world.drain(pipeline)
+    report = verify(pipeline, world.endpoints, world.spark)
+    assert report.ok, report
+    assert report.messages == 120
+
+
+def test_what_is_no_longer_as_it_was_shown_is_not_done(world: World) -> None:
+    pipeline = world.new_pipeline("accumulate", dead_letter_share=0.1, dead_letter_minimum=5)
+    world.send(pipeline, [b"bad"] * 10)
+    assert halted(world, pipeline) == "too_many_dead_letters"
+    decided = decide(world, pipeline)
+    assert decided.fingerprint == decide(world, pipeline).fingerprint
+    settle(world, pipeline, decided)
+    with pytest.raises(Retryable, match="no longer as it was shown"):
+        settle(world, pipeline, decided)
+    assert len(world.rows("SELECT * FROM tidegate.settlement WHERE pipeline = %s", pipeline.name)) == 1
