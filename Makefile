@@ -30,7 +30,7 @@ lint: install
 
 up: install  ## Kafka, Postgres, the Dagster UI with sensors on, and a trickle of transfers
 	@$(RUN) tidegate stack up
-	@$(RUN) tidegate ui up --trickle
+	@$(RUN) tidegate ui up --trickle 5
 
 down:  ## stop all of it
 	@$(RUN) tidegate ui down

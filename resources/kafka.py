@@ -7,8 +7,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._resource import ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from platform_defs.engine.errors import BadInput, BrokerAway, LogTruncated, StagingLost
@@ -20,7 +31,7 @@ POLL = 0.2  # seconds; consume() waits it out whenever fewer messages came than 
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what a broker answers that knows no topic ids (KIP-516)
 
 
-class _Transient(Exception):  # noqa: N818  # inside this module only: try again
+class _Transient(Exception):  # inside this module only: try again
     """The broker could not answer just now."""
 
 
@@ -64,11 +75,13 @@ class KafkaBroker:
 
 def _watermarks(admin: AdminClient, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
     """Low watermark and last stable offset; the high watermark would start empty runs behind an open transaction."""
-    ends = admin.list_offsets({p: OffsetSpec.latest() for p in partitions},
-                              isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=5)  # fmt: skip
-    lows = admin.list_offsets({p: OffsetSpec.earliest() for p in partitions}, request_timeout=5)
-    end = {p.partition: _answer(future).offset for p, future in ends.items()}
-    return {p.partition: PartitionView(_answer(future).offset, end[p.partition]) for p, future in lows.items()}
+    latest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.latest())
+    earliest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.earliest())
+    ends = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=5)
+    lows = admin.list_offsets(earliest, request_timeout=5)
+    end = {p.partition: _answer(future) for p, future in ends.items()}
+    low = {p.partition: _answer(future).offset for p, future in lows.items()}
+    return {p: PartitionView(low[p], end[p].offset, end[p].leader_epoch) for p in low}
 
 
 def _compacts(admin: AdminClient, topic: str) -> bool:
@@ -104,11 +117,13 @@ class KafkaSource:
     def read(self, wanted: OffsetRange) -> Iterator[Block]:
         """Blocks of `wanted`, in order, until it is proven read (engine.ports.Source).
 
-        librdkafka asks the broker about `leader_epoch` when it learns of the partition's leader, or of a newer one: a
-        consumer's first range of a partition is validated, a later one only after the leader changed (KIP-320).
+        librdkafka compares `leader_epoch` with the broker's log (KIP-320) only when it learns of a new leader. A consumer
+        that knows the leader already would not ask, so a range with a new leader gets a new consumer.
         """
+        if wanted.new_leader and (known := _consumers.pop(self._key, None)):
+            known.close()
         consumer = self._consumer()
-        epoch = {} if wanted.leader_epoch is None else {"leader_epoch": wanted.leader_epoch}
+        epoch: dict[str, Any] = {} if wanted.leader_epoch is None else {"leader_epoch": wanted.leader_epoch}
         consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.from_offset, **epoch)])
         try:
             yield from self._blocks(consumer, wanted)
@@ -124,7 +139,8 @@ class KafkaSource:
             polled = consumer.consume(min(BLOCK, wanted.until_offset - position), POLL)
             messages, reached = _sort_out(polled, wanted, position)
             if messages:
-                inside = messages if messages[-1].offset() < wanted.until_offset else _before(messages, wanted.until_offset)  # pyright: ignore[reportOperatorIssue]
+                last: Any = messages[-1].offset()
+                inside = messages if last < wanted.until_offset else _before(messages, wanted.until_offset)
                 if inside:
                     yield _block(inside)
             if reached > position:
@@ -169,7 +185,7 @@ def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tupl
         reason: KafkaError = item.error()  # pyright: ignore[reportAssignmentType]
         if reason.code() == KafkaError._PARTITION_EOF:
             reached = max(reached, item.offset())  # pyright: ignore[reportArgumentType]
-        elif reason.code() == KafkaError._LOG_TRUNCATION:
+        elif _CUT in reason.str():
             raise LogTruncated(f"{wanted.topic}[{wanted.partition}] was cut below {wanted.from_offset} and written on: "
                                f"{reason.str()}.")  # fmt: skip
         elif reason.code() in _GONE:
@@ -181,6 +197,7 @@ def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tupl
     return messages, reached
 
 
+_CUT = KafkaError(KafkaError._LOG_TRUNCATION).str()  # as librdkafka tells it, under the code _AUTO_OFFSET_RESET
 _GONE = {
     KafkaError._AUTO_OFFSET_RESET,
     KafkaError.OFFSET_OUT_OF_RANGE,

@@ -18,7 +18,7 @@ from platform_defs.engine import crash_points
 from platform_defs.engine.contract import CheckResult, Contract
 from platform_defs.engine.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, RowRefused
 from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
-from platform_defs.engine.ports import Coverage, Published, Publication, Staged
+from platform_defs.engine.ports import Coverage, Publication, Published, Staged
 from resources import tables
 from resources.postgres import SQL, application_name, connect, database_errors, queries
 from resources.publication import Holder, PostgresPublication, find_refused, hold
@@ -254,6 +254,7 @@ class Hold:
 def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: str | None) -> int:
     """Lock the pipeline's row and take epoch + 1; a publication in flight is waited for, a stopped one is ended."""
     key = {"pipeline": name, "owner": owner, "run_id": run_id}
+    epoch, fenced = 0, None
     connection.execute(queries()["register_pipeline"], key)
     for last_try in (False, True):
         try:

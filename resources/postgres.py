@@ -26,8 +26,7 @@ def application_name(pipeline: str, owner: UUID) -> str:
 def connect(url: str, name: str = "tidegate", **settings: Any) -> psycopg.Connection[tuple[Any, ...]]:
     """An autocommit connection in UTC; a transaction is opened where one is meant. Raises LedgerAway."""
     with database_errors():
-        connection = psycopg.connect(session_url(url, name), autocommit=True, prepare_threshold=None, **settings)
-        return connection
+        return psycopg.connect(session_url(url, name), autocommit=True, prepare_threshold=None, **settings)
 
 
 def session_url(url: str, name: str) -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,9 +21,9 @@ FOLDER = Path(sys.prefix) / "share" / "tidegate"
 
 def archive() -> Path:
     """Where the archive of this environment's pyspark and Java lies, whether or not it is there yet."""
-    from resources.local.java import find_java
-
     import pyspark
+
+    from resources.local.java import find_java
 
     version = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True).stderr
     name = hashlib.sha256(f"{pyspark.__file__} {pyspark.__version__} {version}".encode()).hexdigest()[:12]
@@ -51,7 +52,7 @@ def main() -> None:
     spark = start_session(config)
     numbers = spark.range(0, 4, 1, 4).mapInArrow(_same, "id long")
     numbers.selectExpr("id", "inline(array(struct(id as a, -id as b)))").mapInArrow(_same, "id long, a long, b long").collect()
-    gateway = spark.sparkContext._gateway
+    gateway: Any = spark.sparkContext._gateway
     spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()

@@ -10,12 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import typer
-from psycopg.rows import dict_row
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, progress
 from platform_defs.engine.errors import BadInput, TidegateError
@@ -90,7 +90,7 @@ def _installed(program: str) -> str:
     return str(Path(sys.executable).with_name(program))
 
 
-_REPORT = {
+_REPORT: dict[str, LiteralString] = {
     "messages": "SELECT coalesce(sum(messages), 0)::bigint FROM tidegate.batch WHERE pipeline = 'bank_transfers'",
     "postings": "SELECT count(*) FROM bank.postings",
     "dead_letters": "SELECT count(*) FROM tidegate.dead_letter WHERE pipeline = 'bank_transfers'",
@@ -99,17 +99,18 @@ _REPORT = {
     "messages_per_second": """SELECT round(messages / (SELECT sum(value::numeric) FROM jsonb_each_text(timings)))::bigint
         FROM tidegate.batch WHERE pipeline = 'bank_transfers' ORDER BY batch_id DESC LIMIT 1""",
 }
-_REASONS = """SELECT stage || ': ' || error_class AS reason, count(*) AS count FROM tidegate.dead_letter
+_REASONS: LiteralString = """SELECT stage || ': ' || error_class AS reason, count(*) AS count FROM tidegate.dead_letter
     WHERE pipeline = 'bank_transfers' GROUP BY 1 ORDER BY 2 DESC, 1"""
 
 
 def _report(url: str) -> dict[str, Any]:
     """What the tables say, in one snapshot."""
-    with psycopg.connect(url, row_factory=dict_row) as connection:
+    with psycopg.connect(url) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        answers = {name: next(iter((connection.execute(query).fetchone() or {}).values()), None) for name, query in _REPORT.items()}  # pyright: ignore[reportArgumentType]
-        reasons = {row["reason"]: row["count"] for row in connection.execute(_REASONS)}
-    exact = answers["postings"] == 2 * (answers["messages"] - answers["dead_letters"]) and float(answers["balances_sum"]) == 0
+        answers: dict[str, Any] = {name: (connection.execute(query).fetchone() or (None,))[0] for name, query in _REPORT.items()}
+        reasons = dict(connection.execute(_REASONS).fetchall())
+    postings = 2 * (answers["messages"] - answers["dead_letters"])
+    exact = answers["postings"] == postings and Decimal(answers["balances_sum"] or 0) == 0
     return {**answers, "dead_letters_by_reason": reasons, "exact": exact}
 
 

@@ -65,3 +65,7 @@ def main() -> None:
     except TidegateError as error:
         print_error(str(error))
         sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

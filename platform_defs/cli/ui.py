@@ -5,14 +5,22 @@ import typer
 from platform_defs.cli.output import Output, OutputOption, print_json, print_line, progress
 from resources.local import dagster
 
+TRICKLING = "bank_transfers"
+
 app = typer.Typer(help="Dagster's UI, sensors and schedules, in the background.", no_args_is_help=True)
 
 
 @app.command()
-def up(output: OutputOption = Output.human) -> None:
+def up(
+    trickle: float = typer.Option(0.0, min=0, help="Keep so many made-up bank transfers a second flowing."),
+    output: OutputOption = Output.human,
+) -> None:
     """Start `dagster dev` in the background and print the UI's address."""
     with progress() as show:
         status = dagster.up(show)
+        if trickle:
+            show(f"$ tidegate produce {TRICKLING} --rate {trickle:g}  (in the background)")
+            dagster.trickle(TRICKLING, trickle)
     _print(status, output)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
-from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_exponential
+from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
 from platform_defs.engine import audit, crash_points, offsets
 from platform_defs.engine.contract import CheckResult, Contract, Fault
@@ -116,14 +116,14 @@ def plan(contract: Contract, outside: Outside, tasks: int = 4) -> PendingBatch |
     offsets.judge(contract.pipeline, positions, view)
     if (pending := ledger.pending()) is not None:
         offsets.still_readable(contract.pipeline, pending, view)
-        return pending
+        return offsets.mark_new_leaders(pending, view)
     new = offsets.first_positions(positions, view, drain_first=table.disposition == "upsert")
     if new:
         ledger.add_positions(new)
         positions = [*positions, *new]
         offsets.judge(contract.pipeline, positions, view)
     ranges = offsets.plan(positions, view, batch_messages=contract.limits.batch_messages, tasks=tasks)
-    return ledger.fix(view, ranges) if ranges else None
+    return offsets.mark_new_leaders(ledger.fix(view, ranges), view) if ranges else None
 
 
 def _describe(broker: Broker, topic: str, positions: Sequence[Position]) -> TopicView:
@@ -132,8 +132,13 @@ def _describe(broker: Broker, topic: str, positions: Sequence[Position]) -> Topi
         return any(item.partition not in view.partitions and item.topic_id == view.topic_id for item in positions)
 
     retrying = Retrying(retry=retry_if_result(incomplete), stop=stop_after_attempt(4), wait=wait_exponential(0.5),
-                        retry_error_callback=lambda state: state.outcome.result())  # fmt: skip
+                        retry_error_callback=_last_answer)  # fmt: skip
     return retrying(broker.describe, topic)
+
+
+def _last_answer(state: RetryCallState) -> TopicView:
+    assert state.outcome is not None  # noqa: S101  # it has been tried
+    return state.outcome.result()
 
 
 def _attempt(pipeline: Pipeline, outside: Outside, pending: PendingBatch, excluded: dict[tuple[int, int], Fault],
@@ -165,7 +170,8 @@ def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: Ta
     try:
         return stage(outside.spark(), outside.ledger, pipeline, pending, work)
     except LogTruncated as cut:
-        raise Halt(pipeline.name, "log_truncated", str(cut), {"error": str(cut)}) from cut
+        asked = sorted({item.partition for item in pending.ranges if item.new_leader})
+        raise Halt(pipeline.name, "log_truncated", str(cut), {"error": str(cut), "partitions": asked}) from cut
     except TransformFailed as failure:
         if pipeline.transform is None:
             raise
@@ -214,7 +220,7 @@ def _refused_by_table(contract: Contract, ledger: Ledger, staged: Staged, refusa
     return _Excluded(place, Fault(0, "publish", error_class, f"{contract.row_table.name} refuses this row: {message}"))
 
 
-class _Excluded(Exception):  # noqa: N818  # inside this module only: go round again
+class _Excluded(Exception):  # inside this module only: go round again
     """One message is to become a dead letter; the batch runs again without it."""
 
     def __init__(self, found: OffsetRange, fault: Fault) -> None:

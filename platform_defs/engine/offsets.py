@@ -4,7 +4,8 @@ No connection is opened here: `plan` turns what the ledger and the broker said i
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from platform_defs.engine.errors import Halt
@@ -19,6 +20,7 @@ class OffsetRange:
     from_offset: int
     until_offset: int
     leader_epoch: int | None = field(default=None, compare=False)  # of the last message before it (KIP-320)
+    new_leader: bool = field(default=False, compare=False)  # since that message: is its log still ours? Ask the broker
 
     def __len__(self) -> int:
         return self.until_offset - self.from_offset
@@ -41,6 +43,7 @@ class PartitionView:
 
     low: int
     end: int
+    leader_epoch: int | None = None  # grows whenever the partition gets a leader: without that no log is ever cut
 
 
 @dataclass(frozen=True)
@@ -149,8 +152,16 @@ def split(whole: OffsetRange, largest: int) -> list[OffsetRange]:
     cuts = [whole.from_offset + len(whole) * i // parts for i in range(parts + 1)]
     return [
         OffsetRange(whole.topic, whole.partition, start, until, whole.leader_epoch if i == 0 else None)
-        for i, (start, until) in enumerate(zip(cuts, cuts[1:], strict=False))
+        for i, (start, until) in enumerate(pairwise(cuts))
     ]
+
+
+def mark_new_leaders(pending: PendingBatch, view: TopicView) -> PendingBatch:
+    """`pending`, its ranges marked where the partition got a leader since the message before them was written."""
+    changed = {
+        item: item.leader_epoch not in (None, view.partitions[item.partition].leader_epoch) for item in pending.ranges
+    }
+    return replace(pending, ranges=tuple(replace(item, new_leader=changed[item]) for item in pending.ranges))
 
 
 def still_readable(pipeline: str, pending: PendingBatch, view: TopicView) -> None:

@@ -17,7 +17,6 @@ from platform_defs.engine.contract import CheckResult, Contract, Fault
 from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
 
 
-
 class Message(Protocol):
     """A message as confluent_kafka gives it."""
 
@@ -84,7 +83,8 @@ class Recorder(Protocol):
 class StagingArea(Protocol):
     """Where the tasks of one try at a batch leave what they made."""
 
-    staging_id: int
+    @property
+    def staging_id(self) -> int: ...
 
     def recorder(self, partition: int, attempt: UUID) -> AbstractContextManager[Recorder]: ...
 

@@ -1,7 +1,8 @@
 """Steps 2 to 5, from the driver: start the tasks, learn who won, and have proof that every range was read."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from uuid import UUID
 
@@ -11,10 +12,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from platform_defs.engine import errors, task
-from platform_defs.engine.contract import Contract
+from platform_defs.engine.contract import Contract, Fault
 from platform_defs.engine.errors import BadInput, RowRefused, StagingLost, TidegateError
 from platform_defs.engine.offsets import OffsetRange, PendingBatch
-from platform_defs.engine.ports import Coverage, Ledger, Pipeline, Source, Staged
+from platform_defs.engine.ports import Block, Coverage, Ledger, Pipeline, Recorder, Source, Staged
 from platform_defs.engine.row_local import check_columns, check_row_local
 from platform_defs.engine.task import TaskWork
 
@@ -70,7 +71,7 @@ def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork) -> DataF
 
 def _where(pipeline: Pipeline) -> str:
     """The file of the pipeline's transform, for messages."""
-    return str((pipeline.contract.path.parent if pipeline.contract.path else pipeline.name)) + "/transform.py"
+    return str(pipeline.contract.path.parent if pipeline.contract.path else pipeline.name) + "/transform.py"
 
 
 DESCRIBING = "tidegate.describing"  # a local property of Spark's jobs: set while the transform only says what is to be done
@@ -83,7 +84,7 @@ def _described(pipeline: Pipeline, decoded: DataFrame, where: str) -> DataFrame:
     context.setLocalProperty(DESCRIBING, "true")
     try:
         result = pipeline.transform(decoded)
-    except Exception as error:  # noqa: BLE001  # a user's code may raise anything
+    except Exception as error:  # a user's code may raise anything
         ours = _as_raised(error) if isinstance(error, PySparkException) else None
         said = str(error).partition("\n")[0]
         raise BadInput(str(ours) if isinstance(ours, BadInput) else f"the transform raises {type(error).__name__}: {said}",
@@ -144,16 +145,21 @@ def find_poison(spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges:
         raise BadInput(f"the transform fails on each of {SAMPLE} messages taken from all over the batch: {why}. Nothing was "
                        "published; correct the transform, or what produces the messages", file=_where(pipeline))  # fmt: skip
     for item in ranges:
-        why = _fails(spark, pipeline, work, item)
-        while why and len(item) > 1:
-            middle = item.from_offset + len(item) // 2
-            low = OffsetRange(item.topic, item.partition, item.from_offset, middle)
-            high = OffsetRange(item.topic, item.partition, middle, item.until_offset)
-            below = _fails(spark, pipeline, work, low)
-            item, why = (low, below) if below else (high, _fails(spark, pipeline, work, high))
-        if why:
-            return item, why
+        if _fails(spark, pipeline, work, item):
+            found = _bisect(spark, pipeline, work, item)
+            if why := _fails(spark, pipeline, work, found):
+                return found, why
     raise StagingLost("the job failed, but no message fails when its range is tried alone; the batch is read again")
+
+
+def _bisect(spark: SparkSession, pipeline: Pipeline, work: TaskWork, item: OffsetRange) -> OffsetRange:
+    """The range of one offset to which halving `item`, which fails, leads. Where the first half passes, it is the second."""
+    while len(item) > 1:
+        middle = item.from_offset + len(item) // 2
+        low = OffsetRange(item.topic, item.partition, item.from_offset, middle)
+        high = OffsetRange(item.topic, item.partition, middle, item.until_offset)
+        item = low if _fails(spark, pipeline, work, low) else high
+    return item
 
 
 def _fails_everywhere(spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges: Sequence[OffsetRange]) -> str | None:
@@ -247,24 +253,17 @@ def _cause(text: str) -> str:
 
 
 class _Nowhere:
-    """A staging area that keeps nothing, for trying a transform alone."""
+    """A staging area, and its recorder, that keep nothing: for trying a transform alone."""
 
     staging_id = 0
 
-    def recorder(self, partition: int, attempt: UUID) -> "_Nowhere":  # noqa: ARG002
-        return self
+    @contextmanager
+    def recorder(self, partition: int, attempt: UUID) -> Iterator[Recorder]:  # noqa: ARG002
+        yield self
 
-    def __enter__(self) -> "_Nowhere":
-        return self
+    def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None: ...
 
-    def __exit__(self, *_: object) -> None:
-        return None
+    def cover(self, coverage: Coverage) -> None: ...
 
-    def dead_letters(self, *_: object) -> None:
-        return None
-
-    def cover(self, *_: object) -> None:
-        return None
-
-    def copy(self, *_: object) -> int:
+    def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:  # noqa: ARG002
         raise BadInput("nothing is staged while a transform is tried alone")

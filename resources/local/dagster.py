@@ -61,6 +61,16 @@ def up(progress: Progress) -> UiStatus:
     return status()
 
 
+def trickle(pipeline: str, rate: float) -> None:
+    """Keep made-up messages of `pipeline` flowing, `rate` a second, until `down`. Does nothing where they flow already."""
+    home = settings().home
+    command = [sys.executable, "-m", "platform_defs.cli.main", "produce", pipeline, "--rate", str(rate)]
+    if not any(item.cmdline() == command for item in running(home)):
+        log = _log(home).with_name("trickle.log")
+        processes.keep_log_bounded(log)
+        processes.start(command, log, cwd=PROJECT_ROOT, env=_environment(home))
+
+
 def down() -> UiStatus:
     """Stop it: the services on request, runs in progress with them. No process of it is left."""
     home = settings().home

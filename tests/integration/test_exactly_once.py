@@ -263,14 +263,14 @@ def _without_rules(pipeline: Pipeline) -> Pipeline:
     return replace(pipeline, contract=replace(pipeline.contract, tables=tables))
 
 
-def _name(outside) -> str:  # noqa: ANN001
+def _name(outside) -> str:
     from resources.postgres import application_name
 
     return application_name(outside.ledger.holder.pipeline, outside.ledger.holder.owner)
 
 
 @contextmanager
-def _kept_alive(world: World, outside):  # noqa: ANN001, ANN202
+def _kept_alive(world: World, outside):
     """As if the first run's session could not be ended: it reconnects, and only the epoch is left to stop it."""
     from resources.postgres import connect
 
@@ -283,14 +283,14 @@ def _kept_alive(world: World, outside):  # noqa: ANN001, ANN202
 class _Meddled:
     """A run's hold on the ledger with somebody's hand in it, at the moment named."""
 
-    def __init__(self, ledger, meddle, when: str = "before_publication") -> None:  # noqa: ANN001
+    def __init__(self, ledger, meddle, when: str = "before_publication") -> None:
         self._ledger, self._meddle, self._when = ledger, meddle, when
 
-    def __getattr__(self, name: str):  # noqa: ANN204
+    def __getattr__(self, name: str):
         return getattr(self._ledger, name)
 
     @contextmanager
-    def publication(self, staged):  # noqa: ANN001, ANN201
+    def publication(self, staged):
         if self._when == "before_publication":
             self._meddle(staged.staging_id)
         with self._ledger.publication(staged) as transaction:
@@ -305,10 +305,10 @@ class _DeafToCommit:
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
 
-    def __getattr__(self, name: str):  # noqa: ANN204
+    def __getattr__(self, name: str):
         return getattr(self._connection, name)
 
-    def execute(self, query, *parameters):  # noqa: ANN001, ANN201
+    def execute(self, query, *parameters):
         answer = self._connection.execute(query, *parameters)
         if query == "COMMIT":
             self._connection.close()

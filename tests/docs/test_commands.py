@@ -1,0 +1,97 @@
+"""Every command in README.md and docs/ is run, in a TIDEGATE_HOME of its own, as a newcomer would."""
+
+import json
+import os
+import re
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Run by the tests below, in their order, or (make test) what runs this.
+BY_NAME = {"make demo", "make test", "make up", "make down"}
+
+
+def commands() -> list[str]:
+    """The lines of every ```sh block, each once."""
+    blocks = [block for page in PAGES for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)]
+    return list(dict.fromkeys(line for block in blocks for line in block.splitlines()))
+
+
+@pytest.fixture(scope="module")
+def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of somebody who has just typed `make demo`; in the end, `make down`."""
+    chosen = {k: v for k, v in os.environ.items() if not k.startswith(("TIDEGATE_", "DAGSTER_"))}
+    environment = chosen | {"TIDEGATE_HOME": str(tmp_path_factory.mktemp("newcomer"))}
+    try:
+        said = _run("make demo", environment)
+        assert "200,000, of which 200,000 by this run" in said
+        assert "Every message is two postings or one dead letter." in said
+        assert re.search(r"lag +0\n", said)
+        yield environment
+    finally:
+        _run("make down", environment)
+    assert _processes_of(environment) == []
+
+
+@pytest.mark.parametrize("command", [line for line in commands() if line not in BY_NAME])
+def test_a_command_of_the_docs_does_what_it_says(newcomer: dict[str, str], command: str) -> None:
+    _run(f"uv run --no-sync {command}", newcomer)
+
+
+def test_the_pages_name_the_make_targets_that_are_run_here() -> None:
+    assert {line for line in commands() if line.startswith("make")} == BY_NAME
+
+
+def test_every_message_of_the_demo_stands_in_the_tables_as_the_docs_say(newcomer: dict[str, str]) -> None:
+    status = json.loads(_run("uv run --no-sync tidegate stack status -o json", newcomer))
+    with psycopg.connect(status["postgres"]["url"]) as connection:
+        assert connection.execute("select sum(balance) from bank.balances").fetchone() == (0,)
+        strays = connection.execute("""
+            with rows as (select _partition p, _offset o, count(*) n from bank.postings group by 1, 2),
+                 dead as (select partition p, "offset" o, count(*) n from tidegate.dead_letter
+                           where pipeline = 'bank_transfers' group by 1, 2),
+                 every as (select r.partition p, o from tidegate.batch_range r join tidegate.batch using (batch_id),
+                                  generate_series(from_offset, until_offset - 1) o where pipeline = 'bank_transfers')
+            select count(*) from every full join rows using (p, o) full join dead using (p, o)
+             where every.p is null or (coalesce(rows.n, 0), coalesce(dead.n, 0)) not in ((2, 0), (0, 1))""").fetchone()
+        assert strays == (0,)
+    report = json.loads(_run("uv run --no-sync tidegate verify bank_transfers -o json", newcomer))
+    assert (report["ok"], report["lost"], report["duplicated"]) == (True, 0, 0)
+
+
+def test_make_up_shows_the_ui_and_a_trickle_and_make_down_leaves_no_process(newcomer: dict[str, str]) -> None:
+    said = _run("make up", newcomer)
+    (address,) = set(re.findall(r"http://127\.0\.0\.1:\d+", said))
+    with urllib.request.urlopen(address, timeout=30) as page:  # noqa: S310  # the address that it printed
+        assert "Dagster" in page.read().decode()
+    assert any("produce" in " ".join(process.cmdline()) for process in _processes_of(newcomer))
+    _run("make down", newcomer)
+    assert _processes_of(newcomer) == []
+
+
+def _run(command: str, environment: dict[str, str]) -> str:
+    """What `command` prints on stdout. It has to end with 0."""
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def _processes_of(environment: dict[str, str]) -> list[psutil.Process]:
+    """Processes that live for this TIDEGATE_HOME, by their environment or their command line."""
+    home, found = environment["TIDEGATE_HOME"], []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE and (
+                process.environ().get("TIDEGATE_HOME") == home or home in " ".join(process.cmdline())
+            ):  # fmt: skip
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
