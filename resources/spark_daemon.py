@@ -10,13 +10,13 @@ import confluent_kafka  # noqa: F401
 import orjson  # noqa: F401
 import pandas  # noqa: F401
 import psycopg  # noqa: F401
-import pyarrow.compute  # noqa: F401
+import pyarrow.compute
 import pyarrow.json  # noqa: F401
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
 import platform_defs.engine.task  # noqa: F401
-import resources.kafka  # noqa: F401
+import resources.kafka
 import resources.staging  # noqa: F401
 
 if __name__ == "__main__":
