@@ -106,5 +106,3 @@ def _folder(given: Settings, name: str) -> str:
     folder = given.home / "dagster" / name
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
-
-

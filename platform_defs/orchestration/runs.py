@@ -96,5 +96,3 @@ def _silent(record: RunRecord, now: datetime) -> bool:
     stamp = record.update_timestamp
     stamp = stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
     return (now - stamp).total_seconds() > GRACE
-
-

@@ -70,5 +70,3 @@ def _column(item: Field) -> dg.TableColumn:
         constraints=dg.TableColumnConstraints(nullable=not item.required, other=rules),
         tags={"classification": item.classification} if item.classification else {},
     )
-
-

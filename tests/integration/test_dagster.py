@@ -237,14 +237,14 @@ def test_a_killed_run_is_reported_and_the_sensor_carries_on_under_dagster_dev(
     finally:
         ui.down()
     assert ui.running(home) == []
-    rows = world.rows('select count(*) as rows, count(distinct (_partition, _offset)) as places from web.page_views')[0]
+    rows = world.rows("select count(*) as rows, count(distinct (_partition, _offset)) as places from web.page_views")[0]
     assert rows["rows"] == rows["places"] >= 200
 
 
 def _kill_a_run_of_the_command_line(world: World, instance: DagsterInstance) -> str:
     """Start a materialization and kill it, its Spark and all, once its session is open; its run id."""
     command = [DAGSTER, "asset", "materialize", "--select", "web/page_views", "-m", "platform_defs.definitions"]
-    process = subprocess.Popen(command, cwd=PROJECT_ROOT, env=dict(os.environ), start_new_session=True,
+    process = subprocess.Popen(command, cwd=PROJECT_ROOT, env={**os.environ, "DAGSTER_HOME": str(PROJECT_ROOT)}, start_new_session=True,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     (run_id,) = wait_for(lambda: runs_with_session(world.ledger), 60)
     opened = RunsFilter(run_ids=[run_id], tags={"tidegate/session": "open"})
