@@ -96,7 +96,9 @@ def _answer(future: "Future[Any]", topic: str | None = None) -> Any:
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if topic and reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise BadInput(f"topic {topic} does not exist; create it, or start the stack that holds it", field=topic) from error
+            raise BadInput(
+                f"topic {topic} does not exist; create it, or start the stack that holds it", field=topic
+            ) from error
         raise _Transient(reason.str()) from error
     except TimeoutError as error:
         raise _Transient("no answer within 10 s") from error
@@ -226,7 +228,9 @@ def show_progress(options: Mapping[str, str], group: str, topic: str, next_offse
     """
     consumer = Consumer({**options, "group.id": group, "enable.auto.commit": False})
     try:
-        consumer.commit(offsets=[TopicPartition(topic, p, n) for p, n in sorted(next_offsets.items())], asynchronous=False)
+        consumer.commit(
+            offsets=[TopicPartition(topic, p, n) for p, n in sorted(next_offsets.items())], asynchronous=False
+        )
     except KafkaException as error:
         raise BrokerAway(f"the consumer group {group} could not be moved along: {error.args[0].str()}") from error
     finally:
@@ -245,7 +249,9 @@ def topic_facts(options: Mapping[str, str], topic: str) -> dict[str, int | str]:
         described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
         config = _answer(admin.describe_configs([resource], request_timeout=5)[resource], topic)
     except _Transient as error:
-        raise BrokerAway(f"Kafka at {options['bootstrap.servers']} did not answer about topic {topic}: {error}") from error
+        raise BrokerAway(
+            f"Kafka at {options['bootstrap.servers']} did not answer about topic {topic}: {error}"
+        ) from error
     return {
         "partitions": len(described.partitions),
         "replication_factor": min(len(item.replicas) for item in described.partitions),

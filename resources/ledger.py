@@ -37,7 +37,9 @@ class Ledger:
         """Bring the schema up to date: the numbered files of sql/, each once, one process at a time."""
         with connect(self.url) as connection, database_errors(), connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate migrations'))")
-            connection.execute("CREATE TABLE IF NOT EXISTS public.tidegate_migration (name text PRIMARY KEY, at timestamptz DEFAULT now())")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS public.tidegate_migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
+            )
             done = {name for (name,) in connection.execute("SELECT name FROM public.tidegate_migration").fetchall()}
             for path in sorted(SQL.glob("[0-9]*.sql")):
                 if path.name not in done:
@@ -115,9 +117,11 @@ class Hold:
             row = self.connection.execute(queries()["pending"], self.holder.key).fetchone()
         return PendingBatch.from_json(row[0]) if row and row[0] else None
 
-    def add_positions(self, new: Sequence[Position]) -> None:
-        """Store the positions of partitions seen for the first time."""
+    def add_positions(self, new: Sequence[Position], view: TopicView) -> None:
+        """Store the positions of partitions seen for the first time, and where those known before end at this moment."""
         with self._owned():
+            ends = {"partitions": list(view.partitions), "ends": [held.end for held in view.partitions.values()]}
+            self.connection.execute(queries()["note_ends"], {**self.holder.key, "topic": self.contract.topic, **ends})
             for item in new:
                 added = self.connection.execute(queries()["add_position"], {
                     **self.holder.key, "topic": self.contract.topic, "partition": item.partition,
@@ -130,13 +134,17 @@ class Hold:
         with self._owned():
             (batch_id,) = self.connection.execute(queries()["next_batch_id"]).fetchone() or (0,)
             pending = PendingBatch(batch_id, view.cluster_id, view.topic_id, tuple(ranges))
-            self.connection.execute(queries()["store_pending"], {**self.holder.key, "pending": Jsonb(pending.to_json())})
+            self.connection.execute(
+                queries()["store_pending"], {**self.holder.key, "pending": Jsonb(pending.to_json())}
+            )
         return pending
 
     def open_staging(self, pending: PendingBatch) -> PostgresStaging:
         """A staging table of its own for one try at `pending`."""
         with self._owned():
-            row = self.connection.execute(queries()["open_staging"], {**self.holder.key, "batch_id": pending.batch_id}).fetchone()
+            row = self.connection.execute(
+                queries()["open_staging"], {**self.holder.key, "batch_id": pending.batch_id}
+            ).fetchone()
             staging_id: int = row[0]  # pyright: ignore[reportOptionalSubscript]  # RETURNING always gives one
             tables.create_staging(self.connection, self.contract, staging_id)
         return PostgresStaging(self.url, application_name(self.holder.pipeline, self.holder.owner), staging_id)
@@ -180,9 +188,13 @@ class Hold:
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             if not self.connection.closed:
                 self.connection.execute("ROLLBACK")
-                raise LedgerAway(f"publishing batch {staged.pending.batch_id} was refused: {error}. It is tried again.") from error
+                raise LedgerAway(
+                    f"publishing batch {staged.pending.batch_id} was refused: {error}. It is tried again."
+                ) from error
             if not self._committed(staged.pending.batch_id):
-                raise LedgerAway(f"the connection died before batch {staged.pending.batch_id} was committed: {error}") from error
+                raise LedgerAway(
+                    f"the connection died before batch {staged.pending.batch_id} was committed: {error}"
+                ) from error
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             self.connection.execute("ROLLBACK")
             raise RowRefused(str(error).strip()) from error
@@ -209,7 +221,9 @@ class Hold:
     def sweep(self, *, keep: Sequence[int] = ()) -> None:
         """Drop what earlier tries left in staging. What a stopped zombie still locks is left for the next sweep."""
         with database_errors():
-            found = self.connection.execute(queries()["stale_staging"], {**self.holder.key, "keep": list(keep)}).fetchall()
+            found = self.connection.execute(
+                queries()["stale_staging"], {**self.holder.key, "keep": list(keep)}
+            ).fetchall()
         for (staging_id,) in found:
             try:
                 tables.drop_staging(self.connection, staging_id)
@@ -240,7 +254,10 @@ class Hold:
             self.connection = connect(self.url, application_name(self.holder.pipeline, self.holder.owner))
             with database_errors(), self.connection.transaction():
                 self.connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")  # pyright: ignore[reportArgumentType]
-                _, owner, *_ = self.connection.execute(queries()["lock_pipeline"], self.holder.key).fetchone() or (None, None)
+                _, owner, *_ = self.connection.execute(queries()["lock_pipeline"], self.holder.key).fetchone() or (
+                    None,
+                    None,
+                )
                 row = self.connection.execute(queries()["find_batch"], {"batch_id": batch_id}).fetchone()
         except (LedgerAway, psycopg.Error) as error:
             raise OutcomeUnknown(f"the connection died in the COMMIT of batch {batch_id} and Postgres cannot be asked: {error}. "
@@ -268,8 +285,12 @@ def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: st
             break
         except psycopg.errors.LockNotAvailable as error:
             if last_try:
-                raise LedgerAway(f"{name} stayed locked for {LOCK_WAIT} twice; look at pg_locks for who holds it") from error
-            _end_sessions(connection, name, (connection.execute(queries()["current_owner"], key).fetchone() or (None,))[0])
+                raise LedgerAway(
+                    f"{name} stayed locked for {LOCK_WAIT} twice; look at pg_locks for who holds it"
+                ) from error
+            _end_sessions(
+                connection, name, (connection.execute(queries()["current_owner"], key).fetchone() or (None,))[0]
+            )
     _end_sessions(connection, name, fenced)
     return epoch
 

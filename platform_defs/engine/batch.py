@@ -117,17 +117,19 @@ def plan(contract: Contract, outside: Outside, tasks: int = 4) -> PendingBatch |
     if (pending := ledger.pending()) is not None:
         offsets.still_readable(contract.pipeline, pending, view)
         return offsets.mark_new_leaders(pending, view)
-    new = offsets.first_positions(positions, view, drain_first=table.disposition == "upsert")
-    if new:
-        ledger.add_positions(new)
-        positions = [*positions, *new]
+    if new := offsets.first_positions(positions, view):
+        ledger.add_positions(new, view)
+        positions = ledger.positions()
         offsets.judge(contract.pipeline, positions, view)
+    if table.disposition == "upsert":
+        positions = offsets.old_before_new(positions, view)
     ranges = offsets.plan(positions, view, batch_messages=contract.limits.batch_messages, tasks=tasks)
     return offsets.mark_new_leaders(ledger.fix(view, ranges), view) if ranges else None
 
 
 def _describe(broker: Broker, topic: str, positions: Sequence[Position]) -> TopicView:
     """The topic as it is now. A broker whose metadata is behind may miss a partition: it is asked again for a while."""
+
     def incomplete(view: TopicView) -> bool:
         return any(item.partition not in view.partitions and item.topic_id == view.topic_id for item in positions)
 
@@ -176,7 +178,9 @@ def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: Ta
         if pipeline.transform is None:
             raise
         poison, why = find_poison(outside.spark(), pipeline, work, pending.ranges)
-        raise _Excluded(poison, Fault(0, "transform", "TransformFailed", f"the transform fails on this message: {why}")) from failure
+        raise _Excluded(
+            poison, Fault(0, "transform", "TransformFailed", f"the transform fails on this message: {why}")
+        ) from failure
 
 
 def _audit(contract: Contract, ledger: Ledger, staged: Staged) -> list[CheckResult]:

@@ -35,6 +35,9 @@ class Position:
     topic_id: str
     next_offset: int
     leader_epoch: int | None = None
+    seen_end: int | None = (
+        None  # the end that must be reached before partitions added later are read (`old_before_new`)
+    )
 
 
 @dataclass(frozen=True)
@@ -88,20 +91,26 @@ def lag(positions: Sequence[Position], view: TopicView) -> dict[int, int]:
     return {p: max(0, held.end - known.get(p, held.low)) for p, held in sorted(view.partitions.items())}
 
 
-def first_positions(positions: Sequence[Position], view: TopicView, *, drain_first: bool) -> list[Position]:
+def first_positions(positions: Sequence[Position], view: TopicView) -> list[Position]:
     """Positions for the partitions that have none.
 
     A pipeline's first batch starts at the low watermark. A partition added later starts at 0, so that nothing written
-    to it before we looked is lost. With `drain_first` (upsert: keys move when partitions are added) the new ones wait
-    until the old ones are read to their end.
+    to it before we looked is lost.
     """
     known = {item.partition for item in positions}
     new = sorted(set(view.partitions) - known)
-    if known and drain_first and any(lag(positions, view)[item.partition] for item in positions):
-        return []
-    return [
-        Position(p, view.cluster_id, view.topic_id, 0 if known else view.partitions[p].low) for p in new
-    ]
+    return [Position(p, view.cluster_id, view.topic_id, 0 if known else view.partitions[p].low) for p in new]
+
+
+def old_before_new(positions: Sequence[Position], view: TopicView) -> list[Position]:
+    """The positions to read from in an upsert: keys move when partitions are added, so the old ones are drained first.
+
+    Drained is what has reached the end that it had when the new ones were first seen (`seen_end`), not the end of now:
+    under steady traffic that is never reached. The new ones, which have no such end yet, wait for that.
+    """
+    ends = {item.partition: min(item.seen_end or 0, view.partitions[item.partition].end) for item in positions}
+    draining = any(item.next_offset < ends[item.partition] for item in positions)
+    return [item for item in positions if not draining or item.seen_end is not None]
 
 
 def judge(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:
@@ -112,7 +121,9 @@ def judge(pipeline: str, positions: Sequence[Position], view: TopicView) -> None
         raise Halt(pipeline, "partition_missing", f"the broker has no partition {missing} of {view.topic} any more.",
                    {"partitions": missing})  # fmt: skip
     present = [(item, view.partitions[item.partition]) for item in positions]
-    passed = [_span(item.partition, item.next_offset, held.low) for item, held in present if held.low > item.next_offset]
+    passed = [
+        _span(item.partition, item.next_offset, held.low) for item, held in present if held.low > item.next_offset
+    ]
     if passed:
         raise Halt(pipeline, "retention_passed",
                    f"messages of {view.topic} were deleted before they were read: {_spell(passed)}.", {"ranges": passed})  # fmt: skip
@@ -182,7 +193,9 @@ def still_readable(pipeline: str, pending: PendingBatch, view: TopicView) -> Non
         if view.partitions[item.partition].end < item.until_offset
     ]
     if cut:
-        raise Halt(pipeline, "log_truncated", f"{view.topic} ends below a planned batch: {_spell(cut)}.", {"ranges": cut})
+        raise Halt(
+            pipeline, "log_truncated", f"{view.topic} ends below a planned batch: {_spell(cut)}.", {"ranges": cut}
+        )
 
 
 def _same_log(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:

@@ -145,10 +145,12 @@ def find_poison(spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges:
         raise BadInput(f"the transform fails on each of {SAMPLE} messages taken from all over the batch: {why}. Nothing was "
                        "published; correct the transform, or what produces the messages", file=_where(pipeline))  # fmt: skip
     for item in ranges:
-        if _fails(spark, pipeline, work, item):
-            found = _bisect(spark, pipeline, work, item)
-            if why := _fails(spark, pipeline, work, found):
-                return found, why
+        why = _fails(spark, pipeline, work, item)
+        if why and len(item) > 1:
+            item = _bisect(spark, pipeline, work, item)
+            why = _fails(spark, pipeline, work, item)
+        if why:
+            return item, why
     raise StagingLost("the job failed, but no message fails when its range is tried alone; the batch is read again")
 
 

@@ -26,7 +26,7 @@ SELECT 1 FROM tidegate.pipeline
    FOR UPDATE;
 
 -- positions: where the pipeline is, by partition.
-SELECT partition, cluster_id, topic_id, next_offset, leader_epoch
+SELECT partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition;
 
 -- pending: the batch whose offsets are fixed, if there is one.
@@ -39,6 +39,11 @@ SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(n
  WHERE NOT EXISTS (SELECT 1 FROM tidegate.source_position
                     WHERE pipeline = %(pipeline)s AND topic = %(topic)s
                       AND (topic_id, cluster_id) <> (%(topic_id)s, %(cluster_id)s));
+
+-- note_ends: partitions are about to be added; an upsert reads the others up to here before it reads those.
+UPDATE tidegate.source_position AS p SET seen_end = greatest(p.seen_end, e.until_offset)
+  FROM unnest(%(partitions)s::int[], %(ends)s::bigint[]) AS e (partition, until_offset)
+ WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = e.partition;
 
 -- next_batch_id: ids grow; a batch that was dropped leaves a hole.
 SELECT nextval('tidegate.batch_id');

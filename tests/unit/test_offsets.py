@@ -17,6 +17,8 @@ from platform_defs.engine.offsets import (
     first_positions,
     judge,
     lag,
+    mark_new_leaders,
+    old_before_new,
     plan,
     split,
     still_readable,
@@ -132,25 +134,33 @@ def test_a_partition_that_is_gone_halts_and_is_named() -> None:
 
 @given(readable)
 def test_a_pipeline_begins_at_the_low_watermark(places: list[Place]) -> None:
-    first = first_positions([], view_of(places), drain_first=True)
+    first = first_positions([], view_of(places))
     assert [(p.partition, p.next_offset) for p in first] == [(n, low) for n, (low, _, _) in enumerate(places)]
     assert {(p.cluster_id, p.topic_id) for p in first} == {("cluster", "topic id")}
 
 
-@given(readable, readable, st.booleans())
-def test_a_partition_added_later_is_read_from_zero(old: list[Place], new: list[Place], drain_first: bool) -> None:
-    view = view_of([*old, *new])
-    caught_up = [replace(p, next_offset=view.partitions[p.partition].end) for p in positions_of(old)]
-    added = first_positions(caught_up, view, drain_first=drain_first)
+@given(readable, readable)
+def test_a_partition_added_later_is_read_from_zero(old: list[Place], new: list[Place]) -> None:
+    added = first_positions(positions_of(old), view_of([*old, *new]))
     assert [(p.partition, p.next_offset) for p in added] == [(len(old) + n, 0) for n in range(len(new))]
 
 
-def test_an_upsert_reads_the_old_partitions_to_their_end_before_the_new_ones() -> None:
-    view = view_of([(0, 3, 9), (0, 0, 4)])
-    behind, caught_up = Position(0, "cluster", "topic id", 3), Position(0, "cluster", "topic id", 9)
-    assert first_positions([behind], view, drain_first=True) == []
-    assert [p.partition for p in first_positions([behind], view, drain_first=False)] == [1]
-    assert [p.partition for p in first_positions([caught_up], view, drain_first=True)] == [1]
+@pytest.mark.parametrize(
+    ("at", "noted", "end", "read"),
+    [
+        (3, 9, 9, [0]),
+        (8, 9, 12, [0]),
+        (9, 9, 12, [0, 1]),  # what came later need not be waited for: it never ends
+        (3, 9, 3, [0, 1]),  # the log was cut meanwhile
+        (3, None, 9, [0, 1]),  # a new pipeline, or one that never saw a partition added
+    ],
+)
+def test_an_upsert_reads_the_old_partitions_before_the_added_ones_up_to_where_they_then_ended(
+    at: int, noted: int | None, end: int, read: list[int]
+) -> None:
+    view = view_of([(0, 0, end), (0, 0, 4)])
+    old, added = Position(0, "cluster", "topic id", at, seen_end=noted), Position(1, "cluster", "topic id", 0)
+    assert [p.partition for p in old_before_new([old, added], view)] == read
 
 
 def test_a_partition_without_a_position_does_not_lag_by_what_the_broker_has_dropped() -> None:
@@ -186,6 +196,16 @@ def test_a_planned_batch_is_readable_while_the_log_holds_all_of_it(place: Place,
     with pytest.raises(Halt) as halt:
         still_readable("p", pending, view_of([place]))
     assert halt.value.code == code
+
+
+def test_a_range_is_marked_where_the_partition_got_a_leader_since_it_was_last_read() -> None:
+    ranges = tuple(OffsetRange("t", n, 0, 5, leader_epoch=epoch) for n, epoch in enumerate([3, 3, None]))
+    view = view_of([(0, 0, 5)] * 3)
+    held = {
+        n: replace(at, leader_epoch=epoch) for (n, at), epoch in zip(view.partitions.items(), [3, 4, 4], strict=True)
+    }
+    marked = mark_new_leaders(PendingBatch(1, "cluster", "topic id", ranges), replace(view, partitions=held))
+    assert [item.new_leader for item in marked.ranges] == [False, True, False]
 
 
 def test_a_planned_batch_of_another_topic_is_not_readable() -> None:
