@@ -43,7 +43,7 @@ def test_a_table_without_a_transform_does_not_depend_on_where_batches_are_cut(wo
 
 def _agree(world: World, disposition: str, messages: st.SearchStrategy[list[Sent]]) -> None:
     """For some lists of messages: all in one batch, and however cut, end in the same tables and dead letters."""
-    cuts = st.tuples(st.integers(1, 4), st.integers(2, 4))  # how many times there is something new, batches each time
+    cuts = st.tuples(st.integers(1, 3), st.integers(2, 3))  # how many times there is something new, batches each time
 
     @few
     @given(messages, cuts)

@@ -174,7 +174,6 @@ WRONG: dict[str, tuple[Any, str]] = {
     "asks for a column there is not": (lambda m: m.select("amuont"), "raises AnalysisException.*amuont"),
     "raises": (lambda m: {}[m], "raises KeyError"),
     "counts": (lambda m: _plain(m).where(F.lit(m.count()) > 0), "runs an action on the messages"),
-    "looks at the first": (lambda m: _plain(m).where(F.lit(m.first()[0]) != ""), "runs an action on the messages"),
 }
 
 
