@@ -1,9 +1,9 @@
 # Everything that a run leaves behind lies in TIDEGATE_HOME (default .tidegate) and is stopped by `make down`.
 .PHONY: help install demo test up down bench lint
 
-# Looked up each time: the first thing that install does may be to install it.
-UV = $(shell command -v uv || ls .uv/bin/uv 2>/dev/null || echo python3 -m uv)
-RUN := $(UV) run --no-sync
+# The shell looks uv up, line by line: make expands all lines of a recipe before the first one, which may install it, runs.
+UV = $$(command -v uv || ls .uv/bin/uv 2>/dev/null || echo python3 -m uv)
+RUN = $(UV) run --no-sync
 export DAGSTER_DISABLE_TELEMETRY := 1
 
 help:  ## show what there is
@@ -11,8 +11,12 @@ help:  ## show what there is
 
 install:  ## uv if absent, the locked Python environment, the Kafka jars, Spark's class archive
 	@$(UV) --version >/dev/null 2>&1 || python3 -m pip install --quiet --disable-pip-version-check uv 2>/dev/null || \
-	  { python3 -m venv .uv && .uv/bin/pip install --quiet uv; } || \
-	  { echo "uv is missing and neither pip nor venv could install it. Install uv, then run make again"; exit 1; }
+	  { python3 -m venv .uv && .uv/bin/pip install --quiet --disable-pip-version-check uv; } || { rm -rf .uv; \
+	    echo "uv is missing, and neither python3 -m pip nor python3 -m venv could install it. Install Python 3.11 to 3.13 with" \
+	         "venv (Debian, Ubuntu: apt install python3-venv) or uv itself (https://docs.astral.sh/uv), then make again." >&2; exit 1; }
+	@$(UV) python find --quiet --no-python-downloads '>=3.11,<3.14' >/dev/null 2>&1 || { \
+	    echo "Python 3.11 to 3.13 is needed, and uv found none ($$(python3 --version 2>&1)). Install one (uv python install 3.13," \
+	         "or your system's package), then make again." >&2; exit 1; }
 	@$(UV) sync --locked --quiet
 	@$(RUN) python -m resources.spark_archive
 

@@ -10,8 +10,8 @@ from platform_defs.engine.errors import BadInput
 OLDEST = 17
 
 REMEDY = (
-    f"Install Java {OLDEST} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install "
-    "openjdk@17) and put it on the PATH or in JAVA_HOME."
+    f"Install Java {OLDEST} or newer (Debian, Ubuntu: apt install openjdk-21-jre-headless, or openjdk-17-jre-headless "
+    "on older ones; macOS: brew install openjdk@21) and put it on the PATH or in JAVA_HOME."
 )
 
 
