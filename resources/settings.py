@@ -52,6 +52,12 @@ class Settings(BaseSettings):
             raise ValueError("not a connection URI like postgresql://user:password@host:5432/database")
         return f"postgresql://{rest}"
 
+    @field_validator("spark_remote")
+    @classmethod
+    def _no_spark_connect(cls, remote: str | None) -> None:
+        if remote is not None:  # docs/decisions/0006-no-spark-connect.md
+            raise ValueError("Spark Connect cannot run a batch. Set TIDEGATE_SPARK_MASTER (spark://host:7077) instead")
+
     @property
     def embeds_kafka(self) -> bool:
         """True where no broker was given, so that the embedded one is used."""

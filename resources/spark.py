@@ -12,6 +12,7 @@ from resources.spark_archive import java_options
 
 # A task that is retried needs local[N, failures]; a run of ours needs the two cores that this project is built for.
 LOCAL_MASTER = "local[*,4]"
+LOCAL_DRIVER = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def spark_config(given: Settings | None = None) -> dict[str, str]:
@@ -24,8 +25,7 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **(LOCAL_DRIVER if given.spark_master is None else {}),  # executors elsewhere must reach the driver
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
@@ -42,7 +42,8 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
 
 def start_session(config: dict[str, str]) -> SparkSession:
     """A session with `config`, made or found."""
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark guesses, and warns about it
+    if "spark.driver.host" in config:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark guesses, and warns about it
     builder = SparkSession.builder
     for name, value in config.items():
         builder = builder.config(name, value)

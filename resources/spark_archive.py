@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from platform_defs.engine.errors import TidegateError
 
@@ -37,27 +39,53 @@ def java_options() -> str:
 
 
 def main() -> None:
-    """Make the archive unless it is there."""
-    from resources.spark import spark_config, start_session
-
+    """Make the archive unless it is there. Raises BadInput without a usable Java; any other failure is only told."""
     path = archive()
     if path.exists():
         return
-    print("Preparing Spark for fast starts (once) ...", file=sys.stderr, flush=True)  # noqa: T201  # progress
+    _say("Preparing Spark for fast starts (once) ...")
+    try:
+        _make(path)
+    except (OSError, subprocess.SubprocessError, Py4JError, PySparkException, TidegateError) as error:
+        _say(f"Spark will start more slowly: its class archive could not be made ({str(error).strip() or repr(error)})")
+
+
+def _make(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    for stale in FOLDER.glob("spark-*.jsa"):
+    for stale in FOLDER.glob("spark-*"):
         stale.unlink()
     unfinished = path.with_suffix(".part")
-    config = spark_config() | {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={unfinished} -Xlog:cds=off -Xlog:cds+dynamic=off"}
-    spark = start_session(config)
-    numbers = spark.range(0, 4, 1, 4).mapInArrow(_same, "id long")
-    numbers.selectExpr("id", "inline(array(struct(id as a, -id as b)))").mapInArrow(_same, "id long, a long, b long").collect()
+    try:
+        _record(unfinished)
+        unfinished.rename(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _record(file: Path) -> None:
+    """Do what a batch does, in a local session whose JVM writes its classes to `file` when it ends."""
+    from resources.settings import settings
+    from resources.spark import spark_config, start_session
+
+    config = spark_config(settings().model_copy(update={"spark_master": None}))
+    options = f"-XX:ArchiveClassesAtExit={file} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    spark = start_session(config | {"spark.driver.extraJavaOptions": options})
     gateway: Any = spark.sparkContext._gateway
-    spark.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(120)
-    unfinished.rename(path)
+    try:
+        numbers = spark.range(0, 4, 1, 4).mapInArrow(_same, "id long")
+        numbers.selectExpr("id", "inline(array(struct(id as a, -id as b)))").mapInArrow(
+            _same, "id long, a long, b long"
+        ).collect()
+        spark.stop()
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(120)
+    finally:
+        gateway.proc.kill()  # only one that did not end by itself is still there
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)  # noqa: T201  # what an installation tells
 
 
 def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -62,6 +62,12 @@ def test_an_unusable_uri_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> 
         settings()
 
 
+def test_spark_connect_is_refused_with_what_to_set_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_SPARK_REMOTE", "sc://spark:15002")
+    with pytest.raises(BadInput, match=r"TIDEGATE_SPARK_REMOTE.*TIDEGATE_SPARK_MASTER"):
+        settings()
+
+
 def test_given_endpoints_are_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://me@db/shop")
     monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "one:9092,two:9092")
