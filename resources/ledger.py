@@ -16,11 +16,11 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.engine import crash_points
 from platform_defs.engine.contract import CheckResult, Contract
-from platform_defs.engine.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, RowRefused
+from platform_defs.engine.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, RowRefused
 from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
 from platform_defs.engine.ports import Coverage, Publication, Published, Staged
 from resources import tables
-from resources.postgres import SQL, application_name, connect, database_errors, queries
+from resources.postgres import DURABLE, SQL, application_name, connect, database_errors, queries
 from resources.publication import Holder, PostgresPublication, find_refused, hold
 from resources.staging import PostgresStaging
 
@@ -34,17 +34,18 @@ class Ledger:
     url: str
 
     def migrate(self) -> None:
-        """Bring the schema up to date: the numbered files of sql/, each once, one process at a time."""
-        with connect(self.url) as connection, database_errors(), connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate migrations'))")
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS public.tidegate_migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
-            )
-            done = {name for (name,) in connection.execute("SELECT name FROM public.tidegate_migration").fetchall()}
-            for path in sorted(SQL.glob("[0-9]*.sql")):
-                if path.name not in done:
-                    connection.execute(path.read_bytes())
-                    connection.execute("INSERT INTO public.tidegate_migration (name) VALUES (%s)", [path.name])
+        """Bring the schema up to date: the numbered files of sql/, each once, one process at a time.
+
+        Raises BadInput, saying what to grant, where the database's user may not create it.
+        """
+        with connect(self.url) as connection, database_errors():
+            try:
+                with connection.transaction():
+                    _migrate(connection)
+            except psycopg.errors.InsufficientPrivilege as error:
+                user, database = connection.info.user, connection.info.dbname
+                raise BadInput(f"{user} may not create the ledger in {database} ({str(error).strip()}). As an administrator: "
+                               f'GRANT CREATE ON DATABASE "{database}" TO "{user}"', field="TIDEGATE_POSTGRES_URL") from error  # fmt: skip
 
     def acquire(self, contract: Contract, run_id: str | None = None) -> "Hold":
         """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables.
@@ -162,15 +163,14 @@ class Hold:
                 "staging_id": staged.staging_id, "attempts": [item.attempt for item in staged.coverage]}).fetchall()  # fmt: skip
         return {(stage, error_class): (count, samples or []) for stage, error_class, count, samples in rows}
 
-    @contextmanager
-    def audited(self, staged: Staged) -> Iterator[tuple[str, str, str]]:
-        """(database URL, schema, view) under which the winners' rows can be judged over SQL, before anyone sees them."""
-        name = tables.staging_view(staged.staging_id)
+    def audit_view(self, staged: Staged) -> tuple[str, str, str] | None:
+        """(database URL, schema, view) of the rows that publish would write, before anyone sees them; None if there are none."""
         with database_errors():
-            self.connection.execute(sql.SQL("CREATE OR REPLACE VIEW {} AS SELECT * FROM {} WHERE _attempt = ANY({})").format(
-                sql.Identifier(tables.STAGING_SCHEMA, name), tables.staging_table(staged.staging_id),
-                sql.Literal(list(staged.winners))))  # fmt: skip
-        yield self.url, tables.STAGING_SCHEMA, name
+            name = tables.create_audit_view(self.connection, self.contract, staged)
+            any_row = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(sql.Identifier(tables.STAGING_SCHEMA, name))
+            if self.connection.execute(any_row).fetchone() is None:
+                return None
+        return self.url, tables.STAGING_SCHEMA, name
 
     @contextmanager
     def publication(self, staged: Staged) -> Iterator[Publication]:
@@ -218,12 +218,10 @@ class Hold:
         with database_errors():
             self.connection.execute(queries()["halt"], {**self.holder.key, "code": code, "detail": Jsonb(dict(detail))})
 
-    def sweep(self, *, keep: Sequence[int] = ()) -> None:
+    def sweep(self) -> None:
         """Drop what earlier tries left in staging. What a stopped zombie still locks is left for the next sweep."""
         with database_errors():
-            found = self.connection.execute(
-                queries()["stale_staging"], {**self.holder.key, "keep": list(keep)}
-            ).fetchall()
+            found = self.connection.execute(queries()["stale_staging"], self.holder.key).fetchall()
         for (staging_id,) in found:
             try:
                 tables.drop_staging(self.connection, staging_id)
@@ -244,7 +242,7 @@ class Hold:
             yield
 
     def _begin(self) -> None:
-        for statement in ("BEGIN", f"SET LOCAL lock_timeout = '{LOCK_WAIT}'",
+        for statement in ("BEGIN", DURABLE, f"SET LOCAL lock_timeout = '{LOCK_WAIT}'",
                           "SET LOCAL idle_in_transaction_session_timeout = '60s'"):  # fmt: skip
             self.connection.execute(statement)
 
@@ -266,6 +264,24 @@ class Hold:
             raise Fenced(f"{self.holder.pipeline}: another run took over while batch {batch_id} was published; this run has "
                          "changed nothing and stops.")  # fmt: skip
         return row == (self.holder.epoch, self.holder.owner)
+
+
+def _migrate(connection: tables.Connection) -> None:
+    connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate migrations'))")
+    # Asked first: IF NOT EXISTS, too, needs the right to create.
+    if connection.execute("SELECT to_regclass('tidegate.migration')").fetchone() == (None,):
+        connection.execute("CREATE SCHEMA IF NOT EXISTS tidegate")
+        # Where a ledger made before this table had its name keeps it.
+        connection.execute("ALTER TABLE IF EXISTS public.tidegate_migration SET SCHEMA tidegate")
+        connection.execute("ALTER TABLE IF EXISTS tidegate.tidegate_migration RENAME TO migration")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS tidegate.migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
+        )
+    done = {name for (name,) in connection.execute("SELECT name FROM tidegate.migration").fetchall()}
+    for path in sorted(SQL.glob("[0-9]*.sql")):
+        if path.name not in done:
+            connection.execute(path.read_bytes())
+            connection.execute("INSERT INTO tidegate.migration (name) VALUES (%s)", [path.name])
 
 
 def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: str | None) -> int:

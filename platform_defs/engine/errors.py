@@ -1,20 +1,31 @@
 """Every error the engine raises on purpose.
 
-    TidegateError
-    ├── Retryable             nothing was lost or written; the next run goes on
-    │   ├── Fenced            another run took the pipeline over; this one changed nothing
-    │   ├── BrokerAway        Kafka did not answer within the limit
-    │   ├── LedgerAway        Postgres did not answer within the limit
-    │   ├── StagingLost       staged rows or coverage are missing or disagree; the same ranges are read again
-    │   └── OutcomeUnknown    the connection died in COMMIT and the answer could not be had; the ledger knows it
-    ├── RowRefused            the table or the transform refuses a message; it becomes a dead letter
-    ├── GateFailed            a blocking check failed: nothing was published, the same ranges are judged again
-    ├── Halt                  going on would lose or repeat data: a person decides
-    └── BadInput              a user's contract, transform, setting or argument cannot be used
+TidegateError
+├── Retryable             nothing was lost or written; the next run goes on
+│   ├── Fenced            another run took the pipeline over; this one changed nothing
+│   ├── BrokerAway        Kafka did not answer within the limit
+│   ├── LedgerAway        Postgres did not answer within the limit
+│   ├── StagingLost       staged rows or coverage are missing or disagree; the same ranges are read again
+│   └── OutcomeUnknown    the connection died in COMMIT and the answer could not be had; the ledger knows it
+├── RowRefused            the table or the transform refuses a message; it becomes a dead letter
+├── GateFailed            a blocking check failed: nothing was published, the same ranges are judged again
+├── Halt                  going on would lose or repeat data: a person decides
+└── BadInput              a user's contract, transform, setting or argument cannot be used
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
+
+# What stops a pipeline, and what settles each: docs/operations.md, "Halts".
+HaltCode = Literal[
+    "topic_recreated",
+    "cluster_switched",
+    "retention_passed",
+    "log_truncated",
+    "partition_missing",
+    "too_many_dead_letters",
+    "accumulate_refused",
+]
 
 
 class TidegateError(Exception):
@@ -70,11 +81,10 @@ class GateFailed(TidegateError):
 class Halt(TidegateError):
     """The pipeline stops until a person settles it.
 
-    `code` is one of the halts of the design (`topic_recreated`, `retention_passed`, ...), `detail` is a JSON object
-    with the exact ranges, `command` is what settles it.
+    `detail` is a JSON object with the exact ranges, `command` is what shows how to settle it.
     """
 
-    def __init__(self, pipeline: str, code: str, message: str, detail: dict[str, Any] | None = None) -> None:
+    def __init__(self, pipeline: str, code: HaltCode, message: str, detail: dict[str, Any] | None = None) -> None:
         self.pipeline, self.code, self.detail = pipeline, code, detail or {}
         self.command = f"tidegate ack {pipeline}"
         super().__init__(f"{pipeline} is halted ({code}): {message} To see what settles it: {self.command}")
@@ -83,7 +93,9 @@ class Halt(TidegateError):
 class BadInput(TidegateError):
     """Something a user wrote cannot be used. Says where, what, and what would be right."""
 
-    def __init__(self, message: str, *, file: str | None = None, line: int | None = None, field: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, file: str | None = None, line: int | None = None, field: str | None = None
+    ) -> None:
         where = ":".join(str(part) for part in (file, line) if part is not None)
         place = " ".join(part for part in (where, f"({field})" if field else "") if part)
         self.file, self.line, self.field = file, line, field
