@@ -48,12 +48,15 @@ class Bench:
         self.options = kafka_options(self.endpoints)
         self.spark: SparkSession = start_session(spark_config())
         self.bank = find_pipeline("bank_transfers")
+        self.hands = by_hand.processes()
 
     def fill(self) -> None:
         """The transfers of spikes/data_path.py: 180 bytes each, all good."""
         admin = AdminClient(self.options)
         admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result(30)
-        producer = Producer({**self.options, "linger.ms": 50, "batch.size": 1_000_000, "compression.type": "lz4", "acks": "all"})
+        producer = Producer(
+            {**self.options, "linger.ms": 50, "batch.size": 1_000_000, "compression.type": "lz4", "acks": "all"}
+        )
         rng = random.Random(1)  # noqa: S311  # accounts and amounts, not secrets
         for i in range(self.messages):
             value = b'{"transfer_id":"T%d","debit_account":"A%05d","credit_account":"A%05d","amount":"%d.%02d","currency":"EUR","occurred_at":"2026-11-%02dT10:00:00Z","memo":"payment number %d"}' % (
@@ -86,11 +89,15 @@ class Bench:
         """The hand-written loop."""
         table = f"bench.hand_{uuid4().hex[:6]}"
         with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as database:
-            database.execute("CREATE TABLE IF NOT EXISTS by_hand_offsets (topic text, partition int, next_offset bigint, PRIMARY KEY (topic, partition))")
-            database.execute(f"CREATE TABLE {table} (transfer_id text, debit_account text, credit_account text, amount numeric(18,2), currency text, occurred_at timestamptz, memo text, _partition int, _offset bigint)")  # pyright: ignore[reportArgumentType]
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS by_hand_offsets (topic text, partition int, next_offset bigint, PRIMARY KEY (topic, partition))"
+            )
+            database.execute(
+                f"CREATE TABLE {table} (transfer_id text, debit_account text, credit_account text, amount numeric(18,2), currency text, occurred_at timestamptz, memo text, _partition int, _offset bigint)"
+            )  # pyright: ignore[reportArgumentType]
         view = KafkaBroker(self.options).describe(self.topic)
         spans = [(p, held.low, held.end) for p, held in sorted(view.partitions.items())]
-        done = by_hand.run(self.options, self.endpoints.postgres_url, self.topic, table, spans)
+        done = by_hand.run(self.hands, self.options, self.endpoints.postgres_url, self.topic, table, spans)
         assert done == self.messages, done  # noqa: S101
 
     def clean(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
+from multiprocessing.pool import Pool
 from typing import Any
 
 import orjson
@@ -19,12 +20,22 @@ COMMIT_EVERY = 250_000  # messages a transaction, as large as a batch of ours fo
 TYPES = ("text", "text", "text", "numeric", "text", "timestamptz", "text", "int4", "int8")
 
 
-def run(options: dict[str, str], url: str, topic: str, table: str, partitions: Sequence[tuple[int, int, int]]) -> int:
+def processes() -> Pool:
+    """Two processes, up and with everything imported: as warm as Spark's workers are."""
+    pool = multiprocessing.get_context("spawn").Pool(2)
+    pool.map(_row_of_nothing, range(2))
+    return pool
+
+
+def run(
+    pool: Pool, options: dict[str, str], url: str, topic: str, table: str, partitions: Sequence[tuple[int, int, int]]
+) -> int:
     """Carry (partition, from, until) of `topic` into `table`, half of the partitions in each of two processes."""
-    halves = [partitions[0::2], partitions[1::2]]
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        pool.map(len, halves)  # both processes are up and have imported what they need
-        return sum(pool.map(partial(_carry_all, options, url, topic, table), halves))
+    return sum(pool.map(partial(_carry_all, options, url, topic, table), [partitions[0::2], partitions[1::2]]))
+
+
+def _row_of_nothing(_: int) -> None:
+    """Only to import this module."""
 
 
 def _carry_all(options: dict[str, str], url: str, topic: str, table: str, mine: Sequence[tuple[int, int, int]]) -> int:
@@ -37,7 +48,9 @@ def _carry_all(options: dict[str, str], url: str, topic: str, table: str, mine: 
     return done
 
 
-def _carry(consumer: Consumer, connection: psycopg.Connection, topic: str, table: str, partition: int, start: int, until: int) -> int:
+def _carry(
+    consumer: Consumer, connection: psycopg.Connection, topic: str, table: str, partition: int, start: int, until: int
+) -> int:
     consumer.assign([TopicPartition(topic, partition, start)])
     position = start
     while position < until:

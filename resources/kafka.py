@@ -193,13 +193,21 @@ def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tupl
         elif reason.code() in _GONE:
             raise StagingLost(f"{wanted.topic}[{wanted.partition}] cannot be read at {position}: {reason.str()}. "
                               "The next run asks the broker what became of it.")  # fmt: skip
-        elif reason.fatal():
+        elif reason.fatal() or reason.code() in _UNREADABLE:
             raise BrokerAway(f"{wanted.topic}[{wanted.partition}] at {position}: {reason.str()}")
         # anything else librdkafka mends by itself; `patience` bounds the wait
     return messages, reached
 
 
 _CUT = KafkaError(KafkaError._LOG_TRUNCATION).str()  # as librdkafka tells it, under the code _AUTO_OFFSET_RESET
+# librdkafka goes on behind what it cannot read: the message would look like a gap.
+_UNREADABLE = {
+    KafkaError._BAD_MSG,
+    KafkaError._BAD_COMPRESSION,
+    KafkaError._NOT_IMPLEMENTED,
+    KafkaError._UNDERFLOW,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+}
 _GONE = {
     KafkaError._AUTO_OFFSET_RESET,
     KafkaError.OFFSET_OUT_OF_RANGE,

@@ -20,7 +20,7 @@ from platform_defs.engine.errors import BadInput, Fenced, Halt, LedgerAway, Outc
 from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
 from platform_defs.engine.ports import Coverage, Publication, Published, Staged
 from resources import tables
-from resources.postgres import SQL, application_name, connect, database_errors, queries
+from resources.postgres import DURABLE, SQL, application_name, connect, database_errors, queries
 from resources.publication import Holder, PostgresPublication, find_refused, hold
 from resources.staging import PostgresStaging
 
@@ -163,15 +163,14 @@ class Hold:
                 "staging_id": staged.staging_id, "attempts": [item.attempt for item in staged.coverage]}).fetchall()  # fmt: skip
         return {(stage, error_class): (count, samples or []) for stage, error_class, count, samples in rows}
 
-    @contextmanager
-    def audited(self, staged: Staged) -> Iterator[tuple[str, str, str]]:
-        """(database URL, schema, view) under which the winners' rows can be judged over SQL, before anyone sees them."""
-        name = tables.staging_view(staged.staging_id)
+    def audit_view(self, staged: Staged) -> tuple[str, str, str] | None:
+        """(database URL, schema, view) of the rows that publish would write, before anyone sees them; None if there are none."""
         with database_errors():
-            self.connection.execute(sql.SQL("CREATE OR REPLACE VIEW {} AS SELECT * FROM {} WHERE _attempt = ANY({})").format(
-                sql.Identifier(tables.STAGING_SCHEMA, name), tables.staging_table(staged.staging_id),
-                sql.Literal(list(staged.winners))))  # fmt: skip
-        yield self.url, tables.STAGING_SCHEMA, name
+            name = tables.create_audit_view(self.connection, self.contract, staged)
+            any_row = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(sql.Identifier(tables.STAGING_SCHEMA, name))
+            if self.connection.execute(any_row).fetchone() is None:
+                return None
+        return self.url, tables.STAGING_SCHEMA, name
 
     @contextmanager
     def publication(self, staged: Staged) -> Iterator[Publication]:
@@ -219,12 +218,10 @@ class Hold:
         with database_errors():
             self.connection.execute(queries()["halt"], {**self.holder.key, "code": code, "detail": Jsonb(dict(detail))})
 
-    def sweep(self, *, keep: Sequence[int] = ()) -> None:
+    def sweep(self) -> None:
         """Drop what earlier tries left in staging. What a stopped zombie still locks is left for the next sweep."""
         with database_errors():
-            found = self.connection.execute(
-                queries()["stale_staging"], {**self.holder.key, "keep": list(keep)}
-            ).fetchall()
+            found = self.connection.execute(queries()["stale_staging"], self.holder.key).fetchall()
         for (staging_id,) in found:
             try:
                 tables.drop_staging(self.connection, staging_id)
@@ -245,7 +242,7 @@ class Hold:
             yield
 
     def _begin(self) -> None:
-        for statement in ("BEGIN", f"SET LOCAL lock_timeout = '{LOCK_WAIT}'",
+        for statement in ("BEGIN", DURABLE, f"SET LOCAL lock_timeout = '{LOCK_WAIT}'",
                           "SET LOCAL idle_in_transaction_session_timeout = '60s'"):  # fmt: skip
             self.connection.execute(statement)
 

@@ -40,7 +40,9 @@ class OpenLineageEvents:
             run=Run(runId=str(run_id(contract.pipeline, batch_id))),
             job=Job(namespace="tidegate", name=contract.pipeline),
             producer=PRODUCER,
-            inputs=[InputDataset(self.kafka, contract.topic, inputFacets={"dataQualityAssertions": _assertions(checks)})],
+            inputs=[
+                InputDataset(self.kafka, contract.topic, inputFacets={"dataQualityAssertions": _assertions(checks)})
+            ],
             outputs=[
                 OutputDataset(self.postgres, table.name, outputFacets=_statistics(table.name, contract, staged))
                 for table in contract.tables
@@ -74,15 +76,21 @@ def _client(home: Path) -> OpenLineageClient:
     if os.environ.get("OPENLINEAGE_URL") or os.environ.get("OPENLINEAGE_CONFIG") or Path("openlineage.yml").exists():
         return OpenLineageClient()
     home.mkdir(parents=True, exist_ok=True)
-    return OpenLineageClient(transport=FileTransport(FileConfig(log_file_path=str(home / "lineage.jsonl"), append=True)))
+    return OpenLineageClient(
+        transport=FileTransport(FileConfig(log_file_path=str(home / "lineage.jsonl"), append=True))
+    )
 
 
 def _assertions(checks: Sequence[CheckResult]) -> Any:
     kind = data_quality_assertions_dataset
-    return kind.DataQualityAssertionsDatasetFacet([kind.Assertion(assertion=item.name, success=item.passed) for item in checks])
+    return kind.DataQualityAssertionsDatasetFacet(
+        [kind.Assertion(assertion=item.name, success=item.passed) for item in checks]
+    )
 
 
 def _statistics(table: str, contract: Contract, staged: Staged) -> Any:
     if table != contract.row_table.name:
         return {}
-    return {"outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=staged.rows)}
+    return {
+        "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=staged.rows)
+    }

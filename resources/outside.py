@@ -20,7 +20,9 @@ def kafka_options(endpoints: Endpoints) -> dict[str, str]:
 
 
 @contextmanager
-def hold(pipeline: Pipeline, endpoints: Endpoints, spark: Callable[[], SparkSession], run_id: str | None = None) -> Iterator[Outside]:
+def hold(
+    pipeline: Pipeline, endpoints: Endpoints, spark: Callable[[], SparkSession], run_id: str | None = None
+) -> Iterator[Outside]:
     """Become the owner of `pipeline` for as long as the block runs (step 0). Migrates the ledger first.
 
     Raises Halt when the pipeline is halted, BadInput when a table does not fit, LedgerAway when Postgres is.

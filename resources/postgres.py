@@ -15,7 +15,9 @@ from platform_defs.engine.errors import LedgerAway
 
 SQL = Path(__file__).parent / "sql"
 TRY_AGAIN = {"08", "40", "53", "55", "57"}  # connection, rollback, resources, not in the state, operator intervention
-REFUSED = {"22", "23"}  # data exception, integrity constraint violation: the row is at fault
+NOT_HERE = {"25006", "25P03"}  # a read-only server; a session that sat idle for longer than a server allows
+# Once told, a batch has happened: a role or server that answers COMMIT before the disk does is overruled.
+DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 
 
 def application_name(pipeline: str, owner: UUID) -> str:
@@ -32,8 +34,9 @@ def connect(url: str, name: str = "tidegate", **settings: Any) -> psycopg.Connec
 def session_url(url: str, name: str) -> str:
     """`url` with what every session of ours has: its name, UTC, keepalives, and a time limit to connect."""
     given = conninfo_to_dict(url)
-    options = f"{given.pop('options', '')} -c TimeZone=UTC".strip()
-    keep = {"connect_timeout": 10, "keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3}
+    options = f"{given.pop('options', '')} -c TimeZone=UTC -c idle_in_transaction_session_timeout=0".strip()
+    keep = {"connect_timeout": 10, "keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3,
+            "target_session_attrs": "read-write"}  # fmt: skip
     return make_conninfo("", **{**keep, **given, "options": options, "application_name": name})
 
 
@@ -44,7 +47,8 @@ def database_errors() -> Iterator[None]:
         yield
     except psycopg.Error as error:
         state = error.sqlstate
-        if (state or "08")[:2] in TRY_AGAIN and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and (state or "08")[:2] in TRY_AGAIN
+        if lost or state in NOT_HERE:
             raise LedgerAway(f"Postgres: {str(error).strip()} (SQLSTATE {state or 'none: no connection'}). "
                              "Nothing was published by this try; the next run goes on.") from error  # fmt: skip
         raise
@@ -55,4 +59,6 @@ def queries() -> Mapping[str, LiteralString]:
     """The statements of sql/*.sql (but for the numbered migrations) by name. Each begins with `-- name: what it is for`."""
     text = "\n".join(path.read_text() for path in sorted(SQL.glob("[!0-9]*.sql")))
     parts = re.split(r"^-- (\w+): ", text, flags=re.MULTILINE)
-    return {name: cast("LiteralString", "-- " + text.strip()) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+    return {
+        name: cast("LiteralString", "-- " + text.strip()) for name, text in zip(parts[1::2], parts[2::2], strict=True)
+    }

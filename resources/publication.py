@@ -71,7 +71,9 @@ class PostgresPublication:
 
     def move_positions(self) -> None:
         pending, spans = self.staged.pending, _whole_spans(self.staged.pending.ranges)
-        epochs = {item.range.partition: item.leader_epoch for item in sorted(self.staged.coverage, key=lambda c: c.range)}
+        epochs = {
+            item.range.partition: item.leader_epoch for item in sorted(self.staged.coverage, key=lambda c: c.range)
+        }
         moved = self.connection.execute(queries()["move_positions"], {
             **self.holder.key, "batch_id": pending.batch_id, "topic": self.contract.topic,
             "topic_id": pending.topic_id, "cluster_id": pending.cluster_id,
@@ -103,9 +105,13 @@ class PostgresPublication:
             "attempts": [item.attempt for item in self.staged.coverage],
         })  # fmt: skip
         if written.rowcount != self.staged.dead_letters:
-            raise StagingLost(f"{self.staged.dead_letters} dead letters were staged, {written.rowcount} are left of them")
+            raise StagingLost(
+                f"{self.staged.dead_letters} dead letters were staged, {written.rowcount} are left of them"
+            )
 
-    def write_record(self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]) -> None:
+    def write_record(
+        self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]
+    ) -> None:
         """The batch, its ranges, its check results and its lineage event; the pending batch is done."""
         batch = {**self.holder.key, "batch_id": self.staged.pending.batch_id}
         staged, topic_id = self.staged, self.staged.pending.topic_id
@@ -153,9 +159,9 @@ def upsert(publication: PostgresPublication, table: Table, where: sql.Composable
     """The newest message of each key decides: a row is put in its place, a tombstone takes it away."""
     names = [column.name for column in table.columns] + [name for name, _ in own_columns(table) if name != "_batch_id"]
     columns = sql.SQL(", ").join(map(sql.Identifier, names))
-    latest = sql.SQL("SELECT DISTINCT ON (_key) {}, _deleted FROM {} WHERE {} AND {} ORDER BY _key, _offset DESC").format(
-        columns, staging_table(publication.staged.staging_id), publication.winners, where
-    )
+    latest = sql.SQL(
+        "SELECT DISTINCT ON (_key) {}, _deleted FROM {} WHERE {} AND {} ORDER BY _key, _offset DESC"
+    ).format(columns, staging_table(publication.staged.staging_id), publication.winners, where)
     publication.connection.execute(
         sql.SQL("DELETE FROM {} AS t USING ({}) AS latest WHERE t._key = latest._key AND latest._deleted").format(
             identifier(table.name), latest

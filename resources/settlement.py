@@ -104,13 +104,15 @@ def _decide(code: str, detail: dict[str, Any], positions: Sequence[tuple[int, Pl
     view = broker.describe(contract.topic)
     if code in ("topic_recreated", "cluster_switched"):
         return _new_generation(positions, view, start)
-    steps = [step for step in (_mend(number, at, view.partitions.get(number)) for number, at in positions) if step]
+    asked = detail.get("partitions", []) if code == "log_truncated" else []  # found by leader epoch: cut and written on
+    mended = ((number, at, _mend(number, at, view.partitions.get(number))) for number, at in positions)
+    steps = [step or Step(number, at, at) for number, at, step in mended if step or number in asked]
     return _EXPLAINED[code], steps, False, False
 
 
 _EXPLAINED = {
     "retention_passed": "The offsets that retention deleted are given up; reading goes on at the first that is left.",
-    "log_truncated": "Reading goes on at the end that the log has now. Rows of the offsets that were cut stay in the "
+    "log_truncated": "Reading goes on at the end that the log has now, or where it was if the log was written on. Rows of the offsets that were cut stay in the "
     "tables; no log can confirm them any more.",
     "partition_missing": "The partition's position is forgotten; its rows stay in the tables.",
 }

@@ -1,6 +1,7 @@
 """Spark: one session for each run, started when first asked for."""
 
 import os
+import sys
 from typing import Any
 
 import dagster as dg
@@ -42,6 +43,7 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
 
 def start_session(config: dict[str, str]) -> SparkSession:
     """A session with `config`, made or found."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers are whatever python3 the PATH has
     if "spark.driver.host" in config:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark guesses, and warns about it
     builder = SparkSession.builder

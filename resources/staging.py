@@ -11,13 +11,27 @@ import pyarrow as pa
 
 from platform_defs.engine.contract import Fault
 from platform_defs.engine.errors import LedgerAway
-from platform_defs.engine.ports import Block, Coverage
+from platform_defs.engine.ports import Block, Coverage, Message
 from resources.postgres import connect, database_errors, queries, session_url
 from resources.tables import STAGING_SCHEMA
 
 DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (staging_id, attempt, partition, "offset", timestamp_ms, key, value,
     header_names, header_values, stage, error_class, error_message, field) FROM STDIN (FORMAT binary)"""
-DEAD_LETTER_TYPES = ("int8", "uuid", "int4", "int8", "int8", "bytea", "bytea", "text[]", "bytea[]", "text", "text", "text", "text")
+DEAD_LETTER_TYPES = (
+    "int8",
+    "uuid",
+    "int4",
+    "int8",
+    "int8",
+    "bytea",
+    "bytea",
+    "text[]",
+    "bytea[]",
+    "text",
+    "text",
+    "text",
+    "text",
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +48,10 @@ class PostgresStaging:
 
         reader = pa.RecordBatchReader.from_batches(schema, batches)
         try:
-            with adbc.connect(session_url(self.url, self.application_name)) as connection, connection.cursor() as cursor:
+            with (
+                adbc.connect(session_url(self.url, self.application_name)) as connection,
+                connection.cursor() as cursor,
+            ):
                 rows = cursor.adbc_ingest(
                     f"rows_{self.staging_id}", reader, mode="append", db_schema_name=STAGING_SCHEMA
                 )
@@ -88,11 +105,18 @@ def _letter(block: Block, fault: Fault) -> tuple[Any, ...]:
     """A dead letter, always storable: bytes as they came, the time as a plain number, texts without NUL."""
     message = block.messages[fault.index]
     kind, timestamp = message.timestamp()
-    headers = message.headers() or []
+    headers = _headers(message)
     names = [_storable(name) for name, _ in headers] or None
     values = [value for _, value in headers] or None
     return (message.offset(), timestamp if kind else None, message.key(), message.value(), names, values,
             fault.stage, fault.error_class, _storable(fault.message), fault.field and _storable(fault.field))  # fmt: skip
+
+
+def _headers(message: Message) -> list[tuple[str, bytes | None]]:
+    try:
+        return message.headers() or []
+    except (SystemError, UnicodeDecodeError):  # a name that is not UTF-8: the client gives none of them then
+        return [("tidegate: a header's name is not UTF-8, so none could be read", None)]
 
 
 def _storable(text: str) -> str:

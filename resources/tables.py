@@ -9,12 +9,17 @@ from psycopg import sql
 from platform_defs.engine.column_types import ATTEMPT, INTEGER, PARTITION, STRING, ColumnType, column_type
 from platform_defs.engine.contract import Contract, Table
 from platform_defs.engine.errors import BadInput
+from platform_defs.engine.ports import Staged
 from resources.postgres import queries
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 STAGING_SCHEMA = "tidegate_staging"
 
-PROVENANCE: tuple[tuple[str, ColumnType], ...] = (("_batch_id", INTEGER), ("_partition", PARTITION), ("_offset", INTEGER))
+PROVENANCE: tuple[tuple[str, ColumnType], ...] = (
+    ("_batch_id", INTEGER),
+    ("_partition", PARTITION),
+    ("_offset", INTEGER),
+)
 KEY = (("_key", STRING),)
 
 
@@ -74,6 +79,7 @@ def claim(connection: Connection, pipeline: str, table: Table) -> None:
     if not owned:
         create_target(connection, table)
         check_target(connection, pipeline, table)
+        _refuse_history(connection, pipeline, table)
         connection.execute(
             queries()["own_output"], {"table": table.name, "pipeline": pipeline, "disposition": table.disposition}
         )
@@ -85,6 +91,16 @@ def claim(connection: Connection, pipeline: str, table: Table) -> None:
             raise BadInput(f"table {table.name} is not the one that {pipeline} filled (it was dropped or replaced). Restore "
                            "that one: the offsets say that its rows are written", field=table.name)  # fmt: skip
     check_target(connection, pipeline, table)
+
+
+def _refuse_history(connection: Connection, pipeline: str, table: Table) -> None:
+    """A table that begins in the middle would lack what was read before, or hold rows that no message explains."""
+    if connection.execute("SELECT 1 FROM tidegate.batch WHERE pipeline = %s LIMIT 1", [pipeline]).fetchone():
+        raise BadInput(f"table {table.name} is new to {pipeline}, which has published batches already: it would lack them. "
+                       "Give the contract a new id and new tables, so that it reads from the beginning", field=table.name)  # fmt: skip
+    if connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table.name))).fetchone():
+        raise BadInput(f"table {table.name} holds rows that {pipeline} has not written; give it a table of its own, or empty "
+                       "this one", field=table.name)  # fmt: skip
 
 
 def staged_columns(contract: Contract) -> Sequence[tuple[str, ColumnType]]:
@@ -109,8 +125,15 @@ def staging_table(staging_id: int) -> sql.Identifier:
     return sql.Identifier(STAGING_SCHEMA, f"rows_{staging_id}")
 
 
-def staging_view(staging_id: int) -> str:
-    return f"audit_{staging_id}"
+def create_audit_view(connection: Connection, contract: Contract, staged: Staged) -> str:
+    """A view of what publish would write: the winners' rows; of an upsert the newest of each key, without tombstones."""
+    name, source = f"audit_{staged.staging_id}", staging_table(staged.staging_id)
+    rows = sql.SQL("SELECT * FROM {} WHERE _attempt = ANY({})").format(source, sql.Literal(list(staged.winners)))
+    if contract.row_table.disposition == "upsert":
+        latest = sql.SQL("SELECT DISTINCT ON (_key) * FROM ({}) AS rows ORDER BY _key, _offset DESC").format(rows)
+        rows = sql.SQL("SELECT * FROM ({}) AS latest WHERE NOT _deleted").format(latest)
+    connection.execute(sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(sql.Identifier(STAGING_SCHEMA, name), rows))
+    return name
 
 
 def drop_staging(connection: Connection, staging_id: int) -> None:

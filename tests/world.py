@@ -64,7 +64,9 @@ class World:
         for number, value in enumerate(values):
             key = keys[number] if keys else None
             to = partition if partition is not None else number % 4
-            producer.produce(pipeline.contract.topic, value, key=key, partition=to, headers=headers, on_delivery=delivered(number))
+            producer.produce(
+                pipeline.contract.topic, value, key=key, partition=to, headers=headers, on_delivery=delivered(number)
+            )
             producer.poll(0)
         producer.flush(30)
         return [places[number] for number in range(len(places))]
@@ -95,7 +97,9 @@ class World:
         return sorted(tuple(str(v) for k, v in row.items() if k != "_batch_id") for row in found)
 
     def dead_letters(self, pipeline: Pipeline) -> list[dict[str, Any]]:
-        return self.rows('select * from tidegate.dead_letter where pipeline = %s order by partition, "offset"', pipeline.name)
+        return self.rows(
+            'select * from tidegate.dead_letter where pipeline = %s order by partition, "offset"', pipeline.name
+        )
 
     def position(self, pipeline: Pipeline) -> dict[int, int]:
         return {p.partition: p.next_offset for p in self.ledger.positions(pipeline.name, pipeline.contract.topic)}
@@ -108,6 +112,7 @@ class World:
 
 def renamed(contract: Contract, name: str) -> Contract:
     """`contract` as pipeline `name`, on topic `name`, with its tables in schema `name`."""
+
     def moved(table: Table) -> Table:
         new = f"{name}.{table.name.partition('.')[2]}"
         rules = tuple(replace(rule, table=new) for rule in table.batch_rules)
@@ -127,7 +132,10 @@ def transfer(number: int, amount: str = "10.00", debit: str = "A00001", credit: 
 
 def transfers(count: int, start: int = 0) -> list[bytes]:
     """`count` good transfers between a hundred accounts."""
-    return [transfer(n, f"{n % 997 + 1}.{n % 100:02d}", f"A{n % 100:05d}", f"A{(n * 7 + 1) % 100:05d}") for n in range(start, start + count)]
+    return [
+        transfer(n, f"{n % 997 + 1}.{n % 100:02d}", f"A{n % 100:05d}", f"A{(n * 7 + 1) % 100:05d}")
+        for n in range(start, start + count)
+    ]
 
 
 __all__ = ["Budget", "Outside", "World", "renamed", "transfer", "transfers"]

@@ -40,7 +40,12 @@ def demo(
         stack.up(show)
         sent = _produce(count, show)
         _materialize(settings().home / "logs" / "demo.log", show)
-    report = {**_report(connection().postgres_url), "lag": _lag(), "sent": sent, "seconds": round(time.monotonic() - started, 1)}
+    report = {
+        **_report(connection().postgres_url),
+        "lag": _lag(),
+        "sent": sent,
+        "seconds": round(time.monotonic() - started, 1),
+    }
     if output is Output.json:
         print_json(report)
     else:
@@ -107,7 +112,9 @@ def _report(url: str) -> dict[str, Any]:
     """What the tables say, in one snapshot."""
     with psycopg.connect(url) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        answers: dict[str, Any] = {name: (connection.execute(query).fetchone() or (None,))[0] for name, query in _REPORT.items()}
+        answers: dict[str, Any] = {
+            name: (connection.execute(query).fetchone() or (None,))[0] for name, query in _REPORT.items()
+        }
         reasons = dict(connection.execute(_REASONS).fetchall())
     postings = 2 * (answers["messages"] - answers["dead_letters"])
     exact = answers["postings"] == postings and Decimal(answers["balances_sum"] or 0) == 0
@@ -127,7 +134,11 @@ def _print(report: dict[str, Any]) -> None:
         "took": f"{report['seconds']} s",
     })  # fmt: skip
     print_line("")
-    print_line("Every message is two postings or one dead letter." if report["exact"] else "NOT EXACT: see tidegate verify bank_transfers")
+    print_line(
+        "Every message is two postings or one dead letter."
+        if report["exact"]
+        else "NOT EXACT: see tidegate verify bank_transfers"
+    )
     print_line("")
     print_line("What to type next (each after `uv run`, but for make):")
     print_fields({

@@ -70,10 +70,12 @@ def gate(pipeline: str, batch_id: int, checks: Sequence[CheckResult]) -> None:
 
 def _judge(batch: Any, gx: Any, rule: BatchRule) -> CheckResult:
     expectation = _expectation(gx, rule)
-    result = batch.validate(expectation, result_format={"result_format": "BOOLEAN_ONLY"})
+    result = batch.validate(
+        expectation, result_format={"result_format": "BOOLEAN_ONLY" if _per_row(expectation) else "SUMMARY"}
+    )
     observed: dict[str, Any] = {"rule": rule.description}
-    if not result.success or not _per_row(expectation):
-        result = batch.validate(expectation, result_format=_format(expectation))
+    if not result.success and _per_row(expectation):  # only now is it worth asking which rows
+        result = batch.validate(expectation, result_format=_SAMPLED)
     if (exception := _exception(result.exception_info)) is not None:
         raise BadInput(f"rule {rule.name} cannot be evaluated: {exception}", field=f"{rule.table}.{rule.name}")
     return CheckResult(rule.name, rule.table, rule.severity, bool(result.success), observed | _observed(result.result))
@@ -95,10 +97,7 @@ def _per_row(expectation: Any) -> bool:
     return type(expectation).__name__.startswith("ExpectColumnValues") or "Pair" in type(expectation).__name__
 
 
-def _format(expectation: Any) -> dict[str, Any]:
-    if not _per_row(expectation):
-        return {"result_format": "SUMMARY"}
-    return {"result_format": "COMPLETE", "unexpected_index_column_names": ["_partition", "_offset"],
+_SAMPLED = {"result_format": "COMPLETE", "unexpected_index_column_names": ["_partition", "_offset"],
             "partial_unexpected_count": SAMPLES, "return_unexpected_index_query": False}  # fmt: skip
 
 
@@ -111,7 +110,10 @@ def _observed(result: Mapping[str, Any]) -> dict[str, Any]:
         seen["failed"] = result["unexpected_count"]
         places = result.get("unexpected_index_list") or []
         seen["samples"] = [
-            {("partition" if k == "_partition" else "offset" if k == "_offset" else k): _plain(v) for k, v in place.items()}
+            {
+                ("partition" if k == "_partition" else "offset" if k == "_offset" else k): _plain(v)
+                for k, v in place.items()
+            }
             for place in places[:SAMPLES]
         ]
     return seen

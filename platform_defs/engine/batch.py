@@ -1,14 +1,14 @@
 """One batch, from plan to commit, in the eight steps of the design. Read this file first.
 
-    0 acquire   Ledger.acquire, once a run            resources/ledger.py
-    1 plan      which offsets                         engine/offsets.py
-    2 read      the messages, in Spark's tasks        engine/task.py, resources/kafka.py
-    3 check     decode and row rules, in the task     engine/decode.py, engine/row_checks.py
-    4 transform the pipeline's own PySpark function   assets/<domain>/transform.py, engine/row_local.py
-    5 stage     COPY beside the tables                engine/staging.py, resources/staging.py
-    6 audit     rules over the batch                  engine/audit.py
-    7 publish   one transaction                       engine/publish.py, resources/publication.py
-    8 tell      Dagster, lineage                      orchestration/
+0 acquire   Ledger.acquire, once a run            resources/ledger.py
+1 plan      which offsets                         engine/offsets.py
+2 read      the messages, in Spark's tasks        engine/task.py, resources/kafka.py
+3 check     decode and row rules, in the task     engine/decode.py, engine/row_checks.py
+4 transform the pipeline's own PySpark function   assets/<domain>/transform.py, engine/row_local.py
+5 stage     COPY beside the tables                engine/staging.py, resources/staging.py
+6 audit     rules over the batch                  engine/audit.py
+7 publish   one transaction                       engine/publish.py, resources/publication.py
+8 tell      Dagster, lineage                      orchestration/
 """
 
 import time
@@ -20,11 +20,19 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attem
 
 from platform_defs.engine import audit, crash_points, offsets
 from platform_defs.engine.contract import CheckResult, Contract, Fault
-from platform_defs.engine.errors import BadInput, GateFailed, Halt, LogTruncated, RowRefused
+from platform_defs.engine.errors import (
+    BadInput,
+    GateFailed,
+    Halt,
+    LogTruncated,
+    RowRefused,
+    StagingLost,
+    TransformFailed,
+)
 from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
 from platform_defs.engine.ports import Broker, Ledger, LineageEvents, Pipeline, Published, Source, Staged
 from platform_defs.engine.publish import publish
-from platform_defs.engine.staging import REFUSALS, TransformFailed, find_poison, stage
+from platform_defs.engine.staging import REFUSALS, find_poison, stage
 from platform_defs.engine.task import TaskWork
 
 
@@ -173,6 +181,8 @@ def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: Ta
         return stage(outside.spark(), outside.ledger, pipeline, pending, work)
     except LogTruncated as cut:
         asked = sorted({item.partition for item in pending.ranges if item.new_leader})
+        if not asked:  # nobody asked about leaders: not the broker's word
+            raise
         raise Halt(pipeline.name, "log_truncated", str(cut), {"error": str(cut), "partitions": asked}) from cut
     except TransformFailed as failure:
         if pipeline.transform is None:
@@ -188,9 +198,8 @@ def _audit(contract: Contract, ledger: Ledger, staged: Staged) -> list[CheckResu
     faults = ledger.faults(staged)
     _break_circuit(contract, staged, faults)
     checks = audit.row_checks(contract, faults, staged.messages)
-    if staged.rows:  # some expectations fail on an empty table
-        with ledger.audited(staged) as (url, schema, view):
-            checks += audit.batch_checks(contract.batch_rules, url, schema, view)
+    if (view := ledger.audit_view(staged)) is not None:  # some expectations fail on an empty table
+        checks += audit.batch_checks(contract.batch_rules, *view)
     audit.gate(contract.pipeline, staged.pending.batch_id, checks)
     return checks
 
@@ -199,7 +208,9 @@ def _break_circuit(contract: Contract, staged: Staged, faults: audit.Faults) -> 
     limits, dead = contract.limits, staged.dead_letters
     if staged.pending.dead_letters_accepted:
         return
-    if dead < limits.dead_letter_minimum or dead <= limits.dead_letter_share * staged.messages:
+    few = dead < limits.dead_letter_minimum or dead <= limits.dead_letter_share * staged.messages
+    failed = sum(count for (stage, _), (count, _) in faults.items() if stage == "transform")
+    if few and (failed < 2 or staged.rows):  # a transform that fails on all there is looks broken, however few they are
         return
     detail = {
         "batch_id": staged.pending.batch_id, "messages": staged.messages, "dead_letters": dead,
@@ -208,13 +219,16 @@ def _break_circuit(contract: Contract, staged: Staged, faults: audit.Faults) -> 
     }  # fmt: skip
     raise Halt(contract.pipeline, "too_many_dead_letters",
                f"{dead} of {staged.messages} messages of batch {staged.pending.batch_id} would be dead letters; the contract "
-               f"allows {limits.dead_letter_share:.0%} once there are {limits.dead_letter_minimum}. Nothing was published.",
+               f"allows {limits.dead_letter_share:.0%} once there are {limits.dead_letter_minimum}"
+               f"{f', and the transform failed on all that reached it ({failed})' if few else ''}. Nothing was published.",
                detail)  # fmt: skip
 
 
 def _refused_by_table(contract: Contract, ledger: Ledger, staged: Staged, refusal: RowRefused) -> Exception:
     """The message whose row the table refuses, to be left out; a Halt when it is an accumulate that refuses."""
     found = ledger.refused_row(staged)
+    if found is None and not contract.accumulates:
+        return StagingLost(f"{contract.row_table.name} refused a batch ({refusal}) that it takes now; it is read again")
     if found is None:
         names = ", ".join(table.name for table in contract.accumulates)
         return Halt(contract.pipeline, "accumulate_refused", f"a batch's sums break a constraint of {names}: {refusal}. Nothing "

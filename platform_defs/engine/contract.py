@@ -96,7 +96,7 @@ class Table:
 class Limits:
     """What a pipeline may do before it acts, waits or stops."""
 
-    batch_messages: int = 500_000  # a batch reads at most so many offsets
+    batch_messages: int = 1_000_000  # a batch reads at most so many offsets
     lag_messages: int = 10_000  # the sensor starts a run at so many unread messages ...
     lag_seconds: float = 30.0  # ... or when the oldest of them has waited so long
     dead_letter_share: float = 0.5  # of a batch: above it, and above the count below, the pipeline halts

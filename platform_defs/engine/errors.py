@@ -6,8 +6,10 @@ TidegateError
 │   ├── BrokerAway        Kafka did not answer within the limit
 │   ├── LedgerAway        Postgres did not answer within the limit
 │   ├── StagingLost       staged rows or coverage are missing or disagree; the same ranges are read again
+│   ├── LogTruncated      the log was cut and written on; a task says so, and the batch makes a Halt of it
 │   └── OutcomeUnknown    the connection died in COMMIT and the answer could not be had; the ledger knows it
-├── RowRefused            the table or the transform refuses a message; it becomes a dead letter
+├── RowRefused            the table refuses a message; it becomes a dead letter
+│   └── TransformFailed   the transform does
 ├── GateFailed            a blocking check failed: nothing was published, the same ranges are judged again
 ├── Halt                  going on would lose or repeat data: a person decides
 └── BadInput              a user's contract, transform, setting or argument cannot be used
@@ -65,6 +67,10 @@ class OutcomeUnknown(Retryable):
 
 class RowRefused(TidegateError):
     """A row broke a type or constraint of its target table (SQLSTATE 22, 23). The engine finds which message it was."""
+
+
+class TransformFailed(RowRefused):
+    """The Spark job fails with the transform in it, each time it is tried."""
 
 
 class GateFailed(TidegateError):

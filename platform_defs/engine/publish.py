@@ -1,6 +1,6 @@
 """Step 7: one transaction makes a batch real. This is the guarantee; read it with resources/publication.py.
 
-    money from account A to account B: the transfer and the offset, or neither.
+money from account A to account B: the transfer and the offset, or neither.
 """
 
 from collections.abc import Mapping, Sequence

@@ -67,12 +67,16 @@ def check_columns(result: DataFrame, wanted: dict[str, str], *, where: str) -> N
     for name, kind in wanted.items():
         if name not in given:
             keep = " (pass it through: it says which message a row came from)" if name.startswith("_") else ""
-            raise BadInput(f"the transform returns no column {name}{keep}; it returns {', '.join(given)}", file=where, field=name)
+            raise BadInput(
+                f"the transform returns no column {name}{keep}; it returns {', '.join(given)}", file=where, field=name
+            )
         if given[name] != kind:
             raise BadInput(f"the transform returns {name} as {given[name]}, the contract says {kind}; add "
                            f'.cast("{kind}")', file=where, field=name)  # fmt: skip
     for name in given.keys() - wanted.keys():
-        raise BadInput(f"the transform returns {name}, which the contract's table does not have", file=where, field=name)
+        raise BadInput(
+            f"the transform returns {name}, which the contract's table does not have", file=where, field=name
+        )
 
 
 def _plan(frame: Any) -> Any:
@@ -100,7 +104,9 @@ def _check_expressions(node: Any, name: str, where: str) -> None:
             raise BadInput(f"the transform computes {expression.toString()} ({name}), which gives another result each time; a "
                            "batch that is read again must give the same rows. Derive it from the message", file=where)  # fmt: skip
         if _contains(expression, "PLAN_EXPRESSION"):
-            raise BadInput(f"the transform uses a subquery ({expression.toString()}); join a broadcast(lookup) instead", file=where)
+            raise BadInput(
+                f"the transform uses a subquery ({expression.toString()}); join a broadcast(lookup) instead", file=where
+            )
 
 
 def _check_provenance(plan: Any, origin: Any, where: str) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from platform_defs.engine import errors, task
 from platform_defs.engine.contract import Contract, Fault
-from platform_defs.engine.errors import BadInput, RowRefused, StagingLost, TidegateError
+from platform_defs.engine.errors import BadInput, StagingLost, TidegateError, TransformFailed
 from platform_defs.engine.offsets import OffsetRange, PendingBatch
 from platform_defs.engine.ports import Block, Coverage, Ledger, Pipeline, Recorder, Source, Staged
 from platform_defs.engine.row_local import check_columns, check_row_local
@@ -24,10 +24,6 @@ Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 REFUSALS = 20  # messages that the transform or the table may refuse in one batch, each of which costs a bisection
 SAMPLE = 5  # messages: if the transform fails on all of these, it is not single messages
-
-
-class TransformFailed(RowRefused):
-    """The Spark job fails with the transform in it, each time it is tried."""
 
 
 def stage(spark: SparkSession, ledger: Ledger, pipeline: Pipeline, pending: PendingBatch, work: TaskWork) -> Staged:
@@ -41,7 +37,12 @@ def stage(spark: SparkSession, ledger: Ledger, pipeline: Pipeline, pending: Pend
     if missing:  # a filter that Spark folded away never pulled its input
         run(_numbers(spark, work, missing).mapInArrow(_bound(task.read_only, work), task.RESULT))
     winners = {UUID(row["attempt"]): row["rows"] for row in results if row["rows"]}
-    return Staged(pending, work.area.staging_id, winners, one_attempt_each(pending.ranges, ledger.coverage(work.area.staging_id)))
+    coverage = one_attempt_each(pending.ranges, ledger.coverage(work.area.staging_id))
+    if pipeline.transform is None and sum(winners.values()) != sum(item.rows for item in coverage):
+        raise StagingLost(
+            f"{sum(winners.values())} rows were staged of {sum(item.rows for item in coverage)} decoded ones"
+        )
+    return Staged(pending, work.area.staging_id, winners, coverage)
 
 
 def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> DataFrame:
@@ -74,7 +75,9 @@ def _where(pipeline: Pipeline) -> str:
     return str(pipeline.contract.path.parent if pipeline.contract.path else pipeline.name) + "/transform.py"
 
 
-DESCRIBING = "tidegate.describing"  # a local property of Spark's jobs: set while the transform only says what is to be done
+DESCRIBING = (
+    "tidegate.describing"  # a local property of Spark's jobs: set while the transform only says what is to be done
+)
 
 
 def _described(pipeline: Pipeline, decoded: DataFrame, where: str) -> DataFrame:
@@ -107,7 +110,9 @@ def _read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[
 def read_alone(spark: SparkSession, contract: Contract, source: Source, ranges: Sequence[OffsetRange]) -> int:
     """Read, decode and check `ranges` and keep nothing: how many messages became rows. For `make bench`."""
     work = TaskWork(contract, tuple(ranges), source, _Nowhere())
-    decoded = _numbers(spark, work, work.ranges).mapInArrow(_bound(task.read_ranges, work), spark_ddl(work.decoded_schema))
+    decoded = _numbers(spark, work, work.ranges).mapInArrow(
+        _bound(task.read_ranges, work), spark_ddl(work.decoded_schema)
+    )
     return decoded.mapInArrow(_counted, "rows bigint").agg({"rows": "sum"}).collect()[0][0]
 
 
@@ -135,7 +140,9 @@ def one_attempt_each(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -
     return tuple(chosen[_place(item)] for item in ranges)
 
 
-def find_poison(spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, str]:
+def find_poison(
+    spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges: Sequence[OffsetRange]
+) -> tuple[OffsetRange, str]:
     """The range of one offset on which the transform fails, and why. Bisects by running the transform and keeping nothing.
 
     Raises Retryable when, tried alone, no part fails: then it was not the message. Raises BadInput when it fails on every
@@ -164,7 +171,9 @@ def _bisect(spark: SparkSession, pipeline: Pipeline, work: TaskWork, item: Offse
     return item
 
 
-def _fails_everywhere(spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges: Sequence[OffsetRange]) -> str | None:
+def _fails_everywhere(
+    spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges: Sequence[OffsetRange]
+) -> str | None:
     """Why the transform fails on every message of a sample, or None where one passes. A small batch is not sampled."""
     total, why = sum(map(len, ranges)), None
     if total <= REFUSALS:
@@ -210,7 +219,9 @@ def _numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRange])
     return spark.createDataFrame([(n,) for n in numbers], "id bigint").repartition(len(numbers), "id")
 
 
-def _bound(function: Callable[[TaskWork, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], work: TaskWork) -> Batches:
+def _bound(
+    function: Callable[[TaskWork, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], work: TaskWork
+) -> Batches:
     return partial(function, work)
 
 
@@ -234,7 +245,8 @@ def _uncovered(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -> list
     return [item for item in ranges if _place(item) not in covered]
 
 
-_RAISED = re.compile(r"platform_defs\.engine\.errors\.(\w+): (.*)")
+# At the beginning of a line, where a traceback has it: a message's text may be quoted anywhere else.
+_RAISED = re.compile(r"^platform_defs\.engine\.errors\.(\w+): (.*)", re.MULTILINE)
 
 
 def _as_raised(error: PySparkException) -> TidegateError:

@@ -102,7 +102,8 @@ def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.Recor
     tags = pa.repeat(pa.scalar(attempt.bytes, ATTEMPT.arrow), batch.num_rows)
     columns = [batch.column(name) for name in schema.names[:-1]]
     return pa.RecordBatch.from_arrays(
-        [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=False)] + [tags], schema=schema
+        [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=False)] + [tags],
+        schema=schema,
     )
 
 
@@ -119,7 +120,9 @@ def _decode(work: TaskWork, partition: int, block: Block) -> tuple[pa.RecordBatc
     else:
         keys = None
     chosen = None if not taken else [i for i in range(len(values)) if i not in taken]
-    decoded = check_rows(work.contract, decode_block(work.contract, values if chosen is None else [values[i] for i in chosen]))
+    decoded = check_rows(
+        work.contract, decode_block(work.contract, values if chosen is None else [values[i] for i in chosen])
+    )
     indexes, found = decoded.indexes, decoded.faults
     if chosen is not None:
         indexes = pa.array(chosen, pa.int64()).take(indexes)
@@ -214,6 +217,9 @@ class _Tally:
             self.gaps.append((self.position, offset))
 
     def coverage(self, attempt: UUID) -> Coverage:
+        """The proof. Its epoch is that of the message right before the next range, or none behind a gap: a control
+        record may be of a later epoch, and an older one would be taken for a cut log (KIP-320)."""
+        epoch = self.leader_epoch if self.messages and self.position == self.wanted.until_offset else None
         self._expect(self.wanted.until_offset)
         return Coverage(self.wanted, attempt, self.messages, self.rows, self.dead, self.unknown,
-                        tuple(self.gaps), self.leader_epoch)  # fmt: skip
+                        tuple(self.gaps), epoch)  # fmt: skip

@@ -11,7 +11,7 @@ from dagster import DagsterInstance
 
 from platform_defs.engine import offsets
 from platform_defs.engine.contract import Contract
-from platform_defs.engine.errors import BadInput
+from platform_defs.engine.errors import BadInput, Halt
 from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.keys import PIPELINE_TAG
 from platform_defs.orchestration.lag import Waiting, back_off, due, still_waiting
@@ -56,6 +56,11 @@ def look(instance: DagsterInstance, contract: Contract, endpoints: Endpoints, cu
         return dg.SensorResult(skip_reason=reason, cursor=cursor)
     view = KafkaBroker(kafka_options(endpoints), timeout=PATIENCE).describe(contract.topic)
     positions = ledger.positions(contract.pipeline, contract.topic)
+    try:
+        offsets.judge(contract.pipeline, positions, view)
+    except Halt as halt:  # a log that was cut or created again may show no lag at all; the run writes the halt down
+        request = dg.RunRequest(tags={PIPELINE_TAG: contract.pipeline, "tidegate/started_for": halt.code})
+        return dg.SensorResult(run_requests=[request], cursor=cursor)
     behind = sum(offsets.lag(positions, view).values())
     waiting = still_waiting(Waiting.from_cursor(cursor), behind, sum(item.next_offset for item in positions), now)
     remembered = waiting.to_cursor() if waiting else ""

@@ -43,7 +43,10 @@ SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(n
 -- note_ends: partitions are about to be added; an upsert reads the others up to here before it reads those.
 UPDATE tidegate.source_position AS p SET seen_end = greatest(p.seen_end, e.until_offset)
   FROM unnest(%(partitions)s::int[], %(ends)s::bigint[]) AS e (partition, until_offset)
- WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = e.partition;
+ WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = e.partition
+   AND (p.seen_end IS NOT NULL  -- while others are still drained, those that wait for it go on waiting
+        OR NOT EXISTS (SELECT 1 FROM tidegate.source_position AS d
+                        WHERE d.pipeline = p.pipeline AND d.topic = p.topic AND d.next_offset < d.seen_end));
 
 -- next_batch_id: ids grow; a batch that was dropped leaves a hole.
 SELECT nextval('tidegate.batch_id');
@@ -58,7 +61,7 @@ VALUES (nextval('tidegate.staging_id'), %(pipeline)s, %(batch_id)s, %(epoch)s)
 RETURNING staging_id;
 
 -- stale_staging: tries that nobody will publish any more.
-SELECT staging_id FROM tidegate.staging WHERE pipeline = %(pipeline)s AND staging_id <> ALL(%(keep)s);
+SELECT staging_id FROM tidegate.staging WHERE pipeline = %(pipeline)s AND epoch <= %(epoch)s;
 
 -- forget_staging: the coverage and dead letters of such a try, and the try itself.
 WITH a AS (DELETE FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s),
@@ -89,7 +92,7 @@ SELECT stage, error_class, count(*),
 -- move_positions: the compare-and-swap that makes a batch exactly-once.
 -- Touches one row a partition, or a position has moved and the batch must not commit.
 UPDATE tidegate.source_position AS p
-   SET next_offset = r.until_offset, leader_epoch = coalesce(r.leader_epoch, p.leader_epoch),
+   SET next_offset = r.until_offset, leader_epoch = r.leader_epoch,
        seen_end = greatest(p.seen_end, r.until_offset), batch_id = %(batch_id)s, updated_at = now()
   FROM unnest(%(partitions)s::int[], %(from_offsets)s::bigint[], %(until_offsets)s::bigint[], %(leader_epochs)s::int[])
        AS r (partition, from_offset, until_offset, leader_epoch)

@@ -32,7 +32,7 @@ SELECT partition, cluster_id, topic_id, start_offset, next_offset
 -- settle_position: from where to go on. Compare-and-swap, as a batch's.
 UPDATE tidegate.source_position
    SET next_offset = %(next_offset)s, start_offset = %(start_offset)s, cluster_id = %(cluster_id)s, topic_id = %(topic_id)s,
-       leader_epoch = NULL, updated_at = now()
+       leader_epoch = NULL, seen_end = NULL, updated_at = now()
  WHERE pipeline = %(pipeline)s AND topic = %(topic)s AND partition = %(partition)s
    AND next_offset = %(was_next)s AND topic_id = %(was_topic_id)s AND cluster_id = %(was_cluster_id)s;
 

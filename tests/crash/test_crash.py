@@ -31,7 +31,9 @@ def test_a_run_killed_at_this_point_loses_nothing_and_doubles_nothing(world: Wor
     assert report.ok, report.explanation
     assert (report.lost, report.duplicated, report.messages, report.dead_letters) == (0, 0, 16_000, 1)
     assert world.rows("select * from tidegate.staging where pipeline = %s", pipeline.name) == []
-    assert world.rows("select 1 from pg_stat_activity where application_name like %s", f"tidegate/{pipeline.name}/%") == []
+    assert (
+        world.rows("select 1 from pg_stat_activity where application_name like %s", f"tidegate/{pipeline.name}/%") == []
+    )
 
 
 def _run_until_killed(pipeline: Pipeline, point: str) -> int:

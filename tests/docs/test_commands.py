@@ -78,7 +78,9 @@ def test_make_up_shows_the_ui_and_a_trickle_and_make_down_leaves_no_process(newc
 
 def _run(command: str, environment: dict[str, str]) -> str:
     """What `command` prints on stdout. It has to end with 0."""
-    done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False
+    )
     assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 

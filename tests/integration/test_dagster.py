@@ -207,6 +207,19 @@ def _started_run(instance: DagsterInstance, pipeline: Pipeline) -> DagsterRun:
     return instance.create_run_for_job(job, asset_selection=selected, status=DagsterRunStatus.STARTED)
 
 
+def test_a_topic_created_again_with_nothing_unread_starts_the_run_that_says_so(
+    world: World, new_pipeline: Any, instance: DagsterInstance, endpoints: Endpoints, drain_all: Any
+) -> None:
+    pipeline = new_pipeline("append")
+    world.send(pipeline, views(8))
+    drain_all(pipeline)
+    admin = world.admin()
+    admin.delete_topics([pipeline.contract.topic])[pipeline.contract.topic].result(10)
+    wait_for(lambda: pipeline.contract.topic not in admin.list_topics(timeout=5).topics, 10)
+    world.create_topic(pipeline.contract.topic)
+    assert len(look(instance, pipeline.contract, endpoints, None).run_requests or []) == 1
+
+
 def test_a_halted_pipeline_is_left_alone(
     world: World, new_pipeline: Any, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:

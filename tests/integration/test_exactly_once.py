@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from platform_defs.engine.batch import Budget, plan, run_batch
+from platform_defs.engine.contract import BatchRule
 from platform_defs.engine.errors import BadInput, Fenced, GateFailed, LedgerAway, StagingLost
 from platform_defs.engine.ports import Pipeline
 from tests.world import World, transfer, transfers
@@ -83,7 +84,13 @@ def test_a_blocking_rule_that_fails_publishes_nothing_and_the_same_offsets_are_j
     assert any(c.name == "postings_sum_to_zero" and not c.passed for c in failure.value.results)
     assert world.table(pipeline) == []
     assert world.position(pipeline) == {0: 0, 1: 0, 2: 0, 3: 0}
-    assert world.rows("select 1 from tidegate.check_result c join tidegate.batch b using (batch_id) where pipeline = %s", pipeline.name) == []
+    assert (
+        world.rows(
+            "select 1 from tidegate.check_result c join tidegate.batch b using (batch_id) where pipeline = %s",
+            pipeline.name,
+        )
+        == []
+    )
     assert world.ledger.status(pipeline.name)["waiting"]  # pyright: ignore[reportOptionalSubscript]
     world.send(pipeline, transfers(400, start=40))
     with pytest.raises(GateFailed):
@@ -96,7 +103,9 @@ def test_a_position_that_moved_meanwhile_lets_the_batch_commit_nothing(world: Wo
     world.send(pipeline, transfers(40))
     with world.hold(pipeline) as outside:
         plan(pipeline.contract, outside)
-        world.rows("update tidegate.source_position set next_offset = 5 where pipeline = %s and partition = 1", pipeline.name)
+        world.rows(
+            "update tidegate.source_position set next_offset = 5 where pipeline = %s and partition = 1", pipeline.name
+        )
         with pytest.raises(Fenced, match="1 of 4 positions"):
             run_batch(pipeline, outside)
     assert world.table(pipeline) == []
@@ -107,7 +116,9 @@ def test_rows_that_vanish_between_stage_and_publish_are_noticed(world: World) ->
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
     with world.hold(pipeline) as outside:
-        ledger = _Meddled(outside.ledger, lambda staging_id: world.rows(f"delete from tidegate_staging.rows_{staging_id}"))
+        ledger = _Meddled(
+            outside.ledger, lambda staging_id: world.rows(f"delete from tidegate_staging.rows_{staging_id}")
+        )
         with pytest.raises(StagingLost, match="80 rows, staging holds 0"):
             run_batch(_without_rules(pipeline), replace(outside, ledger=ledger))
     assert world.table(pipeline) == []
@@ -119,7 +130,10 @@ def test_coverage_that_vanishes_between_stage_and_publish_is_noticed(world: Worl
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
     with world.hold(pipeline) as outside:
-        ledger = _Meddled(outside.ledger, lambda staging_id: world.rows("delete from tidegate_staging.coverage where staging_id = %s", staging_id))
+        ledger = _Meddled(
+            outside.ledger,
+            lambda staging_id: world.rows("delete from tidegate_staging.coverage where staging_id = %s", staging_id),
+        )
         with pytest.raises(StagingLost, match="coverage"):
             run_batch(pipeline, replace(outside, ledger=ledger))
     assert world.table(pipeline) == []
@@ -167,7 +181,9 @@ def test_a_second_pipeline_on_the_same_table_is_refused(world: World) -> None:
         world.drain(thief)
 
 
-@pytest.mark.parametrize("change", ["amount type double precision", "amount type numeric(18,4)", "transfer_id type varchar(20)"])
+@pytest.mark.parametrize(
+    "change", ["amount type double precision", "amount type numeric(18,4)", "transfer_id type varchar(20)"]
+)
 def test_a_table_altered_to_another_type_is_refused_before_anything_is_written(world: World, change: str) -> None:
     pipeline = world.new_pipeline()
     world.drain(pipeline)
@@ -184,6 +200,39 @@ def test_a_table_dropped_behind_our_back_is_refused(world: World) -> None:
     world.rows(f"drop table {pipeline.contract.row_table.name}")
     with pytest.raises(BadInput, match="dropped or replaced"):
         world.drain(pipeline)
+
+
+def test_a_table_that_is_new_to_a_running_pipeline_is_refused_since_it_would_lack_the_past(world: World) -> None:
+    pipeline = world.new_pipeline()
+    rows_alone = replace(pipeline, contract=replace(pipeline.contract, tables=pipeline.contract.tables[:1]))
+    world.send(pipeline, transfers(4))
+    world.drain(rows_alone)
+    with pytest.raises(BadInput, match="has published batches already"):
+        world.drain(pipeline)
+
+
+def test_a_table_with_rows_of_somebody_else_is_refused(world: World) -> None:
+    pipeline = world.new_pipeline("append")
+    schema, _, name = pipeline.contract.row_table.name.partition(".")
+    world.rows(f"create schema {schema}")
+    columns = ", ".join(f"{c.name} {c.type.postgres}" for c in pipeline.contract.row_table.columns)
+    world.rows(f"create table {schema}.{name} ({columns}, _batch_id bigint, _partition int, _offset bigint)")
+    world.rows(f"insert into {schema}.{name} (event_id) values ('mine')")
+    with pytest.raises(BadInput, match="holds rows that"):
+        world.drain(pipeline)
+
+
+def test_an_upserts_batch_is_judged_by_what_it_would_publish(world: World) -> None:
+    pipeline = world.new_pipeline("upsert")
+    unique = BatchRule("one_row_each", pipeline.contract.row_table.name, "ExpectColumnValuesToBeUnique",
+                       {"column": "customer_id"}, "blocking", "a customer is one row")  # fmt: skip
+    tables = (replace(pipeline.contract.row_table, batch_rules=(unique,)),)
+    pipeline = replace(pipeline, contract=replace(pipeline.contract, tables=tables))
+    customer = b'{"customer_id":"C1","name":"Ada","tier":"%s","signed_up":"2026-11-01"}'
+    world.send(pipeline, [customer % b"bronze", customer % b"gold", None], keys=[b"C1", b"C1", b"C2"], partition=0)
+    (batch,) = world.drain(pipeline)
+    assert (batch.messages, batch.dead_letters) == (3, 0)
+    assert [row["tier"] for row in world.rows(f"select tier from {tables[0].name}")] == ["gold"]
 
 
 def test_a_row_that_the_table_refuses_becomes_a_dead_letter_and_its_siblings_commit(world: World) -> None:
@@ -241,7 +290,9 @@ def test_check_results_lineage_and_dead_letters_exist_if_and_only_if_their_batch
     pipeline = world.new_pipeline()
     world.send(pipeline, [*transfers(8), b"not json"])
     (batch,) = world.drain(pipeline)
-    assert len(world.rows("select * from tidegate.check_result where batch_id = %s", batch.batch_id)) == len(batch.checks)
+    assert len(world.rows("select * from tidegate.check_result where batch_id = %s", batch.batch_id)) == len(
+        batch.checks
+    )
     (event,) = world.rows("select event from tidegate.lineage_event where batch_id = %s", batch.batch_id)
     assert [out["name"] for out in event["event"]["outputs"]] == [t.name for t in pipeline.contract.tables]
     assert world.dead_letters(pipeline)[0]["batch_id"] == batch.batch_id
