@@ -1,4 +1,4 @@
-"""One batch, from plan to commit, in the eight steps of the design. Read this file first.
+"""One batch, from plan to commit, in the eight steps of docs/design.md. Read this file first.
 
 0 acquire   Ledger.acquire, once a run            resources/ledger.py
 1 plan      which offsets                         engine/offsets.py

@@ -1,4 +1,4 @@
-"""What Kafka does to a reader who is not careful: each trap of the design, set with the real broker."""
+"""What Kafka does to a reader who is not careful: each trap that is known, set with the real broker."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""What Spark does to a transform that looks beyond one message, and to tasks that fail: each trap of the design."""
+"""What Spark does to a transform that looks beyond one message, and to tasks that fail: each trap that is known."""
 
 import os
 import re
