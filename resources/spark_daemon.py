@@ -4,6 +4,8 @@ Spark runs it as `python -m resources.spark_daemon` (spark.python.daemon.module)
 these, so forking after it is safe.
 """
 
+import gc
+
 import adbc_driver_manager.dbapi  # noqa: F401
 import adbc_driver_postgresql.dbapi  # noqa: F401
 import confluent_kafka  # noqa: F401
@@ -20,4 +22,5 @@ import resources.kafka
 import resources.staging  # noqa: F401
 
 if __name__ == "__main__":
+    gc.freeze()  # what was imported stays: no collection in a worker, and there is one after each task, walks through it
     manager()

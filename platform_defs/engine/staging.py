@@ -110,14 +110,13 @@ def _read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[
 def read_alone(spark: SparkSession, contract: Contract, source: Source, ranges: Sequence[OffsetRange]) -> int:
     """Read, decode and check `ranges` and keep nothing: how many messages became rows. For `make bench`."""
     work = TaskWork(contract, tuple(ranges), source, _Nowhere())
-    decoded = _numbers(spark, work, work.ranges).mapInArrow(
-        _bound(task.read_ranges, work), spark_ddl(work.decoded_schema)
-    )
-    return decoded.mapInArrow(_counted, "rows bigint").agg({"rows": "sum"}).collect()[0][0]
+    counted = _numbers(spark, work, work.ranges).mapInArrow(_bound(_count_rows, work), "rows bigint")
+    return sum(row["rows"] for row in run(counted))
 
 
-def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield pa.record_batch([pa.array([sum(batch.num_rows for batch in batches)], pa.int64())], names=["rows"])
+def _count_rows(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = sum(batch.num_rows for batch in task.read_ranges(work, numbers))
+    yield pa.record_batch([pa.array([rows], pa.int64())], names=["rows"])
 
 
 def run(frame: DataFrame) -> list[dict]:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from platform_defs.engine.batch import run_batch
-from platform_defs.engine.errors import BadInput, StagingLost
+from platform_defs.engine.errors import BadInput, Halt, StagingLost
 from platform_defs.engine.offsets import OffsetRange
 from platform_defs.engine.ports import Coverage, Pipeline
 from platform_defs.engine.row_local import check_row_local
@@ -254,11 +254,17 @@ def test_the_one_message_on_which_the_transform_fails_is_found_and_its_neighbour
     assert (failed["failed"], failed["samples"][0]["offset"]) == (1, places[57][1])
 
 
-def test_a_small_batch_of_nothing_but_messages_the_transform_fails_on_commits(world: World) -> None:
+def test_a_message_alone_on_which_the_transform_fails_commits_and_all_of_a_few_is_a_halt(world: World) -> None:
     pipeline = _single_entry(world, _dividing)
-    world.send(pipeline, [transfer(n, memo="0") for n in range(2)])
+    world.send(pipeline, [transfer(0, memo="0")])
     (batch,) = world.drain(pipeline)
-    assert (batch.messages, batch.rows, batch.dead_letters) == (2, 0, 2)
+    assert (batch.messages, batch.rows, batch.dead_letters) == (1, 0, 1)
+    before = world.position(pipeline)
+    world.send(pipeline, [transfer(n, memo="0") for n in range(2)])
+    with pytest.raises(Halt, match=r"the transform failed on all that reached it \(2\).*Nothing was published"):
+        world.drain(pipeline)
+    assert world.position(pipeline) == before
+    assert len(world.dead_letters(pipeline)) == 1
 
 
 def test_a_transform_that_fails_on_every_message_says_so_soon_and_publishes_nothing(world: World) -> None:
