@@ -31,7 +31,7 @@ from platform_defs.engine.batch import drain
 from platform_defs.engine.contract import Column, Contract, Table
 from platform_defs.engine.offsets import OffsetRange
 from platform_defs.engine.ports import Pipeline
-from platform_defs.engine.staging import read_alone
+from platform_defs.engine.trial import read_alone
 from resources.kafka import KafkaBroker, KafkaSource
 from resources.local import stack
 from resources.outside import hold, kafka_options

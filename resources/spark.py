@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
@@ -43,13 +44,18 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
 
 def start_session(config: dict[str, str]) -> SparkSession:
     """A session with `config`, made or found."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers are whatever python3 the PATH has
-    if "spark.driver.host" in config:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark guesses, and warns about it
+    _set_environment(config)
     builder = SparkSession.builder
     for name, value in config.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _set_environment(config: Mapping[str, str]) -> None:
+    """What Spark takes from the environment only, where the user has not set it."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers are whatever python3 the PATH has
+    if "spark.driver.host" in config:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark guesses, and warns about it
 
 
 class SparkResource(LazyPySparkResource):
@@ -61,6 +67,7 @@ class SparkResource(LazyPySparkResource):
         """The run's session; starts it at the first call."""
         if not self.spark_config:
             self.spark_config.update(spark_config())
+        _set_environment(self.spark_config)
         return self.spark_session
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002

@@ -41,6 +41,13 @@ class World:
         self.create_topic(contract.topic, partitions, {**compaction, **(config or {})})
         return Pipeline(contract, shipped.transform if transform == "its own" else transform)
 
+    def caught_up(self) -> Pipeline:
+        """A new pipeline that has read two messages of each of its four partitions."""
+        pipeline = self.new_pipeline()
+        self.send(pipeline, transfers(8))
+        self.drain(pipeline)
+        return pipeline
+
     def create_topic(self, topic: str, partitions: int = 4, config: dict[str, str] | None = None) -> None:
         admin = self.admin()  # kept: a future is cancelled when its client is collected
         admin.create_topics([NewTopic(topic, partitions, 1, config=config or {})])[topic].result(10)

@@ -32,8 +32,9 @@ from platform_defs.engine.errors import (
 from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
 from platform_defs.engine.ports import Broker, Ledger, LineageEvents, Pipeline, Published, Source, Staged
 from platform_defs.engine.publish import publish
-from platform_defs.engine.staging import REFUSALS, find_poison, stage
+from platform_defs.engine.staging import stage
 from platform_defs.engine.task import TaskWork
+from platform_defs.engine.trial import REFUSALS, find_poison
 
 
 @dataclass(frozen=True)

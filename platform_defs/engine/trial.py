@@ -1,0 +1,119 @@
+"""Runs over ranges of a batch that keep nothing: to find the message on which a transform fails, or to measure reading."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from uuid import UUID
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from platform_defs.engine import task
+from platform_defs.engine.contract import Contract, Fault
+from platform_defs.engine.errors import BadInput, StagingLost, TransformFailed
+from platform_defs.engine.offsets import OffsetRange
+from platform_defs.engine.ports import Block, Coverage, Pipeline, Recorder, Source
+from platform_defs.engine.staging import bound, range_numbers, run, transform_file, transformed
+from platform_defs.engine.task import TaskWork
+
+REFUSALS = 20  # messages that the transform or the table may refuse in one batch, each of which costs a bisection
+SAMPLE = 5  # messages: if the transform fails on all of these, it is not single messages
+
+
+def find_poison(
+    spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges: Sequence[OffsetRange]
+) -> tuple[OffsetRange, str]:
+    """The range of one offset on which the transform fails, and why. Bisects by running the transform and keeping nothing.
+
+    Raises Retryable when, tried alone, no part fails: then it was not the message. Raises BadInput when it fails on every
+    message of a sample: then it is not single messages, and to find them one by one would take for ever.
+    """
+    if why := _fails_everywhere(spark, pipeline, work, ranges):
+        raise BadInput(f"the transform fails on each of {SAMPLE} messages taken from all over the batch: {why}. Nothing was "
+                       "published; correct the transform, or what produces the messages", file=transform_file(pipeline))  # fmt: skip
+    for item in ranges:
+        why = _fails(spark, pipeline, work, item)
+        if why and len(item) > 1:
+            item = _bisect(spark, pipeline, work, item)
+            why = _fails(spark, pipeline, work, item)
+        if why:
+            return item, why
+    raise StagingLost("the job failed, but no message fails when its range is tried alone; the batch is read again")
+
+
+def _bisect(spark: SparkSession, pipeline: Pipeline, work: TaskWork, item: OffsetRange) -> OffsetRange:
+    """The range of one offset to which halving `item`, which fails, leads. Where the first half passes, it is the second."""
+    while len(item) > 1:
+        middle = item.from_offset + len(item) // 2
+        low = OffsetRange(item.topic, item.partition, item.from_offset, middle)
+        high = OffsetRange(item.topic, item.partition, middle, item.until_offset)
+        item = low if _fails(spark, pipeline, work, low) else high
+    return item
+
+
+def _fails_everywhere(
+    spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges: Sequence[OffsetRange]
+) -> str | None:
+    """Why the transform fails on every message of a sample, or None where one passes. A small batch is not sampled."""
+    total, why = sum(map(len, ranges)), None
+    if total <= REFUSALS:
+        return None
+    for number in range(SAMPLE):
+        why = _fails(spark, pipeline, work, _single(ranges, (total - 1) * number // (SAMPLE - 1)))
+        if why is None:
+            return None
+    return why
+
+
+def _single(ranges: Sequence[OffsetRange], number: int) -> OffsetRange:
+    """The `number`th offset of `ranges`, as a range of its own."""
+    for item in ranges:
+        if number < len(item):
+            offset = item.from_offset + number
+            return OffsetRange(item.topic, item.partition, offset, offset + 1)
+        number -= len(item)
+    raise IndexError(number)
+
+
+def _fails(spark: SparkSession, pipeline: Pipeline, work: TaskWork, item: OffsetRange) -> str | None:
+    """Why the transform fails over `item`, or None."""
+    alone = TaskWork(work.contract, (item,), work.source, _Nowhere(), work.excluded)
+    try:
+        run(transformed(range_numbers(spark, alone, alone.ranges), pipeline, alone).mapInArrow(_discard, task.RESULT))
+    except TransformFailed as error:
+        return str(error)
+    return None
+
+
+def _discard(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        pass
+    yield from ()
+
+
+def read_alone(spark: SparkSession, contract: Contract, source: Source, ranges: Sequence[OffsetRange]) -> int:
+    """Read, decode and check `ranges` and keep nothing: how many messages became rows. For `make bench`."""
+    work = TaskWork(contract, tuple(ranges), source, _Nowhere())
+    counted = range_numbers(spark, work, work.ranges).mapInArrow(bound(_count_rows, work), "rows bigint")
+    return sum(row["rows"] for row in run(counted))
+
+
+def _count_rows(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = sum(batch.num_rows for batch in task.read_ranges(work, numbers))
+    yield pa.record_batch([pa.array([rows], pa.int64())], names=["rows"])
+
+
+class _Nowhere:
+    """A staging area, and its recorder, that keep nothing: for trying a transform alone."""
+
+    staging_id = 0
+
+    @contextmanager
+    def recorder(self, partition: int, attempt: UUID) -> Iterator[Recorder]:  # noqa: ARG002
+        yield self
+
+    def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None: ...
+
+    def cover(self, coverage: Coverage) -> None: ...
+
+    def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:  # noqa: ARG002
+        raise BadInput("nothing is staged while a transform is tried alone")
