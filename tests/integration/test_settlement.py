@@ -12,7 +12,7 @@ from resources import settlement
 from resources.kafka import KafkaBroker
 from resources.outside import kafka_options
 from resources.settlement import From, Settlement
-from tests.world import World, transfers
+from tests.world import World, transfer, transfers
 
 
 def decide(world: World, pipeline: Pipeline, start: From | None = None) -> Settlement:
@@ -118,6 +118,70 @@ def test_a_log_cut_below_the_position_goes_on_at_its_new_end(world: World) -> No
     report = verify(pipeline, world.endpoints, world.spark)
     assert report.ok, report
     assert report.messages == 120
+
+
+def test_a_log_that_was_cut_and_written_on_goes_on_where_it_was(world: World) -> None:
+    pipeline = filled(world)
+    world.send(pipeline, transfers(8, 500))
+    unheard_of = "UPDATE tidegate.source_position SET leader_epoch = 99 WHERE pipeline = %s AND partition = 1"
+    world.rows(unheard_of, pipeline.name)  # as if the messages read before were of a leader that this log never had
+    assert halted(world, pipeline) == "log_truncated"
+    settle(world, pipeline, decide(world, pipeline))
+    (batch,) = world.drain(pipeline)
+    assert (batch.messages, world.position(pipeline)) == (8, dict.fromkeys(range(4), 22))
+    assert verify(pipeline, world.endpoints, world.spark).ok
+
+
+@pytest.mark.parametrize(("start", "read"), [("beginning", 88), ("end", 0)])
+def test_another_cluster_is_a_new_generation(world: World, start: From, read: int) -> None:
+    pipeline = filled(world)
+    # There is one cluster here: the ledger is made to have read the old messages from another, under another topic id.
+    world.rows(
+        "UPDATE tidegate.source_position SET cluster_id = 'gone', topic_id = 'old' WHERE pipeline = %s", pipeline.name
+    )
+    world.rows("UPDATE tidegate.batch_range SET topic_id = 'old' WHERE topic = %s", pipeline.contract.topic)
+    world.send(pipeline, transfers(8, 500))
+    assert halted(world, pipeline) == "cluster_switched"
+    with pytest.raises(BadInput, match="--from beginning"):
+        decide(world, pipeline)
+    settle(world, pipeline, decide(world, pipeline, start))
+    assert sum(batch.messages for batch in world.drain(pipeline)) == read
+    report = verify(pipeline, world.endpoints, world.spark)
+    assert report.ok, report
+    assert (report.messages, report.unverifiable) == (read, 160)
+
+
+def test_a_partition_that_is_gone_is_forgotten_and_the_others_go_on(world: World) -> None:
+    pipeline = filled(world)
+    # Kafka never takes a partition away: the ledger is made to have read five messages of a ninth.
+    world.rows("INSERT INTO tidegate.source_position (pipeline, topic, partition, cluster_id, topic_id, start_offset,"
+               " next_offset) SELECT pipeline, topic, 9, cluster_id, topic_id, 0, 5 FROM tidegate.source_position"
+               " WHERE pipeline = %s AND partition = 0", pipeline.name)  # fmt: skip
+    assert halted(world, pipeline) == "partition_missing"
+    decided = decide(world, pipeline)
+    assert [(step.partition, step.becomes, step.lost) for step in decided.steps] == [(9, None, (0, 5))]
+    settle(world, pipeline, decided)
+    world.send(pipeline, transfers(8, 500))
+    (batch,) = world.drain(pipeline)
+    assert batch.messages == 8
+    assert sorted(world.position(pipeline)) == [0, 1, 2, 3]
+    assert verify(pipeline, world.endpoints, world.spark).ok
+
+
+def test_a_sum_that_a_table_refuses_halts_and_goes_on_once_the_cause_is_mended(world: World) -> None:
+    pipeline = filled(world)
+    balances = pipeline.contract.accumulates[0].name
+    world.rows(f"ALTER TABLE {balances} ADD CONSTRAINT no_debts CHECK (balance > -100000)")
+    world.send(pipeline, [transfer(500, "99999.00"), transfer(501, "99999.00")])
+    assert halted(world, pipeline) == "accumulate_refused"
+    assert halted(world, pipeline) == "accumulate_refused"
+    settle(world, pipeline, decide(world, pipeline))
+    assert halted(world, pipeline) == "accumulate_refused"  # not mended yet: nothing was given up
+    world.rows(f"ALTER TABLE {balances} DROP CONSTRAINT no_debts")
+    settle(world, pipeline, decide(world, pipeline))
+    (batch,) = world.drain(pipeline)
+    assert batch.messages == 2
+    assert verify(pipeline, world.endpoints, world.spark).ok
 
 
 def test_what_is_no_longer_as_it_was_shown_is_not_done(world: World) -> None:
