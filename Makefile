@@ -1,5 +1,5 @@
 # Everything that a run leaves behind lies in TIDEGATE_HOME (default .tidegate) and is stopped by `make down`.
-.PHONY: help install demo test up down bench lint
+.PHONY: help install demo test up down bench chaos lint
 
 # The shell looks uv up, line by line: make expands all lines of a recipe before the first one, which may install it, runs.
 UV = $$(command -v uv || ls .uv/bin/uv 2>/dev/null || echo python3 -m uv)
@@ -42,3 +42,6 @@ down:  ## stop all of it
 
 bench: install  ## compare the paths, with ratios (docs/performance.md)
 	@$(RUN) python -m bench
+
+chaos: install  ## kill, stop and cut off runs and servers; nothing may be lost or doubled (CHAOS="--seed 1 --kills 20")
+	@$(RUN) python -m tests.chaos $(CHAOS)

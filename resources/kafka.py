@@ -1,6 +1,7 @@
 """Kafka: what a topic looks like now (KafkaBroker, in the driver) and its messages (KafkaSource, in Spark's tasks)."""
 
 import gc
+import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -105,6 +106,12 @@ def _answer(future: "Future[Any]", topic: str | None = None) -> Any:
         raise _Transient("no answer within 10 s") from error
 
 
+# What librdkafka says of its connections goes to Python's logging, not straight to stderr: a consumer that is kept would
+# complain twenty times a second of a broker that has stopped. What matters comes back from `consume`.
+LIBRDKAFKA = logging.getLogger("tidegate.librdkafka")
+LIBRDKAFKA.addHandler(logging.NullHandler())
+LIBRDKAFKA.propagate = False
+
 # One consumer for each Python worker and configuration: it costs 100 ms to create, and Spark reuses its workers.
 _consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}
 
@@ -158,7 +165,7 @@ class KafkaSource:
 
     def _consumer(self) -> Consumer:
         if self._key not in _consumers:
-            _consumers[self._key] = Consumer({**self.options, **self.own})
+            _consumers[self._key] = Consumer({**self.options, **self.own}, logger=LIBRDKAFKA)
         return _consumers[self._key]
 
 

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
@@ -24,6 +24,8 @@ from resources.postgres import DURABLE, SQL, application_name, connect, database
 from resources.publication import Holder, PostgresPublication, find_refused, hold
 from resources.staging import PostgresStaging
 
+# The third ends the session like the others: it was stopped for so long inside the publishing transaction.
+_CONNECTION_TROUBLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.IdleInTransactionSessionTimeout)
 LOCK_WAIT = "30s"  # longer than a publication takes; whoever holds a pipeline's row for longer is ended
 
 
@@ -54,7 +56,7 @@ class Ledger:
         what the contract says.
         """
         name, owner = contract.pipeline, uuid4()
-        connection = connect(self.url, application_name(name, owner))
+        connection = _session(self.url, name, owner)
         try:
             with database_errors():
                 epoch = _take_over(connection, name, owner, run_id)
@@ -185,7 +187,7 @@ class Hold:
             self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
             crash_points.reach("in_publish")
             self.connection.execute("COMMIT")
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        except _CONNECTION_TROUBLE as error:
             if not self.connection.closed:
                 self.connection.execute("ROLLBACK")
                 raise LedgerAway(
@@ -208,6 +210,15 @@ class Hold:
         with database_errors(), self.connection.transaction(force_rollback=True):
             return find_refused(PostgresPublication(self.connection, self.holder, self.contract, staged))
 
+    def fenced(self) -> bool:
+        """Whether another run, or a settlement, took the pipeline over. False as long as Postgres cannot be asked."""
+        try:
+            with connect(self.url) as connection, database_errors():
+                row = connection.execute(queries()["current_owner"], self.holder.key).fetchone()
+        except LedgerAway:
+            return False
+        return row is None or row[0] != self.holder.owner
+
     def gate_failed(self) -> None:
         """Leave the pending batch where it is, and let the sensor wait before it is judged again."""
         with database_errors():
@@ -229,11 +240,9 @@ class Hold:
                 continue
 
     def close(self) -> None:
-        """Give the pipeline back and end the session."""
-        if not self.connection.closed:
-            with database_errors():
-                self.connection.execute(queries()["release"], self.holder.key)
-            self.connection.close()
+        """Give the pipeline back and end the session. Where that is gone there is nothing to give: the next run takes over."""
+        with self.connection, suppress(LedgerAway), database_errors():
+            self.connection.execute(queries()["release"], self.holder.key)
 
     @contextmanager
     def _owned(self) -> Iterator[None]:
@@ -242,16 +251,14 @@ class Hold:
             yield
 
     def _begin(self) -> None:
-        for statement in ("BEGIN", DURABLE, f"SET LOCAL lock_timeout = '{LOCK_WAIT}'",
-                          "SET LOCAL idle_in_transaction_session_timeout = '60s'"):  # fmt: skip
+        for statement in ("BEGIN", DURABLE, "SET LOCAL idle_in_transaction_session_timeout = '60s'"):
             self.connection.execute(statement)
 
     def _committed(self, batch_id: int) -> bool:
         """Whether a batch whose COMMIT went unanswered happened. Asked under the row lock: nothing is in flight then."""
         try:
-            self.connection = connect(self.url, application_name(self.holder.pipeline, self.holder.owner))
+            self.connection = _session(self.url, self.holder.pipeline, self.holder.owner)
             with database_errors(), self.connection.transaction():
-                self.connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")  # pyright: ignore[reportArgumentType]
                 _, owner, *_ = self.connection.execute(queries()["lock_pipeline"], self.holder.key).fetchone() or (
                     None,
                     None,
@@ -264,6 +271,14 @@ class Hold:
             raise Fenced(f"{self.holder.pipeline}: another run took over while batch {batch_id} was published; this run has "
                          "changed nothing and stops.")  # fmt: skip
         return row == (self.holder.epoch, self.holder.owner)
+
+
+def _session(url: str, pipeline: str, owner: UUID) -> tables.Connection:
+    """A session of this owner's, which waits for no lock for longer than LOCK_WAIT."""
+    connection = connect(url, application_name(pipeline, owner))
+    with database_errors():
+        connection.execute(f"SET lock_timeout = '{LOCK_WAIT}'")  # pyright: ignore[reportArgumentType]  # a constant
+    return connection
 
 
 def _migrate(connection: tables.Connection) -> None:
@@ -292,7 +307,6 @@ def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: st
     for last_try in (False, True):
         try:
             with connection.transaction():
-                connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")  # pyright: ignore[reportArgumentType]
                 row = connection.execute(queries()["lock_pipeline"], key).fetchone()
                 _, fenced, state, code, detail = row  # pyright: ignore[reportGeneralTypeIssues]  # registered above
                 if state == "halted":

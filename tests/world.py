@@ -1,6 +1,6 @@
 """What tests do to the real systems: make a pipeline of their own, send messages, run it, ask the tables."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +15,9 @@ from pyspark.sql import SparkSession
 from assets import find_pipelines
 from platform_defs.engine.batch import Budget, Outside, drain
 from platform_defs.engine.contract import Contract, Table
+from platform_defs.engine.offsets import PartitionView
 from platform_defs.engine.ports import Pipeline, Published
+from resources.kafka import KafkaBroker
 from resources.ledger import Ledger
 from resources.outside import hold, kafka_options
 from resources.settings import Endpoints
@@ -110,6 +112,10 @@ class World:
 
     def position(self, pipeline: Pipeline) -> dict[int, int]:
         return {p.partition: p.next_offset for p in self.ledger.positions(pipeline.name, pipeline.contract.topic)}
+
+    def ends(self, pipeline: Pipeline) -> Mapping[int, PartitionView]:
+        """What the broker holds of the pipeline's topic, by partition."""
+        return KafkaBroker(kafka_options(self.endpoints)).describe(pipeline.contract.topic).partitions
 
     @contextmanager
     def session(self) -> Any:

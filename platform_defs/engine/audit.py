@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from platform_defs.engine.contract import BatchRule, CheckResult, Contract
-from platform_defs.engine.errors import BadInput, GateFailed
+from platform_defs.engine.errors import BadInput, GateFailed, LedgerAway
 
 Faults = Mapping[tuple[str, str], tuple[int, list[dict[str, Any]]]]
 SAMPLES = 10
@@ -45,12 +45,20 @@ def row_checks(contract: Contract, faults: Faults, messages: int) -> list[CheckR
 
 
 def batch_checks(rules: Sequence[BatchRule], url: str, schema: str, view: str) -> list[CheckResult]:
-    """The results of `rules` on the rows of `schema.view`. Raises BadInput where a rule cannot be evaluated at all."""
+    """The results of `rules` on the rows of `schema.view`.
+
+    Raises BadInput where a rule cannot be evaluated at all, LedgerAway where Postgres cannot be asked.
+    """
     if not rules:
         return []
     gx = _library()
     source = _source(url)
-    asset = source.add_table_asset(name=view, table_name=view, schema_name=schema)
+    try:
+        asset = source.add_table_asset(name=view, table_name=view, schema_name=schema)
+    except ConnectionError as error:  # Great Expectations' TestConnectionError
+        raise LedgerAway(
+            f"the audit could not read {schema}.{view}: {str(error).partition(chr(10))[0]}. It is tried again."
+        ) from error
     try:
         batch = asset.add_batch_definition_whole_table("whole").get_batch()
         return [_judge(batch, gx, rule) for rule in rules]
@@ -150,4 +158,5 @@ def _source(url: str) -> Any:
     """One ephemeral context and one datasource for each process and database."""
     context = _library().get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
-    return context.data_sources.add_sql(name="staging", connection_string=url)
+    # Pinged before use: a connection that is kept in the pool does not outlive a restart of Postgres.
+    return context.data_sources.add_sql(name="staging", connection_string=url, kwargs={"pool_pre_ping": True})

@@ -22,11 +22,13 @@ from platform_defs.engine import audit, crash_points, offsets
 from platform_defs.engine.contract import CheckResult, Contract, Fault
 from platform_defs.engine.errors import (
     BadInput,
+    Fenced,
     GateFailed,
     Halt,
     LogTruncated,
     RowRefused,
     StagingLost,
+    TidegateError,
     TransformFailed,
 )
 from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
@@ -72,7 +74,8 @@ class Clock:
 def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) -> Iterator[Published]:
     """Batch after batch, each yielded once it is committed, until caught up or out of budget.
 
-    A halt is written to the ledger before it is raised; a failed gate is backed off.
+    A halt is written to the ledger before it is raised; a failed gate is backed off. Whatever stopped a run that had lost
+    the pipeline to another, it raises Fenced.
     """
     budget = budget or Budget()
     started = time.monotonic()
@@ -85,11 +88,17 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
             yield published
             if time.monotonic() - started > budget.seconds:
                 return
-    except Halt as halt:
-        outside.ledger.halt(halt.code, halt.detail)
+    except Fenced:
         raise
-    except (GateFailed, BadInput):
-        outside.ledger.gate_failed()
+    except TidegateError as error:
+        if outside.ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed
+            raise Fenced(
+                f"{pipeline.name}: another run took over; this one has changed nothing more and stops."
+            ) from error
+        if isinstance(error, Halt):
+            outside.ledger.halt(error.code, error.detail)
+        elif isinstance(error, GateFailed | BadInput):
+            outside.ledger.gate_failed()
         raise
 
 

@@ -1,7 +1,7 @@
-"""The named points at which the crash tests kill a run. Unarmed, each costs one dictionary look-up.
+"""The named points at which the tests kill or stop a run. Unarmed, each costs one dictionary look-up.
 
-A test arms one by starting the run with TIDEGATE_CRASH_POINT=<name>:<pid of the run>. Spark's Python workers inherit
-the variable, so a point inside a task kills the run as well, not only the worker that reached it.
+A test arms one by starting the run with TIDEGATE_CRASH_POINT=<name>:<pid of the run>:<KILL or STOP>. Spark's Python
+workers inherit the variable, so a point inside a task kills or stops the run as well, not only the worker that reached it.
 """
 
 import os
@@ -12,11 +12,20 @@ from typing import Literal
 CrashPoint = Literal[
     "after_plan", "in_decode", "in_copy", "after_stage", "after_audit", "in_publish", "after_commit"
 ]  # fmt: skip
+_reached: set[str] = set()  # in this process: whoever was stopped and goes on is not stopped again
 
 
 def reach(point: CrashPoint) -> None:
-    """Kill the run with SIGKILL where this point is armed; otherwise do nothing."""
+    """Where this point is armed, kill or stop the run; otherwise do nothing."""
     armed = os.environ.get("TIDEGATE_CRASH_POINT")
-    if armed and armed.partition(":")[0] == point:
-        os.kill(int(armed.partition(":")[2]), signal.SIGKILL)
-        time.sleep(60)  # in a worker: the signal went to the run, which takes this process with it
+    if not armed or not armed.startswith(f"{point}:") or point in _reached:
+        return
+    _reached.add(point)
+    _, run, name = armed.split(":")
+    how = signal.Signals[f"SIG{name}"]
+    os.kill(int(run), how)
+    if int(run) == os.getpid():
+        return
+    if how == signal.SIGSTOP:
+        os.kill(os.getpid(), how)
+    time.sleep(60 if how == signal.SIGKILL else 0)  # the signal went to the run, which takes this process with it

@@ -1,5 +1,8 @@
--- register_pipeline: a pipeline's row, made when it is first seen.
-INSERT INTO tidegate.pipeline (name) VALUES (%(pipeline)s) ON CONFLICT DO NOTHING;
+-- register_pipeline: a pipeline's row, made when it is first seen. Where it is there, ON CONFLICT alone would wait for a
+-- publication in flight without anybody ending it.
+INSERT INTO tidegate.pipeline (name)
+SELECT %(pipeline)s WHERE NOT EXISTS (SELECT 1 FROM tidegate.pipeline WHERE name = %(pipeline)s)
+    ON CONFLICT DO NOTHING;
 
 -- current_owner: whose sessions stand in the way when the pipeline's row cannot be locked.
 SELECT owner FROM tidegate.pipeline WHERE name = %(pipeline)s;

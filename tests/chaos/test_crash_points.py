@@ -1,16 +1,13 @@
 """A run is killed with SIGKILL at each named point and started again. Nothing is lost, nothing is there twice."""
 
-import os
 import signal
-import subprocess
-import sys
 from typing import get_args
 
 import pytest
 
 from platform_defs.engine.crash_points import CrashPoint
-from platform_defs.engine.ports import Pipeline
 from platform_defs.verification.verify import verify
+from tests.chaos.runs import Run
 from tests.world import World, transfers
 
 COMMITTED = {"after_commit"}  # the points at which the batch is real already
@@ -21,7 +18,9 @@ def test_a_run_killed_at_this_point_loses_nothing_and_doubles_nothing(world: Wor
     pipeline = world.new_pipeline()
     world.send(pipeline, [*transfers(8_000), b"not json", *transfers(7_999, start=8_000)])
 
-    assert _run_until_killed(pipeline, point) == -signal.SIGKILL
+    run = Run(pipeline, point)
+    run.process.join(120)
+    assert run.process.exitcode == -signal.SIGKILL
     committed = world.rows("select count(*) as n from tidegate.batch where pipeline = %s", pipeline.name)[0]["n"]
     assert committed == (1 if point in COMMITTED else 0)
     assert len(world.table(pipeline)) == (31_998 if point in COMMITTED else 0)
@@ -34,17 +33,3 @@ def test_a_run_killed_at_this_point_loses_nothing_and_doubles_nothing(world: Wor
     assert (
         world.rows("select 1 from pg_stat_activity where application_name like %s", f"tidegate/{pipeline.name}/%") == []
     )
-
-
-def _run_until_killed(pipeline: Pipeline, point: str) -> int:
-    """The exit code of a run that has `point` armed."""
-    run = subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.one_run", pipeline.name, "bank_transfers"],
-        env={**os.environ, "TIDEGATE_CRASH_POINT": point},
-        start_new_session=True,
-    )
-    try:
-        return run.wait(120)
-    finally:
-        if run.poll() is None:
-            os.killpg(run.pid, signal.SIGKILL)

@@ -1,0 +1,91 @@
+"""Runs that are killed, stopped, or meet each other."""
+
+import threading
+import time
+
+from platform_defs.engine.ports import Pipeline
+from tests.chaos.runs import Run
+from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.world import World, transfers
+
+
+@scenario
+def killed_at_random_moments(chaos: Chaos) -> Verdict:
+    """Nothing lost or doubled, however often: what was pending is read again."""
+    pipeline = chaos.world.new_pipeline(batch_messages=2_000)
+    with Trickle(chaos.world, pipeline):
+        for _ in range(chaos.kills):
+            run = Run(pipeline, forever=True)
+            assert run.hear(90), "the run said nothing"
+            time.sleep(chaos.random.uniform(0, 1.2))
+            assert run.process.is_alive(), f"the run ended by itself: {run.words}"
+            run.kill()
+    return chaos.judge(pipeline, chaos.kills, "the next run goes on")
+
+
+@scenario
+def stopped_while_it_decodes(chaos: Chaos) -> Verdict:
+    """A second run ends the first one's sessions and finishes; woken up, the first changes nothing."""
+    return _overtaken(chaos, "in_decode")
+
+
+@scenario
+def stopped_in_COPY(chaos: Chaos) -> Verdict:
+    """A second run ends the first one's sessions and finishes; woken up, the first changes nothing."""
+    return _overtaken(chaos, "in_copy")
+
+
+@scenario
+def stopped_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
+    """The second run waits for the row lock, then ends the session that holds it; the first one says it was fenced."""
+    return _overtaken(chaos, "in_publish")
+
+
+@scenario
+def two_runs_at_once(chaos: Chaos) -> Verdict:
+    """One commits; the other stops, and says that it was fenced, or finds nothing left to do."""
+    pipeline = chaos.world.new_pipeline(batch_messages=2_000)
+    chaos.world.send(pipeline, transfers(20_000))
+    runs = [Run(pipeline), Run(pipeline)]
+    ends = [run.end() for run in runs]
+    assert ("done",) in ends, ends
+    assert all(end == ("done",) or (end and end[:2] == ("failed", "Fenced")) for end in ends), ends
+    batches = [word[1] for run in runs for word in run.words if word[0] == "batch"]
+    assert len(batches) == len(set(batches)) == 10, batches
+    fenced = sum(end != ("done",) for end in ends)
+    return chaos.judge(pipeline, 2, f"{fenced} of them fenced")
+
+
+def _overtaken(chaos: Chaos, point: str) -> Verdict:
+    pipeline = chaos.world.new_pipeline()
+    chaos.world.send(pipeline, [*transfers(8_000), b"not json"])
+    run = Run(pipeline, point, "STOP")
+    run.wait_until_stopped()
+    (batch,) = chaos.world.drain(pipeline)
+    assert (batch.messages, batch.dead_letters) == (8_001, 1)
+    before = chaos.world.table(pipeline)
+    last = run.end()
+    assert (last or ())[:2] == ("failed", "Fenced"), f"the run that was stopped ended with {last}"
+    assert chaos.world.table(pipeline) == before
+    return chaos.judge(pipeline, 1, "the second finished; the first said that it was fenced")
+
+
+class Trickle:
+    """Two hundred messages a second into the pipeline's topic, for as long as the block runs."""
+
+    def __init__(self, world: World, pipeline: Pipeline) -> None:
+        self._world, self._pipeline, self._over = world, pipeline, threading.Event()
+        self._thread = threading.Thread(target=self._send, daemon=True)
+
+    def _send(self) -> None:
+        number = 0
+        while not self._over.wait(0.5):
+            self._world.send(self._pipeline, [*transfers(99, start=number), b"not json"])
+            number += 99
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()

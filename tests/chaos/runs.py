@@ -1,0 +1,121 @@
+"""Runs in processes of their own, to be killed or stopped. They are forked from one that has imported everything."""
+
+import multiprocessing
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+import psutil
+
+from assets import find_pipeline
+from platform_defs.engine.batch import drain
+from platform_defs.engine.errors import TidegateError
+from platform_defs.engine.ports import Pipeline
+from resources.outside import hold
+from resources.settings import connection
+from resources.spark import spark_config, start_session
+from tests.world import renamed
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["tests.chaos.preload"])
+
+Word = tuple[str, ...]  # what a run says: ("batch", id), ("done",), or ("failed", error class, message)
+
+
+class Run:
+    """A run of `pipeline` (the shipped `bank_transfers` under another name), started at once.
+
+    `point` is armed with `how` (KILL or STOP). `forever`: it goes on when it has caught up, until it is killed.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, point: str | None = None, how: str = "KILL", *, forever: bool = False
+    ) -> None:
+        self._ear, mouth = FORKS.Pipe(duplex=False)
+        given = (pipeline.name, pipeline.contract.limits.batch_messages, point, how, forever, mouth)
+        self.process = FORKS.Process(target=_run, args=given)
+        self.process.start()
+        mouth.close()
+        self.words: list[Word] = []
+
+    def hear(self, seconds: float) -> Word | None:
+        """The next thing that the run says; None if it says nothing for so long, or has ended."""
+        with suppress(EOFError):
+            if self._ear.poll(seconds):
+                self.words.append(self._ear.recv())
+                return self.words[-1]
+        return None
+
+    def end(self, seconds: float = 120.0) -> Word | None:
+        """Wait until the run has ended, letting it go on wherever it stops; its last word."""
+        deadline = time.monotonic() + seconds
+        while self.process.is_alive():
+            if time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError(f"the run did not end within {seconds:.0f} s; it had said {self.words}")
+            if self._stopped():
+                self.resume()
+            self.hear(0.05)
+        while self.hear(0.1):
+            pass
+        return self.words[-1] if self.words else None
+
+    def kill(self) -> None:
+        """SIGKILL, to the run alone: its JVM and workers notice."""
+        if self.process.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
+        self.process.join(20)
+
+    def wait_until_stopped(self, seconds: float = 90.0) -> None:
+        """Until it has reached its point; then its JVM and workers are stopped too."""
+        deadline = time.monotonic() + seconds
+        while not self._stopped():
+            assert self.process.is_alive(), f"the run ended before it reached its point: {self.end()}"
+            assert time.monotonic() < deadline, "the run did not reach its point"
+            time.sleep(0.02)
+        for one in self._tree():
+            one.suspend()
+
+    def resume(self) -> None:
+        for one in self._tree():
+            with suppress(psutil.NoSuchProcess):
+                one.resume()
+
+    def _stopped(self) -> bool:
+        with suppress(psutil.NoSuchProcess):
+            return psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
+        return False
+
+    def _tree(self) -> list[psutil.Process]:
+        with suppress(psutil.NoSuchProcess):
+            run = psutil.Process(self.process.pid)
+            return [*run.children(recursive=True), run]
+        return []
+
+
+def _run(name: str, batch_messages: int, point: str | None, how: str, forever: bool, mouth: Connection) -> None:
+    if point:
+        os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
+    found = find_pipeline("bank_transfers")
+    contract = renamed(found.contract, name)
+    contract = replace(contract, limits=replace(contract.limits, batch_messages=batch_messages))
+    say: Any = mouth.send
+    try:
+        while True:
+            with hold(Pipeline(contract, found.transform), connection(), _session) as outside:
+                for batch in drain(Pipeline(contract, found.transform), outside):
+                    say(("batch", str(batch.batch_id)))
+            if not forever:
+                break
+        say(("done",))
+    except TidegateError as error:
+        say(("failed", type(error).__name__, str(error)))
+
+
+def _session() -> Any:
+    return start_session(spark_config())

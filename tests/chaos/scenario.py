@@ -1,0 +1,50 @@
+"""What a scenario is: a fault that is shown to have fired, and what an independent judge then finds in the tables."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from platform_defs.engine.ports import Pipeline
+from platform_defs.verification.verify import verify
+from tests.world import World
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a scenario. `lost` and `duplicated` are verify's, after the pipeline has caught up."""
+
+    fired: int
+    lost: int
+    duplicated: int
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Chaos:
+    """What scenarios are given."""
+
+    world: World
+    random: random.Random
+    kills: int  # how often the scenario that kills at random moments does
+
+    def judge(self, pipeline: Pipeline, fired: int, outcome: str) -> Verdict:
+        """Let the pipeline catch up, if it has not, and ask `verify`. Raises AssertionError unless all is as it must be."""
+        assert fired > 0, "the fault never fired"
+        self.world.drain(pipeline)
+        report = verify(pipeline, self.world.endpoints, self.world.spark)
+        assert report.ok, report.explanation
+        name = pipeline.name
+        assert self.world.rows("select * from tidegate.staging where pipeline = %s", name) == [], "staging is left"
+        sent = sum(held.end - held.low for held in self.world.ends(pipeline).values())
+        assert report.messages == sent, f"{report.messages} of {sent} messages were judged"
+        return Verdict(fired, report.lost, report.duplicated, outcome)
+
+
+Play = Callable[[Chaos], Verdict]
+SCENARIOS: dict[str, Play] = {}
+
+
+def scenario(play: Play) -> Play:
+    """Register `play` under its name; its docstring is the expected outcome."""
+    SCENARIOS[play.__name__.replace("_", " ")] = play
+    return play
