@@ -110,7 +110,6 @@ def _answer(future: "Future[Any]", topic: str | None = None) -> Any:
 # complain twenty times a second of a broker that has stopped. What matters comes back from `consume`.
 LIBRDKAFKA = logging.getLogger("tidegate.librdkafka")
 LIBRDKAFKA.addHandler(logging.NullHandler())
-LIBRDKAFKA.propagate = False
 
 # One consumer for each Python worker and configuration: it costs 100 ms to create, and Spark reuses its workers.
 _consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}

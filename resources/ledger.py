@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
@@ -189,7 +189,7 @@ class Hold:
             self.connection.execute("COMMIT")
         except _CONNECTION_TROUBLE as error:
             if not self.connection.closed:
-                self.connection.execute("ROLLBACK")
+                self._roll_back()
                 raise LedgerAway(
                     f"publishing batch {staged.pending.batch_id} was refused: {error}. It is tried again."
                 ) from error
@@ -198,11 +198,10 @@ class Hold:
                     f"the connection died before batch {staged.pending.batch_id} was committed: {error}"
                 ) from error
         except (psycopg.DataError, psycopg.IntegrityError) as error:
-            self.connection.execute("ROLLBACK")
+            self._roll_back()
             raise RowRefused(str(error).strip()) from error
         except BaseException:
-            if not self.connection.closed:
-                self.connection.execute("ROLLBACK")
+            self._roll_back()
             raise
 
     def refused_row(self, staged: Staged) -> tuple[int, int, str, str] | None:
@@ -234,14 +233,15 @@ class Hold:
         with database_errors():
             found = self.connection.execute(queries()["stale_staging"], self.holder.key).fetchall()
         for (staging_id,) in found:
-            try:
+            with database_errors(), suppress(psycopg.errors.LockNotAvailable):
                 tables.drop_staging(self.connection, staging_id)
-            except psycopg.errors.LockNotAvailable:
-                continue
 
     def close(self) -> None:
-        """Give the pipeline back and end the session. Where that is gone there is nothing to give: the next run takes over."""
-        with self.connection, suppress(LedgerAway), database_errors():
+        """Give the pipeline back and end the session. Where that is gone there is nothing to give: the next run takes over.
+
+        Closed, never committed: whatever an interrupt left open on it is rolled back.
+        """
+        with closing(self.connection), suppress(LedgerAway), database_errors():
             self.connection.execute(queries()["release"], self.holder.key)
 
     @contextmanager
@@ -253,6 +253,11 @@ class Hold:
     def _begin(self) -> None:
         for statement in ("BEGIN", DURABLE, "SET LOCAL idle_in_transaction_session_timeout = '60s'"):
             self.connection.execute(statement)
+
+    def _roll_back(self) -> None:
+        """End the transaction. Where the session has gone, Postgres has done it, and what went wrong before is the news."""
+        with suppress(psycopg.Error):
+            self.connection.execute("ROLLBACK")
 
     def _committed(self, batch_id: int) -> bool:
         """Whether a batch whose COMMIT went unanswered happened. Asked under the row lock: nothing is in flight then."""
@@ -275,10 +280,7 @@ class Hold:
 
 def _session(url: str, pipeline: str, owner: UUID) -> tables.Connection:
     """A session of this owner's, which waits for no lock for longer than LOCK_WAIT."""
-    connection = connect(url, application_name(pipeline, owner))
-    with database_errors():
-        connection.execute(f"SET lock_timeout = '{LOCK_WAIT}'")  # pyright: ignore[reportArgumentType]  # a constant
-    return connection
+    return connect(url, application_name(pipeline, owner), settings={"lock_timeout": LOCK_WAIT})
 
 
 def _migrate(connection: tables.Connection) -> None:

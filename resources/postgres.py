@@ -25,16 +25,22 @@ def application_name(pipeline: str, owner: UUID) -> str:
     return f"tidegate/{pipeline[:20]}/{owner.hex}"
 
 
-def connect(url: str, name: str = "tidegate", **settings: Any) -> psycopg.Connection[tuple[Any, ...]]:
-    """An autocommit connection in UTC; a transaction is opened where one is meant. Raises LedgerAway."""
+def connect(
+    url: str, name: str = "tidegate", settings: Mapping[str, str] | None = None
+) -> psycopg.Connection[tuple[Any, ...]]:
+    """An autocommit connection in UTC; a transaction is opened where one is meant. Raises LedgerAway.
+
+    `settings` are Postgres' own, for this session.
+    """
     with database_errors():
-        return psycopg.connect(session_url(url, name), autocommit=True, prepare_threshold=None, **settings)
+        return psycopg.connect(session_url(url, name, settings), autocommit=True, prepare_threshold=None)
 
 
-def session_url(url: str, name: str) -> str:
+def session_url(url: str, name: str, settings: Mapping[str, str] | None = None) -> str:
     """`url` with what every session of ours has: its name, UTC, keepalives, and a time limit to connect."""
     given = conninfo_to_dict(url)
-    options = f"{given.pop('options', '')} -c TimeZone=UTC -c idle_in_transaction_session_timeout=0".strip()
+    own = {"TimeZone": "UTC", "idle_in_transaction_session_timeout": "0", **(settings or {})}
+    options = " ".join([str(given.pop("options", "")), *(f"-c {key}={value}" for key, value in own.items())]).strip()
     keep = {"connect_timeout": 10, "keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3,
             "target_session_attrs": "read-write"}  # fmt: skip
     return make_conninfo("", **{**keep, **given, "options": options, "application_name": name})

@@ -52,8 +52,8 @@ def batch_checks(rules: Sequence[BatchRule], url: str, schema: str, view: str) -
     if not rules:
         return []
     gx = _library()
-    source = _source(url)
     try:
+        source = _source(url)
         asset = source.add_table_asset(name=view, table_name=view, schema_name=schema)
     except ConnectionError as error:  # Great Expectations' TestConnectionError
         raise LedgerAway(

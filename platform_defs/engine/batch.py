@@ -26,6 +26,7 @@ from platform_defs.engine.errors import (
     GateFailed,
     Halt,
     LogTruncated,
+    OutcomeUnknown,
     RowRefused,
     StagingLost,
     TidegateError,
@@ -75,12 +76,12 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
     """Batch after batch, each yielded once it is committed, until caught up or out of budget.
 
     A halt is written to the ledger before it is raised; a failed gate is backed off. Whatever stopped a run that had lost
-    the pipeline to another, it raises Fenced.
+    the pipeline to another, it raises Fenced, unless nobody knows whether its last batch committed.
     """
     budget = budget or Budget()
     started = time.monotonic()
-    outside.ledger.sweep()
     try:
+        outside.ledger.sweep()
         for _ in range(budget.batches):
             published = run_batch(pipeline, outside)
             if published is None:
@@ -88,12 +89,12 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
             yield published
             if time.monotonic() - started > budget.seconds:
                 return
-    except Fenced:
+    except (Fenced, OutcomeUnknown):  # neither says more than is known
         raise
     except TidegateError as error:
         if outside.ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed
             raise Fenced(
-                f"{pipeline.name}: another run took over; this one has changed nothing more and stops."
+                f"{pipeline.name}: another run, or a settlement, took over; this one has changed nothing more and stops."
             ) from error
         if isinstance(error, Halt):
             outside.ledger.halt(error.code, error.detail)
@@ -209,7 +210,11 @@ def _audit(contract: Contract, ledger: Ledger, staged: Staged) -> list[CheckResu
     _break_circuit(contract, staged, faults)
     checks = audit.row_checks(contract, faults, staged.messages)
     if (view := ledger.audit_view(staged)) is not None:  # some expectations fail on an empty table
-        checks += audit.batch_checks(contract.batch_rules, *view)
+        try:
+            checks += audit.batch_checks(contract.batch_rules, *view)
+        except BadInput:
+            ledger.positions()  # where Postgres went away meanwhile, that is the reason, and no rule is to blame
+            raise
     audit.gate(contract.pipeline, staged.pending.batch_id, checks)
     return checks
 

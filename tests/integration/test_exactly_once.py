@@ -161,6 +161,15 @@ def test_a_connection_that_dies_before_commit_leaves_nothing_and_the_next_run_go
     assert len(world.drain(pipeline)) == 1
 
 
+def test_what_an_interrupt_leaves_open_is_rolled_back_when_the_run_closes(world: World) -> None:
+    pipeline = world.caught_up()
+    held = world.ledger.acquire(pipeline.contract)
+    held.connection.execute("BEGIN")
+    held.connection.execute("UPDATE tidegate.source_position SET next_offset = 99 WHERE pipeline = %s", [pipeline.name])
+    held.close()
+    assert set(world.position(pipeline).values()) == {2}
+
+
 def test_a_commit_whose_answer_is_lost_is_found_in_the_ledger_and_not_repeated(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
