@@ -195,7 +195,7 @@ class Hold:
                 ) from error
             if not self._committed(staged.pending.batch_id):
                 raise LedgerAway(
-                    f"the connection died before batch {staged.pending.batch_id} was committed: {error}"
+                    f"the connection died before batch {staged.pending.batch_id} was in the ledger: {error}"
                 ) from error
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             self._roll_back()

@@ -176,7 +176,7 @@ def _attempt(pipeline: Pipeline, outside: Outside, pending: PendingBatch, exclud
     crash_points.reach("after_audit")
     event = outside.lineage.of_batch(contract, staged, checks)
     try:
-        publish(ledger, outside.broker, contract.pipeline, staged, checks, clock.steps, event)
+        publish(ledger, outside.broker, contract, staged, checks, clock.steps, event)
     except RowRefused as refusal:
         raise _refused_by_table(contract, ledger, staged, refusal) from refusal
     crash_points.reach("after_commit")

@@ -17,6 +17,7 @@ Disposition = Literal["append", "upsert", "accumulate"]
 RuleKind = Literal["required", "enum", "pattern", "minimum", "maximum", "min_length", "max_length"]
 Severity = Literal["blocking", "warning"]
 Stage = Literal["decode", "check", "transform", "publish"]
+Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class Contract:
     tables: tuple[Table, ...]  # the row table (append or upsert) first, then its accumulates
     limits: Limits = field(default_factory=Limits)
     path: Path | None = None
+    delivery: Delivery = "exactly_once"  # engine/publish.py says what each of them commits when
 
     @property
     def row_table(self) -> Table:

@@ -12,16 +12,16 @@ How ODCS' terms are used, from https://bitol-io.github.io/open-data-contract-sta
       properties.transformLogic          accumulate: sum(column), min(column), max(column), count(*)
       quality[engine: greatExpectations] batch rules
     slaProperties                        freshness, and latency: how long a message may wait for a run
-    customProperties                     batchMessages, lagMessages, deadLetterShare, deadLetterMinimum
+    customProperties                     batchMessages, lagMessages, deadLetterShare, deadLetterMinimum, delivery
 """
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
-from platform_defs.engine.contract import Contract, Field, Limits
+from platform_defs.engine.contract import Contract, Delivery, Field, Limits
 from platform_defs.engine.contract_names import checked_name, column_name, column_type_of, custom_values
 from platform_defs.engine.contract_rules import examples_of, rules_of
 from platform_defs.engine.contract_tables import read_tables
@@ -60,6 +60,7 @@ def load(path: Path) -> Contract:
         tables=read_tables(text, tables),
         limits=_limits(text),
         path=path,
+        delivery=_delivery(text),
     )
     _refuse_doubles(text, contract, tables)
     return contract
@@ -152,7 +153,9 @@ def _field(text: ContractText, item: SchemaProperty, name: str, place: Place) ->
 
 def _limits(text: ContractText) -> Limits:
     found = dict[str, Any]()
-    for name, (value, place) in custom_values(text, text.document.customProperties, _LIMITS, ()).items():
+    for name, (value, place) in _custom(text).items():
+        if name == "delivery":
+            continue
         field, kind = _LIMITS[name]
         if isinstance(value, bool) or not isinstance(value, int if kind is int else int | float) or value <= 0:
             raise text.refused(f"{name} is a positive {'whole ' * (kind is int)}number, not {value!r}", *place)
@@ -167,6 +170,17 @@ def _limits(text: ContractText) -> Limits:
             raise text.refused(f"{name!r} stands here twice", *at, "property")
         found[_SLAS[name]] = _seconds(text, item.value, item.unit, at)
     return Limits(**found)
+
+
+def _delivery(text: ContractText) -> Delivery:
+    value, place = _custom(text).get("delivery", ("exactly_once", ()))
+    if value not in get_args(Delivery):
+        raise text.refused(f"unknown delivery {value!r}; {one_of(get_args(Delivery), str(value))}", *place)
+    return value
+
+
+def _custom(text: ContractText) -> dict[str, tuple[Any, Place]]:
+    return custom_values(text, text.document.customProperties, (*_LIMITS, "delivery"), ())
 
 
 def _seconds(text: ContractText, value: Any, unit: str | None, place: Place) -> float:

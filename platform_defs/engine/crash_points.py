@@ -10,7 +10,7 @@ import time
 from typing import Literal
 
 CrashPoint = Literal[
-    "after_plan", "in_decode", "in_copy", "after_stage", "after_audit", "in_publish", "after_commit"
+    "after_plan", "in_decode", "in_copy", "after_stage", "after_audit", "in_publish", "between_commits", "after_commit"
 ]  # fmt: skip
 _reached: set[str] = set()  # in this process: whoever was stopped and goes on is not stopped again
 

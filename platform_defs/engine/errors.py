@@ -7,7 +7,8 @@ TidegateError
 │   ├── LedgerAway        Postgres did not answer within the limit
 │   ├── StagingLost       staged rows or coverage are missing or disagree; the same ranges are read again
 │   ├── LogTruncated      the log was cut and written on; a task says so, and the batch makes a Halt of it
-│   └── OutcomeUnknown    the connection died in COMMIT and the answer could not be had; the ledger knows it
+│   ├── OutcomeUnknown    the connection died in COMMIT and the answer could not be had; the ledger knows it
+│   └── RowsLost          at_most_once: the offsets were committed and the rows were not
 ├── RowRefused            the table refuses a message; it becomes a dead letter
 │   └── TransformFailed   the transform does
 ├── GateFailed            a blocking check failed: nothing was published, the same ranges are judged again
@@ -63,6 +64,10 @@ class LogTruncated(Retryable):
 
 class OutcomeUnknown(Retryable):
     """COMMIT was sent and neither success nor failure could be established. Never read as 'did not happen'."""
+
+
+class RowsLost(Retryable):
+    """A pipeline of delivery at_most_once committed a batch's offsets, and could not write its rows after that."""
 
 
 class RowRefused(TidegateError):

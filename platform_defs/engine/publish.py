@@ -3,37 +3,70 @@
 money from account A to account B: the transfer and the offset, or neither.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
 
-from platform_defs.engine.contract import CheckResult
-from platform_defs.engine.errors import StagingLost
+from platform_defs.engine import crash_points
+from platform_defs.engine.contract import CheckResult, Contract, Delivery
+from platform_defs.engine.errors import OutcomeUnknown, RowRefused, RowsLost, StagingLost, TidegateError
 from platform_defs.engine.offsets import still_readable
 from platform_defs.engine.ports import Broker, Ledger, Staged
 
+# What a batch's transactions hold, in their order. Where the offsets are written relative to the rows is the whole
+# difference: https://kafka.apache.org/43/design/design/#message-delivery-semantics
+TRANSACTIONS: Mapping[Delivery, tuple[tuple[Literal["offsets", "rows"], ...], ...]] = {
+    "exactly_once": (("offsets", "rows"),),
+    "at_least_once": (("rows",), ("offsets",)),  # a crash between them: the rows are written again
+    "at_most_once": (("offsets",), ("rows",)),  # a crash between them: the rows are never written
+}
 
-def publish(ledger: Ledger, broker: Broker, pipeline: str, staged: Staged, checks: Sequence[CheckResult],
+
+def publish(ledger: Ledger, broker: Broker, contract: Contract, staged: Staged, checks: Sequence[CheckResult],
             timings: Mapping[str, float], event: Mapping[str, Any]) -> None:  # fmt: skip
     """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing.
 
     Raises Fenced, Halt, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the ledger knows.
+    RowsLost, which only at_most_once can: the offsets were.
     """
     # 1. The log is still the one that was planned: a topic created again in mid-read goes unnoticed by a consumer.
-    still_readable(pipeline, staged.pending, broker.describe(staged.pending.ranges[0].topic))
+    still_readable(contract.pipeline, staged.pending, broker.describe(contract.topic))
     if {item.range for item in staged.coverage} != set(staged.pending.ranges):
         raise StagingLost("the staged ranges are not the planned ones; the batch is read again")
-    with ledger.publication(staged) as transaction:
-        # 2. The pipeline's row, locked, as its owner. Whoever was fenced gets no further.
-        transaction.hold()
-        # 3. The tables are still what the contract says: COPY stored bits, and they must mean the same here.
-        transaction.check_tables()
-        # 4. Every planned range was read to its end by one complete attempt.
-        transaction.prove_coverage()
-        # 5. Compare-and-swap of all positions in one statement: from where they were planned, or not at all.
-        transaction.move_positions()
-        # 6. The record: batch, ranges with gaps, check results, lineage. Its batch row decides a COMMIT gone unanswered.
-        transaction.write_record(checks, timings, event)
-        # 7. The winners' rows, as many as they reported, and the dead letters, as many as coverage counted.
-        transaction.write_rows()
-        transaction.write_dead_letters()
-    # 8. COMMIT, on leaving the block: all of it, or none.
+    if contract.delivery == "at_most_once" and ledger.refused_row(staged) is not None:
+        raise RowRefused("the table refuses a row")  # asked first: once the offsets have moved it could not be left out
+    for number, parts in enumerate(TRANSACTIONS[contract.delivery]):
+        if number:
+            crash_points.reach("between_commits")
+        with _losses_told(contract, staged, number), ledger.publication(staged) as transaction:
+            # 2. The pipeline's row, locked, as its owner. Whoever was fenced gets no further.
+            transaction.hold()
+            # 3. The tables are still what the contract says: COPY stored bits, and they must mean the same here.
+            transaction.check_tables()
+            # 4. Every planned range was read to its end by one complete attempt.
+            transaction.prove_coverage()
+            if "offsets" in parts:
+                # 5. Compare-and-swap of all positions in one statement: from where they were planned, or not at all.
+                transaction.move_positions()
+                # 6. The record: batch, ranges with gaps, check results, lineage. Its batch row decides a COMMIT gone
+                #    unanswered. And the dead letters, as many as coverage counted.
+                transaction.write_record(checks, timings, event)
+                transaction.write_dead_letters()
+            if "rows" in parts:
+                # 7. The winners' rows, as many as they reported.
+                transaction.write_rows()
+        # 8. COMMIT, on leaving the block: all of it, or none.
+
+
+@contextmanager
+def _losses_told(contract: Contract, staged: Staged, number: int) -> Iterator[None]:
+    """Whatever stops the second transaction of at_most_once leaves rows that nobody will ever write: say so."""
+    try:
+        yield
+    except OutcomeUnknown:
+        raise
+    except TidegateError as error:
+        if number == 0 or contract.delivery != "at_most_once":
+            raise
+        raise RowsLost(f"{contract.pipeline} is at_most_once: the offsets of batch {staged.pending.batch_id} are committed and "
+                       f"its {staged.rows} rows are lost, since {error}") from error  # fmt: skip

@@ -55,7 +55,7 @@ def _play(seed: int, kills: int, only: str) -> int:
         try:
             verdict = play(Chaos(world, random.Random(f"{seed} {name}"), kills))
             row = [str(verdict.fired), str(verdict.lost), str(verdict.duplicated), verdict.outcome]
-            failed += verdict.lost + verdict.duplicated > 0
+            failed += not verdict.kept
         except Exception as error:  # noqa: BLE001  # whatever it is, the other scenarios are played too
             row, failed = ["", "", "", f"FAILED: {type(error).__name__}: {error}"], failed + 1
         table.add_row(name, *row, f"{time.monotonic() - started:.0f}")

@@ -12,14 +12,20 @@ from tests.world import World, transfers
 @scenario
 def killed_at_random_moments(chaos: Chaos) -> Verdict:
     """Nothing lost or doubled, however often: what was pending is read again."""
-    pipeline = chaos.world.new_pipeline(batch_messages=2_000)
+    pipeline, kills = chaos.world.new_pipeline(batch_messages=2_000), max(1, chaos.kills // 10)
+    with Trickle(chaos.world, pipeline):
+        for _ in range(kills):
+            _kill_at_random(chaos, Run(pipeline, forever=True))
+    return chaos.judge(pipeline, kills, "the next run goes on")
+
+
+@scenario
+def killed_at_random_moments_while_its_tasks_go_on(chaos: Chaos) -> Verdict:
+    """Spark outlives the run, as on a cluster: what its tasks still write is nobody's, and nothing of it is published."""
+    pipeline, spark = chaos.world.new_pipeline(batch_messages=2_000), chaos.world.spark()
     with Trickle(chaos.world, pipeline):
         for _ in range(chaos.kills):
-            run = Run(pipeline, forever=True)
-            assert run.hear(90), "the run said nothing"
-            time.sleep(chaos.random.uniform(0, 1.2))
-            assert run.process.is_alive(), f"the run ended by itself: {run.words}"
-            run.kill()
+            _kill_at_random(chaos, Run(pipeline, forever=True, spark=spark))
     return chaos.judge(pipeline, chaos.kills, "the next run goes on")
 
 
@@ -54,6 +60,15 @@ def two_runs_at_once(chaos: Chaos) -> Verdict:
     assert len(batches) == len(set(batches)) == 10, batches
     fenced = sum(end != ("done",) for end in ends)
     return chaos.judge(pipeline, 2, f"{fenced} of them fenced")
+
+
+def _kill_at_random(chaos: Chaos, run: Run) -> None:
+    """Between its first batch and a second later, which is a few batches."""
+    assert run.hear(90) == ("ready",), "the run did not start"
+    assert (run.hear(90) or ())[:1] == ("batch",), f"the run made no batch: {run.words}"
+    time.sleep(chaos.random.uniform(0, 1.2))
+    assert run.process.is_alive(), f"the run ended by itself: {run.words}"
+    run.kill()
 
 
 def _overtaken(chaos: Chaos, point: str) -> Verdict:

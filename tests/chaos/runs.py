@@ -10,9 +10,13 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import psutil
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
 
 from assets import find_pipeline
 from platform_defs.engine.batch import drain
+from platform_defs.engine.contract import Delivery
 from platform_defs.engine.errors import TidegateError
 from platform_defs.engine.ports import Pipeline
 from resources.outside import hold
@@ -23,6 +27,7 @@ from tests.world import renamed
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.chaos.preload"])
 
+Gateway = tuple[int, str]  # of a JVM: its port, and the secret that it asks for
 Word = tuple[str, ...]  # what a run says: ("batch", id), ("done",), or ("failed", error class, message)
 
 
@@ -30,13 +35,18 @@ class Run:
     """A run of `pipeline` (the shipped `bank_transfers` under another name), started at once.
 
     `point` is armed with `how` (KILL or STOP). `forever`: it goes on when it has caught up, until it is killed.
+    `spark`: it works through this session's JVM instead of one of its own. It starts in a second, and its tasks outlive
+    it; a point inside a task is not reached.
     """
 
     def __init__(
-        self, pipeline: Pipeline, point: str | None = None, how: str = "KILL", *, forever: bool = False
-    ) -> None:
+        self, pipeline: Pipeline, point: str | None = None, how: str = "KILL", *, forever: bool = False,
+        spark: SparkSession | None = None
+    ) -> None:  # fmt: skip
         self._ear, mouth = FORKS.Pipe(duplex=False)
-        given = (pipeline.name, pipeline.contract.limits.batch_messages, point, how, forever, mouth)
+        contract = pipeline.contract
+        changed = (contract.limits.batch_messages, contract.delivery)
+        given = (pipeline.name, changed, point, how, forever, _gateway(spark), mouth)
         self.process = FORKS.Process(target=_run, args=given)
         self.process.start()
         mouth.close()
@@ -98,16 +108,20 @@ class Run:
         return []
 
 
-def _run(name: str, batch_messages: int, point: str | None, how: str, forever: bool, mouth: Connection) -> None:
+def _run(name: str, changed: tuple[int, Delivery], point: str | None, how: str, forever: bool, gateway: Gateway | None,
+         mouth: Connection) -> None:  # fmt: skip
     if point:
         os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
     found = find_pipeline("bank_transfers")
     contract = renamed(found.contract, name)
-    contract = replace(contract, limits=replace(contract.limits, batch_messages=batch_messages))
+    limits = replace(contract.limits, batch_messages=changed[0])
+    contract = replace(contract, limits=limits, delivery=changed[1])
     say: Any = mouth.send
+    spark = _joined(gateway) if gateway else None
+    say(("ready",))
     try:
         while True:
-            with hold(Pipeline(contract, found.transform), connection(), _session) as outside:
+            with hold(Pipeline(contract, found.transform), connection(), lambda: spark or _session()) as outside:
                 for batch in drain(Pipeline(contract, found.transform), outside):
                     say(("batch", str(batch.batch_id)))
             if not forever:
@@ -117,5 +131,24 @@ def _run(name: str, batch_messages: int, point: str | None, how: str, forever: b
         say(("failed", type(error).__name__, str(error)))
 
 
-def _session() -> Any:
+def _session() -> SparkSession:
     return start_session(spark_config())
+
+
+def _gateway(spark: SparkSession | None) -> Gateway | None:
+    """How another process reaches the JVM of `spark`."""
+    if spark is None:
+        return None
+    known: Any = spark.sparkContext._gateway
+    return known.gateway_parameters.port, known.gateway_parameters.auth_token
+
+
+def _joined(gateway: Gateway) -> SparkSession:
+    """A session of this process's own in the JVM of another, as notebooks have it."""
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(gateway[0]), gateway[1]
+    there = launch_gateway()
+    jvm: Any = there.jvm
+    running = jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(
+        jvm.org.apache.spark.SparkContext.getOrCreate()
+    )
+    return SparkSession(SparkContext(jsc=running, gateway=there, conf=SparkConf(_jvm=jvm, _jconf=running.getConf())))

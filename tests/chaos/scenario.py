@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from platform_defs.engine.ports import Pipeline
 from platform_defs.verification.verify import verify
@@ -17,6 +18,12 @@ class Verdict:
     lost: int
     duplicated: int
     outcome: str
+    allows: tuple[Literal["lost", "duplicated"], ...] = ()  # which of the two this pipeline's delivery does not exclude
+
+    @property
+    def kept(self) -> bool:
+        """Whether no message was lost or doubled that should not be."""
+        return not any(getattr(self, name) for name in {"lost", "duplicated"} - set(self.allows))
 
 
 @dataclass(frozen=True)

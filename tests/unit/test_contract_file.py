@@ -254,6 +254,12 @@ MISTAKES = [
         "deadLetterShare.value",
         "between 0",
     ),
+    (
+        "property: batchMessages, value: 1000",
+        "property: delivery, value: exactly_twice",
+        "delivery.value",
+        "did you mean 'exactly_once'",
+    ),
     ("property: latency", "property: latencies", "latencies", "did you mean 'latency'"),
     ("property: latency", "property: freshness", "freshness", "twice"),
     ("unit: hours", "unit: fortnights", "freshness.unit", "seconds"),
@@ -268,6 +274,12 @@ def test_a_mistake_is_refused_where_it_stands(tmp_path: Path, right: str, wrong:
     assert refused.line is not None
     assert field in (refused.field or "")
     assert message in str(refused)
+
+
+def test_delivery_is_exactly_once_unless_the_contract_says_otherwise(tmp_path: Path) -> None:
+    assert load(write(tmp_path, GOOD)).delivery == "exactly_once"
+    other = GOOD.replace("property: batchMessages, value: 1000", "property: delivery, value: at_least_once")
+    assert load(write(tmp_path, other)).delivery == "at_least_once"
 
 
 def test_the_line_is_the_one_of_the_mistake(tmp_path: Path) -> None:
