@@ -249,6 +249,23 @@ def _block(messages: list[Message]) -> Block:
     return Block(messages, offsets)  # pyright: ignore[reportArgumentType]
 
 
+def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dict[int, int]:
+    """By partition, the first offset whose timestamp is `milliseconds` since the epoch or later, or the end.
+
+    Raises BadInput when the topic does not exist, BrokerAway when no answer came.
+    """
+    admin = AdminClient(dict(options))
+    try:
+        described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
+        places = [TopicPartition(topic, item.id) for item in described.partitions]
+        found = admin.list_offsets(dict.fromkeys(places, OffsetSpec.for_timestamp(milliseconds)), request_timeout=5)
+        at = {place.partition: _answer(future).offset for place, future in found.items()}
+        ends = {number: held.end for number, held in _watermarks(admin, places).items()}
+    except _Transient as error:
+        raise BrokerAway(f"Kafka did not answer about the offsets of {topic} at a time: {error}") from error
+    return {number: offset if offset >= 0 else ends[number] for number, offset in at.items()}
+
+
 def show_progress(options: Mapping[str, str], group: str, topic: str, next_offsets: Mapping[int, int]) -> None:
     """Move a consumer group along, so that Kafka's own tools show where a pipeline is. Nobody ever reads it back.
 

@@ -96,7 +96,7 @@ def _installed(program: str) -> str:
 
 
 _REPORT: dict[str, LiteralString] = {
-    "messages": "SELECT coalesce(sum(messages), 0)::bigint FROM tidegate.batch WHERE pipeline = 'bank_transfers'",
+    "messages": "SELECT coalesce(sum(messages), 0)::bigint FROM tidegate.batch WHERE pipeline = 'bank_transfers' AND replaced_by IS NULL",
     "postings": "SELECT count(*) FROM bank.postings",
     "dead_letters": "SELECT count(*) FROM tidegate.dead_letter WHERE pipeline = 'bank_transfers'",
     "accounts": "SELECT count(*) FROM bank.balances",

@@ -26,6 +26,7 @@ COMMANDS = {
     "dlq": "platform_defs.cli.dlq",
     "verify": "platform_defs.cli.verify",
     "ack": "platform_defs.cli.ack",
+    "replay": "platform_defs.cli.replay",
 }
 
 

@@ -37,8 +37,9 @@ SELECT pending FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- add_position: a partition seen for the first time. Only beside siblings of the same topic id, or as the first of all.
 INSERT INTO tidegate.source_position
-       (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset)
-SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(next_offset)s, %(next_offset)s
+       (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset, added_after)
+SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(next_offset)s, %(next_offset)s,
+       (SELECT coalesce(max(batch_id), 0) FROM tidegate.batch WHERE pipeline = %(pipeline)s)
  WHERE NOT EXISTS (SELECT 1 FROM tidegate.source_position
                     WHERE pipeline = %(pipeline)s AND topic = %(topic)s
                       AND (topic_id, cluster_id) <> (%(topic_id)s, %(cluster_id)s));
@@ -156,7 +157,7 @@ SELECT state, halt_code, halt_detail, pending, retry_at > now() AS waiting, owne
 
 -- untold: committed batches that Dagster has not heard of.
 SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings
-  FROM tidegate.batch WHERE pipeline = %(pipeline)s AND told_at IS NULL ORDER BY batch_id;
+  FROM tidegate.batch WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
 
 -- ranges_of: the offsets of a batch.
 SELECT topic, partition, from_offset, until_offset, leader_epoch
@@ -169,8 +170,9 @@ SELECT check_name, table_name, severity, passed, observed
 -- told: Dagster has heard of the batch.
 UPDATE tidegate.batch SET told_at = now() WHERE batch_id = %(batch_id)s AND told_at IS NULL;
 
--- waiting_events: lineage events in the order in which they must leave.
-SELECT sequence, event FROM tidegate.lineage_event WHERE emitted_at IS NULL ORDER BY sequence LIMIT 100;
+-- waiting_events: lineage events in the order in which they must leave. Those of a replay wait until it is in place.
+SELECT sequence, event FROM tidegate.lineage_event JOIN tidegate.batch USING (batch_id)
+ WHERE emitted_at IS NULL AND right(pipeline, 7) <> '~replay' ORDER BY sequence LIMIT 100;
 
 -- emitted: a lineage event has left.
 UPDATE tidegate.lineage_event SET emitted_at = now() WHERE sequence = %(sequence)s;
@@ -191,4 +193,4 @@ SELECT application_name FROM pg_stat_activity WHERE starts_with(application_name
 
 -- rows_so_far: what the batches of a pipeline have written to its row table, up to one batch and with it.
 SELECT coalesce(sum(rows), 0)::bigint AS rows
-  FROM tidegate.batch WHERE pipeline = %(pipeline)s AND batch_id <= %(batch_id)s;
+  FROM tidegate.batch WHERE pipeline = %(pipeline)s AND batch_id <= %(batch_id)s AND replaced_by IS NULL;

@@ -6,7 +6,7 @@ SELECT partition, topic_id, start_offset, next_offset
 SELECT r.partition, r.from_offset, r.until_offset, r.batch_id,
        ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(r.gaps) AS g) AS gaps
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
- WHERE b.pipeline = %(pipeline)s ORDER BY r.partition, r.from_offset;
+ WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL ORDER BY r.partition, r.from_offset;
 
 -- verify_skips: offsets that a person gave up.
 SELECT s.partition, s.from_offset, s.until_offset

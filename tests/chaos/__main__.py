@@ -1,16 +1,21 @@
 """`make chaos`: every scenario, a table of what fired and what was lost or doubled, and exit code 0 only for none.
 
-    python -m tests.chaos [--seed N] [--kills N] [--only PART OF A NAME]
+    python -m tests.chaos [--seed N] [--kills N] [--only PART OF A NAME] [--minutes N]
 
-In a TIDEGATE_HOME of its own, which is emptied afterwards.
+In a TIDEGATE_HOME of its own, which is emptied afterwards. Ends by itself: what has not begun after `--minutes` is told as
+not played, which is a failure; so is a scenario that takes longer than ten minutes.
 """
 
 import argparse
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
 
 from rich.console import Console
 from rich.table import Table
@@ -19,10 +24,12 @@ from resources.local import stack
 from resources.settings import connection
 from resources.spark import spark_config, start_session
 from tests.chaos.catalogue import SCENARIOS
-from tests.chaos.scenario import Chaos
+from tests.chaos.scenario import Chaos, Play
 from tests.world import World
 
 console = Console()
+SCENARIO = 600  # seconds that one may take ...
+RESERVE = 60  # ... and that are kept to finish the one that has begun, and to stop the servers
 
 
 def main() -> int:
@@ -30,6 +37,7 @@ def main() -> int:
     chosen.add_argument("--seed", type=int, default=random.randrange(10**6))
     chosen.add_argument("--kills", type=int, default=200)
     chosen.add_argument("--only", default="")
+    chosen.add_argument("--minutes", type=float, default=40.0)
     given = chosen.parse_args()
     with tempfile.TemporaryDirectory(prefix="tidegate-chaos-") as home:
         os.environ["TIDEGATE_HOME"] = home
@@ -37,12 +45,12 @@ def main() -> int:
             os.environ.pop(name, None)
         stack.up(console.print)
         try:
-            return _play(given.seed, given.kills, given.only)
+            return _play(given.seed, given.kills, given.only, time.monotonic() + given.minutes * 60 - RESERVE)
         finally:
             stack.down()
 
 
-def _play(seed: int, kills: int, only: str) -> int:
+def _play(seed: int, kills: int, only: str, deadline: float) -> int:
     console.print(f"seed {seed}")
     world = World(connection(), lambda: start_session(spark_config()))
     table = Table("scenario", "fired", "lost", "duplicated", "outcome", "seconds")
@@ -51,16 +59,38 @@ def _play(seed: int, kills: int, only: str) -> int:
         if only not in name:
             continue
         started = time.monotonic()
-        console.print(f"{name} ...")
-        try:
-            verdict = play(Chaos(world, random.Random(f"{seed} {name}"), kills))
-            row = [str(verdict.fired), str(verdict.lost), str(verdict.duplicated), verdict.outcome]
-            failed += not verdict.kept
-        except Exception as error:  # noqa: BLE001  # whatever it is, the other scenarios are played too
-            row, failed = ["", "", "", f"FAILED: {type(error).__name__}: {error}"], failed + 1
+        row, kept = _one(play, Chaos(world, random.Random(f"{seed} {name}"), kills), deadline)
+        failed += not kept
+        console.print(f"{name}: {', '.join(row[:3])}: {row[3]}", markup=False, highlight=False)
         table.add_row(name, *row, f"{time.monotonic() - started:.0f}")
     console.print(table)
     return 1 if failed else 0
+
+
+def _one(play: Play, chaos: Chaos, deadline: float) -> tuple[list[str], bool]:
+    """fired, lost, duplicated, outcome; and whether all was kept."""
+    if time.monotonic() > deadline:
+        return ["", "", "", "NOT PLAYED: out of time"], False
+    try:
+        with _ended_after(min(SCENARIO, int(deadline - time.monotonic()) + RESERVE)):
+            verdict = play(chaos)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the other scenarios are played too
+        return ["", "", "", f"FAILED: {type(error).__name__}: {error}"], False
+    return [str(verdict.fired), str(verdict.lost), str(verdict.duplicated), verdict.outcome], verdict.kept
+
+
+@contextmanager
+def _ended_after(seconds: int) -> Iterator[None]:
+    def ring(*_: object) -> NoReturn:
+        raise TimeoutError(f"it did not end within {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 if __name__ == "__main__":

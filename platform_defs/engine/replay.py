@@ -1,0 +1,168 @@
+"""What a replay may do: from which batch, into which tables beside the live ones, and why not.
+
+A replay builds a pipeline's tables anew from a batch on, with the contract and the transform of now, in the same eight
+steps as any other batch. No connection is opened here; resources/replay.py carries it out.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+
+from platform_defs.engine.contract import CheckResult, Contract, Table
+from platform_defs.engine.errors import BadInput
+from platform_defs.engine.offsets import TopicView
+from platform_defs.engine.ports import Broker, LineageEvents, Pipeline, Staged
+
+SUFFIX = "~replay"  # of the pipeline that builds: no contract can have this name
+BESIDE = "__replay"  # of the schema that it builds in
+
+
+@dataclass(frozen=True)
+class From:
+    """Where a replay begins: one of the four, or the very beginning when none is given."""
+
+    batch: int | None = None
+    offsets: Mapping[int, int] | None = None  # by partition
+    timestamp: datetime | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "From":
+        """earliest, a batch id (12), offsets (0:100,1:250), or a time (2026-11-21T10:00:00Z). Raises BadInput."""
+        if text == "earliest":
+            return cls()
+        if text.isdecimal():
+            return cls(batch=int(text))
+        parts = [part.split(":") for part in text.split(",")]
+        if all(len(part) == 2 and all(number.isdecimal() for number in part) for part in parts):
+            return cls(offsets={int(partition): int(offset) for partition, offset in parts})
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError as error:
+            raise BadInput(f"{text!r} is none of: earliest; a batch id, 12; offsets by partition, 0:100,1:250; a time, "
+                           "2026-11-21T10:00:00Z", field="--from") from error  # fmt: skip
+        if at.tzinfo is None:
+            raise BadInput(f"{text} has no time zone; 2026-11-21T10:00:00Z has", field="--from")
+        return cls(timestamp=at)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A partition of the pipeline: its position, and what of the log the replayed batches read."""
+
+    partition: int
+    next_offset: int
+    from_offset: int  # of the first replayed range; next_offset where there is none
+    added_after: int  # the batch after which the pipeline first saw this partition; 0 for its first ones
+    messages: int  # that the replayed batches read
+
+
+@dataclass(frozen=True)
+class History:
+    """What the ledger knows about the batches that a replay would replace."""
+
+    first_batch: int  # of the pipeline, among those that no replay has replaced
+    from_batch: int  # of the replay
+    lost_until: int  # the last batch of which a log is gone for good; 0 if none
+    standings: tuple[Standing, ...]
+
+    @property
+    def whole(self) -> bool:
+        return self.from_batch == self.first_batch
+
+    @property
+    def messages(self) -> int:
+        return sum(item.messages for item in self.standings)
+
+
+def refuse_a_lie(contract: Contract, history: History, view: TopicView) -> None:
+    """Raise BadInput, with the reason, where tables built anew would not be what they say."""
+    name, first = contract.pipeline, history.from_batch
+    if first <= history.lost_until:
+        raise BadInput(f"the log that the batches up to {history.lost_until} read is gone (tidegate.lost_history): their rows "
+                       f"cannot be built again. A replay may begin behind them: --from {history.lost_until + 1}", field=name)  # fmt: skip
+    partial = [table for table in contract.tables if table.disposition != "append"]
+    if partial and not history.whole:
+        names = " and ".join(f"{table.name} ({table.disposition})" for table in partial)
+        raise BadInput(f"{names} cannot be replayed from batch {first}: what a row was before it is not kept. "
+                       "Only the whole can be built anew: --from earliest", field=name)  # fmt: skip
+    if contract.row_table.disposition == "upsert" and len({item.added_after for item in history.standings}) > 1:
+        raise BadInput(f"partitions were added to {contract.topic} since {name} began. The order of one key's messages across "
+                       "old and new ones is the order in which they were read, which a replay does not have", field=name)  # fmt: skip
+    lows = {number: held.low for number, held in view.partitions.items()}
+    gone = [(s.partition, s.from_offset, lows[s.partition]) for s in history.standings
+            if lows.get(s.partition, 0) > s.from_offset and s.from_offset < s.next_offset]  # fmt: skip
+    if gone:
+        spans = ", ".join(f"partition {p} [{start}, {low})" for p, start, low in gone)
+        raise BadInput(f"{contract.topic} does not hold {spans} any more (retention); their rows cannot be built again. "
+                       "A replay may begin behind them, at a later batch", field=name)  # fmt: skip
+
+
+def refuse_other_messages(contract: Contract, history: History, read: Mapping[int, int]) -> None:
+    """Raise BadInput where the log gave other messages than it did then. `read`: messages by partition, this time."""
+    if contract.row_table.disposition == "upsert":  # compaction may take what a later message of the key replaced
+        return
+    for item in history.standings:
+        if read.get(item.partition, 0) != item.messages:
+            raise BadInput(f"partition {item.partition} of {contract.topic} held {item.messages} messages in "
+                           f"[{item.from_offset}, {item.next_offset}) and holds {read.get(item.partition, 0)} now (compaction?). "
+                           "Tables built from them would lack the others; nothing was changed",
+                           field=contract.pipeline)  # fmt: skip
+
+
+def beside(pipeline: Pipeline) -> Pipeline:
+    """The pipeline that builds the same tables beside the live ones, and publishes exactly once whatever the live one does.
+
+    Dead letters are kept however many there are: they are shown before anything is put in place.
+    """
+    contract = pipeline.contract
+    limits = replace(contract.limits, dead_letter_share=1.0)
+    tables = tuple(_moved(table) for table in contract.tables)
+    changed = replace(
+        contract, pipeline=contract.pipeline + SUFFIX, tables=tables, limits=limits, delivery="exactly_once"
+    )
+    return replace(pipeline, contract=changed)
+
+
+def _moved(table: Table) -> Table:
+    schema, _, name = table.name.partition(".")
+    new = f"{schema[: 63 - len(BESIDE)]}{BESIDE}.{name}"
+    return replace(table, name=new, batch_rules=tuple(replace(rule, table=new) for rule in table.batch_rules))
+
+
+def fingerprint(pipeline: Pipeline, from_batch: int) -> str:
+    """Of everything that decides what a replay builds: where it begins, the contract, the transform's file."""
+    code = _code(pipeline.transform) if pipeline.transform else b""
+    return sha256(f"{from_batch} {pipeline.contract!r}".encode() + code).hexdigest()[:16]
+
+
+def _code(transform: Callable[..., object]) -> bytes:
+    source = inspect.getsourcefile(inspect.unwrap(transform))
+    return transform.__qualname__.encode() + (Path(source).read_bytes() if source else b"")
+
+
+@dataclass(frozen=True)
+class UpTo:
+    """A broker (engine.ports.Broker) whose topic ends where the live pipeline stands, and has no other partitions."""
+
+    broker: Broker
+    ends: Mapping[int, int]
+
+    def describe(self, topic: str) -> TopicView:
+        view = self.broker.describe(topic)
+        known = {number: held for number, held in view.partitions.items() if number in self.ends}
+        cut = {number: replace(held, end=min(held.end, self.ends[number])) for number, held in known.items()}
+        return replace(view, partitions=cut)
+
+
+@dataclass(frozen=True)
+class InTheNameOf:
+    """Lineage events (engine.ports.LineageEvents) of the live pipeline, whose batches these will be."""
+
+    events: LineageEvents
+    contract: Contract
+
+    def of_batch(self, contract: Contract, staged: Staged, checks: Sequence[CheckResult]) -> Mapping[str, object]:  # noqa: ARG002
+        return self.events.of_batch(self.contract, staged, checks)

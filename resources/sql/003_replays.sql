@@ -1,0 +1,19 @@
+-- Tables built anew beside the live ones, and put in their place: what it was, who did it, and which batches it replaced.
+CREATE TABLE tidegate.replay (
+    replay_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    pipeline    text NOT NULL REFERENCES tidegate.pipeline (name),
+    from_batch  bigint NOT NULL,             -- the first batch that it builds anew
+    fingerprint text NOT NULL,               -- of what decides the result: another contract needs another replay
+    started_at  timestamptz NOT NULL DEFAULT now(),
+    executed_at timestamptz,                 -- when it was put in place
+    executed_by text,
+    reason      text,
+    differences jsonb                        -- as they were shown
+);
+CREATE UNIQUE INDEX replay_in_building ON tidegate.replay (pipeline) WHERE executed_at IS NULL;
+
+-- Batches whose rows and dead letters a replay has taken away. They stay as history; nothing counts them any more.
+ALTER TABLE tidegate.batch ADD COLUMN replaced_by bigint REFERENCES tidegate.replay (replay_id);
+
+-- The batch after which a pipeline first saw this partition; 0 for the partitions that it began with.
+ALTER TABLE tidegate.source_position ADD COLUMN added_after bigint NOT NULL DEFAULT 0;

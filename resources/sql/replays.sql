@@ -1,0 +1,107 @@
+-- replay_bounds: the pipeline's first batch that counts, and the last one of which a log is gone for good.
+SELECT (SELECT min(batch_id) FROM tidegate.batch WHERE pipeline = %(pipeline)s AND replaced_by IS NULL) AS first_batch,
+       coalesce((SELECT max(until_batch) FROM tidegate.lost_history WHERE pipeline = %(pipeline)s), 0) AS lost_until;
+
+-- batch_of_offsets: the first batch that read any of these offsets or a later one of their partitions.
+SELECT min(b.batch_id) AS batch_id
+  FROM tidegate.batch AS b JOIN tidegate.batch_range AS r USING (batch_id)
+  JOIN unnest(%(partitions)s::int[], %(offsets)s::bigint[]) AS o (partition, "offset") ON o.partition = r.partition
+ WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND r.until_offset > o."offset"
+   AND r.topic_id = (SELECT min(topic_id) FROM tidegate.source_position AS p WHERE p.pipeline = b.pipeline);
+
+-- next_batch: this batch, or the first one after it that counts.
+SELECT min(batch_id) AS batch_id FROM tidegate.batch
+ WHERE pipeline = %(pipeline)s AND replaced_by IS NULL AND batch_id >= %(batch_id)s;
+
+-- standings: each partition, with where the batches to be replayed began in it and how many messages they read.
+SELECT p.partition, p.next_offset, coalesce(min(r.from_offset), p.next_offset) AS from_offset, p.added_after,
+       coalesce(sum(r.messages), 0)::bigint AS messages
+  FROM tidegate.source_position AS p
+  LEFT JOIN (tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id))
+         ON b.pipeline = p.pipeline AND b.replaced_by IS NULL AND b.batch_id >= %(from_batch)s AND r.partition = p.partition
+ WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s
+ GROUP BY p.partition, p.next_offset, p.added_after ORDER BY p.partition;
+
+-- replay_of: the replay of a pipeline that is being built.
+SELECT replay_id, from_batch, fingerprint FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL;
+
+-- begin_replay: one at a time for each pipeline.
+INSERT INTO tidegate.replay (pipeline, from_batch, fingerprint) VALUES (%(pipeline)s, %(from_batch)s, %(fingerprint)s)
+RETURNING replay_id;
+
+-- forget_replay: what was built and never put in place. Its batches never counted.
+WITH gone AS (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(beside)s),
+     a AS (DELETE FROM tidegate.dead_letter WHERE pipeline = %(beside)s),
+     b AS (DELETE FROM tidegate.batch_range WHERE batch_id IN (SELECT batch_id FROM gone)),
+     c AS (DELETE FROM tidegate.check_result WHERE batch_id IN (SELECT batch_id FROM gone)),
+     d AS (DELETE FROM tidegate.lineage_event WHERE batch_id IN (SELECT batch_id FROM gone)),
+     e AS (DELETE FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL)
+DELETE FROM tidegate.batch WHERE pipeline = %(beside)s;
+
+-- forget_builder: the pipeline that built, once nothing is left of it.
+WITH a AS (DELETE FROM tidegate.output WHERE pipeline = %(beside)s),
+     b AS (DELETE FROM tidegate.source_position WHERE pipeline = %(beside)s)
+DELETE FROM tidegate.pipeline WHERE name = %(beside)s;
+
+-- messages_read: by partition, what the building pipeline was given by the broker.
+SELECT r.partition, sum(r.messages)::bigint AS messages
+  FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
+ WHERE b.pipeline = %(beside)s GROUP BY r.partition;
+
+-- apart: partitions in which the two pipelines do not stand at the same offset of the same log.
+SELECT partition, l.next_offset AS live, b.next_offset AS built
+  FROM (SELECT * FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s) AS l
+  FULL JOIN (SELECT * FROM tidegate.source_position WHERE pipeline = %(beside)s AND topic = %(topic)s) AS b USING (partition)
+ WHERE (l.next_offset, l.topic_id, l.cluster_id) IS DISTINCT FROM (b.next_offset, b.topic_id, b.cluster_id);
+
+-- lock_builder: the building pipeline, which nobody else may be running.
+SELECT 1 FROM tidegate.pipeline
+ WHERE name = %(beside)s AND state = 'active' AND owner IS NULL AND pending IS NULL FOR UPDATE;
+
+-- dead_letter_differences: how many there are of the replayed offsets, live and built, and how many only in one.
+WITH live AS (SELECT partition, "offset", stage, error_class FROM tidegate.dead_letter
+               WHERE pipeline = %(pipeline)s AND batch_id >= %(from_batch)s),
+     built AS (SELECT partition, "offset", stage, error_class FROM tidegate.dead_letter WHERE pipeline = %(beside)s)
+SELECT (SELECT count(*) FROM live) AS live, (SELECT count(*) FROM built) AS anew,
+       (SELECT count(*) FROM (SELECT * FROM live EXCEPT SELECT * FROM built) AS x) AS only_live,
+       (SELECT count(*) FROM (SELECT * FROM built EXCEPT SELECT * FROM live) AS x) AS only_anew;
+
+-- keep_dead_letter_status: what people have done about a message that is a dead letter again.
+UPDATE tidegate.dead_letter AS b SET status = l.status, status_by = l.status_by, status_at = l.status_at
+  FROM tidegate.dead_letter AS l
+ WHERE b.pipeline = %(beside)s AND l.pipeline = %(pipeline)s AND l.status <> 'open'
+   AND (l.topic_id, l.partition, l."offset") = (b.topic_id, b.partition, b."offset");
+
+-- take_dead_letters_away: those of the replayed batches, but for messages that compaction took since.
+DELETE FROM tidegate.dead_letter AS d
+ WHERE d.pipeline = %(pipeline)s AND d.batch_id >= %(from_batch)s
+   AND NOT EXISTS (SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
+                    WHERE b.pipeline = %(beside)s AND r.partition = d.partition AND r.gaps @> d."offset");
+
+-- take_dead_letters_over: those that were built.
+UPDATE tidegate.dead_letter SET pipeline = %(pipeline)s WHERE pipeline = %(beside)s;
+
+-- replace_batches: those whose rows are no longer there.
+UPDATE tidegate.batch SET replaced_by = %(replay_id)s
+ WHERE pipeline = %(pipeline)s AND batch_id >= %(from_batch)s AND replaced_by IS NULL;
+
+-- take_batches_over: those that were built are the pipeline's own from now on; Dagster hears of them with its next run.
+UPDATE tidegate.batch SET pipeline = %(pipeline)s WHERE pipeline = %(beside)s;
+
+-- take_positions_over: the offsets are the same; the batch that led to them is another.
+UPDATE tidegate.source_position AS l
+   SET batch_id = b.batch_id, leader_epoch = b.leader_epoch, updated_at = now()
+  FROM tidegate.source_position AS b
+ WHERE l.pipeline = %(pipeline)s AND b.pipeline = %(beside)s AND (l.topic, l.partition) = (b.topic, b.partition)
+   AND b.batch_id IS NOT NULL;
+
+-- end_replay: it is in place.
+UPDATE tidegate.replay SET executed_at = now(), executed_by = %(executed_by)s, reason = %(reason)s, differences = %(differences)s
+ WHERE replay_id = %(replay_id)s AND executed_at IS NULL;
+
+-- replayed: whether a replay whose COMMIT went unanswered is in place.
+SELECT executed_at IS NOT NULL AS executed FROM tidegate.replay WHERE replay_id = %(replay_id)s;
+
+-- renumber_pending: a batch that waits is of the offsets after the replayed ones, and so must be its id.
+UPDATE tidegate.pipeline SET pending = jsonb_set(pending, '{batch_id}', to_jsonb(nextval('tidegate.batch_id')))
+ WHERE name = %(pipeline)s AND pending IS NOT NULL;

@@ -1,0 +1,99 @@
+"""Consumer groups: what a crash does to one that is used by hand, and what becomes of ours, which is only for show."""
+
+from typing import Literal
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+
+from platform_defs.engine.ports import Pipeline
+from resources.kafka import show_progress
+from resources.outside import kafka_options
+from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.world import World, transfers
+
+MESSAGES = 40
+
+
+@scenario
+def consumer_group_that_commits_after_its_rows(chaos: Chaos) -> Verdict:
+    """Not ours, for comparison: two systems, so a crash between the two commits repeats what was written."""
+    lost, twice = _by_hand(chaos.world, "rows first")
+    assert (lost, twice) == (0, MESSAGES)
+    return Verdict(1, lost, twice, "repeated, as groups do", allows=("duplicated",))
+
+
+@scenario
+def consumer_group_that_commits_before_its_rows(chaos: Chaos) -> Verdict:
+    """Not ours, for comparison: the crash between the two commits loses what was not written yet."""
+    lost, twice = _by_hand(chaos.world, "offsets first")
+    assert (lost, twice) == (MESSAGES, 0)
+    return Verdict(1, lost, twice, "lost, as groups do", allows=("lost",))
+
+
+@scenario
+def our_consumer_group_moved_and_deleted_behind_our_back(chaos: Chaos) -> Verdict:
+    """It shows where the ledger stands and is never read: moved or deleted, it changes nothing."""
+    world, pipeline = chaos.world, chaos.world.new_pipeline()
+    group, admin = f"tidegate-{pipeline.name}", world.admin()
+    for step in ("kept", "moved", "deleted"):
+        world.send(pipeline, transfers(MESSAGES))
+        if step == "moved":
+            places = [TopicPartition(pipeline.contract.topic, number, 1) for number in range(4)]
+            moved = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])
+            moved[group].result(20)
+        elif step == "deleted":
+            admin.delete_consumer_groups([group])[group].result(20)
+        (batch,) = world.drain(pipeline)
+        assert batch.messages == MESSAGES
+        show_progress(kafka_options(world.endpoints), group, pipeline.contract.topic, world.position(pipeline))
+        assert _offsets(world, group) == world.position(pipeline), "the group does not show what the ledger says"
+    return chaos.judge(pipeline, 2, "shown again, never read")
+
+
+def _offsets(world: World, group: str) -> dict[int, int]:
+    admin = world.admin()  # kept: a future is cancelled when its client is collected
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    return {item.partition: item.offset for item in asked[group].result(20).topic_partitions}
+
+
+def _by_hand(world: World, order: Literal["rows first", "offsets first"]) -> tuple[int, int]:
+    """Messages lost, and messages written twice, when a group's consumer dies between its two commits."""
+    pipeline = world.new_pipeline()
+    places = world.send(pipeline, transfers(MESSAGES))
+    world.rows(f"create schema {pipeline.name}")
+    world.rows(f"create table {pipeline.name}.seen (partition int, at bigint)")
+    for dies in (True, False):
+        consumer = Consumer({**kafka_options(world.endpoints), "group.id": pipeline.name, "enable.auto.commit": False,
+                             "auto.offset.reset": "earliest", "enable.partition.eof": True})  # fmt: skip
+        consumer.subscribe([pipeline.contract.topic])
+        found = _all(consumer)
+        if order == "offsets first":
+            _commit(consumer, found)
+        if order == "rows first" or not dies:
+            _write(world, pipeline, found)
+        if order == "rows first" and not dies:
+            _commit(consumer, found)
+        consumer.close()
+    seen = [(row["partition"], row["at"]) for row in world.rows(f"select * from {pipeline.name}.seen")]
+    return len(set(places) - set(seen)), len(seen) - len(set(seen))
+
+
+def _all(consumer: Consumer) -> list[tuple[int, int]]:
+    """(partition, offset) of everything that the group has not committed, up to the end of its four partitions."""
+    found, ended = list[tuple[int, int]](), set[int]()
+    while len(ended) < 4:
+        for message in consumer.consume(100, 0.2):
+            if message.error():
+                ended.add(message.partition())  # pyright: ignore[reportArgumentType]
+            else:
+                found.append((message.partition(), message.offset()))  # pyright: ignore[reportArgumentType]
+    return found
+
+
+def _commit(consumer: Consumer, found: list[tuple[int, int]]) -> None:
+    if found:
+        consumer.commit(asynchronous=False)
+
+
+def _write(world: World, pipeline: Pipeline, found: list[tuple[int, int]]) -> None:
+    with world.session() as session, session.cursor() as cursor:
+        cursor.executemany(f"insert into {pipeline.name}.seen values (%s, %s)", found)
