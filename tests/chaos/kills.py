@@ -1,12 +1,38 @@
 """Runs that are killed, stopped, or meet each other."""
 
+import signal
 import threading
 import time
+from typing import get_args
 
+from platform_defs.engine.crash_points import CrashPoint
 from platform_defs.engine.ports import Pipeline
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.world import World, transfers
+
+IN_TASKS = {"in_decode", "in_copy"}  # points that Spark's workers reach; the others are the driver's
+COMMITTED = {"after_commit"}  # points at which the batch is real already
+
+
+@scenario
+def killed_at_each_named_point(chaos: Chaos) -> Verdict:
+    """Before COMMIT nothing is there, after it everything; the next run goes on, and leaves no session and no staging."""
+    pipeline, fired = chaos.world.caught_up(), 0
+    for point in get_args(CrashPoint):
+        if point == "between_commits":  # for other deliveries
+            continue
+        before = len(chaos.world.table(pipeline))
+        chaos.world.send(pipeline, [*transfers(800, start=fired * 800), b"not json"])
+        run = Run(pipeline, point, spark=None if point in IN_TASKS else chaos.world.spark())
+        run.process.join(120)
+        assert run.process.exitcode == -signal.SIGKILL, run.words
+        fired += 1
+        assert len(chaos.world.table(pipeline)) - before == (1_600 if point in COMMITTED else 0), point
+        chaos.world.drain(pipeline)
+        sessions = f"tidegate/{pipeline.name}/%"
+        assert chaos.world.rows("select 1 from pg_stat_activity where application_name like %s", sessions) == []
+    return chaos.judge(pipeline, fired, "whole or not at all")
 
 
 @scenario
