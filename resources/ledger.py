@@ -72,8 +72,17 @@ class Ledger:
             return _positions(connection, pipeline, topic)
 
     def status(self, pipeline: str) -> Mapping[str, Any] | None:
-        """state, halt_code, halt_detail, pending, waiting (a failed gate's back-off), owner, run_id, epoch; None if unknown."""
+        """state, halt_code, halt_detail, pending, waiting (a failed gate's back-off) and until when (retry_at), owner,
+        run_id, epoch; None if unknown."""
         return next(iter(self._dicts("status", pipeline=pipeline)), None)
+
+    def status_and_positions(self, contract: Contract) -> tuple[Mapping[str, Any] | None, list[Position]]:
+        """Both as of one moment, whatever commits meanwhile."""
+        with connect(self.url) as connection, database_errors(), connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            with connection.cursor(row_factory=dict_row) as cursor:
+                status = cursor.execute(queries()["status"], {"pipeline": contract.pipeline}).fetchone()
+            return status, _positions(connection, contract.pipeline, contract.topic)
 
     def alive(self, pipeline: str, owner: UUID) -> bool:
         """Whether the run that took `owner` still has its database session: that is a run's life."""

@@ -137,15 +137,28 @@ class Published:
 class Publication(Protocol):
     """The one transaction that makes a batch real. See engine/publish.py for the order and why."""
 
-    def hold(self) -> None: ...
-    def check_tables(self) -> None: ...
-    def prove_coverage(self) -> None: ...
-    def move_positions(self) -> None: ...
-    def write_rows(self) -> None: ...
-    def write_dead_letters(self) -> None: ...
+    def hold(self) -> None:
+        """Lock the pipeline's row as its owner; whoever was fenced gets no further."""
+
+    def check_tables(self) -> None:
+        """Compare each table with the contract."""
+
+    def prove_coverage(self) -> None:
+        """Demand a complete attempt for each range."""
+
+    def move_positions(self) -> None:
+        """Move the positions of all ranges, each from where it was planned, or roll back."""
+
+    def write_rows(self) -> None:
+        """Write the rows of the attempts that won, and count them."""
+
+    def write_dead_letters(self) -> None:
+        """Write the dead letters, and count them."""
+
     def write_record(
         self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]
-    ) -> None: ...
+    ) -> None:
+        """Write the batch, its ranges with gaps, its check results and its lineage; the pending batch is done."""
 
 
 class Ledger(Protocol):

@@ -13,19 +13,13 @@ from resources.run_session import RunSession
 from resources.settings import connection
 from resources.spark import SparkResource
 
-OF_MESSAGES = {
-    audit.DECODES: "The message is a JSON object whose fields have the contract's types.",
-    audit.REFUSED: "Neither the transform nor the table refuses what the message says.",
-}
-
 
 def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
     """The checks of a pipeline's batches. A row rule never blocks: what breaks it is a dead letter already."""
-    told = OF_MESSAGES | {rule.name: rule.description for rule in contract.row_rules}
     row_table = table_key(contract.row_table.name)
     by_row = [
-        dg.AssetCheckSpec(name, asset=row_table, description=told[name], metadata={"judges": "each message"})
-        for name in audit.row_check_names(contract)
+        dg.AssetCheckSpec(name, asset=row_table, description=told, metadata={"judges": "each message"})
+        for name, told in audit.row_check_descriptions(contract).items()
     ]
     by_batch = [
         dg.AssetCheckSpec(rule.name, asset=table_key(rule.table), description=rule.description,

@@ -147,8 +147,8 @@ UPDATE tidegate.pipeline SET state = 'halted', halt_code = %(code)s, halt_detail
 UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s;
 
--- status: what the sensor and `tidegate lag` ask of the ledger.
-SELECT state, halt_code, halt_detail, pending, retry_at > now() AS waiting, owner, run_id, epoch
+-- status: what the sensor, `tidegate lag` and `tidegate plan` ask of the ledger.
+SELECT state, halt_code, halt_detail, pending, retry_at > now() AS waiting, retry_at, owner, run_id, epoch
   FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- untold: committed batches that Dagster has not heard of.
