@@ -72,8 +72,17 @@ class Ledger:
             return _positions(connection, pipeline, topic)
 
     def status(self, pipeline: str) -> Mapping[str, Any] | None:
-        """state, halt_code, halt_detail, pending, waiting (a failed gate's back-off), owner, run_id, epoch; None if unknown."""
+        """state, halt_code, halt_detail, pending, waiting (a failed gate's back-off) and until when (retry_at), owner,
+        run_id, epoch; None if unknown."""
         return next(iter(self._dicts("status", pipeline=pipeline)), None)
+
+    def status_and_positions(self, contract: Contract) -> tuple[Mapping[str, Any] | None, list[Position]]:
+        """Both as of one moment, whatever commits meanwhile."""
+        with connect(self.url) as connection, database_errors(), connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            with connection.cursor(row_factory=dict_row) as cursor:
+                status = cursor.execute(queries()["status"], {"pipeline": contract.pipeline}).fetchone()
+            return status, _positions(connection, contract.pipeline, contract.topic)
 
     def alive(self, pipeline: str, owner: UUID) -> bool:
         """Whether the run that took `owner` still has its database session: that is a run's life."""
@@ -120,16 +129,20 @@ class Hold:
             row = self.connection.execute(queries()["pending"], self.holder.key).fetchone()
         return PendingBatch.from_json(row[0]) if row and row[0] else None
 
-    def add_positions(self, new: Sequence[Position], view: TopicView) -> None:
-        """Store the positions of partitions seen for the first time, and where those known before end at this moment."""
+    def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None:
+        """Store the positions of partitions seen for the first time, and the `seen_end` of those known before.
+
+        As `engine.planning.decide` has them: `every` is all positions as they will be, those `added` included.
+        """
+        key = {**self.holder.key, "topic": self.contract.topic}
         with self._owned():
-            ends = {"partitions": list(view.partitions), "ends": [held.end for held in view.partitions.values()]}
-            self.connection.execute(queries()["note_ends"], {**self.holder.key, "topic": self.contract.topic, **ends})
-            for item in new:
-                added = self.connection.execute(queries()["add_position"], {
-                    **self.holder.key, "topic": self.contract.topic, "partition": item.partition,
-                    "cluster_id": item.cluster_id, "topic_id": item.topic_id, "next_offset": item.next_offset})  # fmt: skip
-                if added.rowcount != 1:
+            noted = {"partitions": [p.partition for p in every], "seen_ends": [p.seen_end for p in every]}
+            self.connection.execute(queries()["note_ends"], {**key, **noted})
+            for item in added:
+                done = self.connection.execute(queries()["add_position"], {
+                    **key, "partition": item.partition, "cluster_id": item.cluster_id, "topic_id": item.topic_id,
+                    "next_offset": item.next_offset})  # fmt: skip
+                if done.rowcount != 1:
                     raise Fenced(f"partition {item.partition} has siblings of another topic id; nothing was changed")
 
     def fix(self, view: TopicView, ranges: Sequence[OffsetRange]) -> PendingBatch:

@@ -23,6 +23,7 @@ COMMANDS = {
     "ui": "platform_defs.cli.ui",
     "produce": "platform_defs.cli.produce",
     "lag": "platform_defs.cli.lag",
+    "plan": "platform_defs.cli.plan",
     "dlq": "platform_defs.cli.dlq",
     "verify": "platform_defs.cli.verify",
     "ack": "platform_defs.cli.ack",

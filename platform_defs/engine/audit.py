@@ -17,6 +17,10 @@ Faults = Mapping[tuple[str, str], tuple[int, list[dict[str, Any]]]]
 SAMPLES = 10
 DECODES = "message_decodes"
 REFUSED = "row_is_accepted"
+OF_MESSAGES = {
+    DECODES: "The message is a JSON object whose fields have the contract's types.",
+    REFUSED: "Neither the transform nor the table refuses what the message says.",
+}
 
 
 def warm_up() -> None:
@@ -27,6 +31,12 @@ def warm_up() -> None:
 def row_check_names(contract: Contract) -> list[str]:
     """The checks that count messages: decoding, each row rule, and rows that the transform or table refused."""
     return [DECODES, *(rule.name for rule in contract.row_rules), REFUSED]
+
+
+def row_check_descriptions(contract: Contract) -> dict[str, str]:
+    """`row_check_names`, each with what it demands of a message."""
+    told = OF_MESSAGES | {rule.name: rule.description for rule in contract.row_rules}
+    return {name: told[name] for name in row_check_names(contract)}
 
 
 def row_checks(contract: Contract, faults: Faults, messages: int) -> list[CheckResult]:

@@ -1,7 +1,7 @@
 """One batch, from plan to commit, in the eight steps of docs/design.md. Read this file first.
 
 0 acquire   Ledger.acquire, once a run            resources/ledger.py
-1 plan      which offsets                         engine/offsets.py
+1 plan      which offsets                         engine/planning.py, engine/offsets.py
 2 read      the messages, in Spark's tasks        engine/task.py, resources/kafka.py
 3 check     decode and row rules, in the task     engine/decode.py, engine/row_checks.py
 4 transform the pipeline's own PySpark function   assets/<domain>/transform.py, engine/row_local.py
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
-from platform_defs.engine import audit, crash_points, offsets
+from platform_defs.engine import audit, crash_points
 from platform_defs.engine.contract import CheckResult, Contract, Fault
 from platform_defs.engine.errors import (
     BadInput,
@@ -33,6 +33,7 @@ from platform_defs.engine.errors import (
     TransformFailed,
 )
 from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
+from platform_defs.engine.planning import decide
 from platform_defs.engine.ports import Broker, Ledger, LineageEvents, Pipeline, Published, Source, Staged
 from platform_defs.engine.publish import publish
 from platform_defs.engine.staging import stage
@@ -123,30 +124,22 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
             excluded[found.place] = found.fault
 
 
-def plan(contract: Contract, outside: Outside, tasks: int = 4) -> PendingBatch | None:
+def plan(contract: Contract, outside: Outside) -> PendingBatch | None:
     """Step 1: the pending batch if one is left, or a new one fixed in the ledger. Raises Halt."""
-    ledger, table = outside.ledger, contract.row_table
+    ledger = outside.ledger
     positions = ledger.positions()
-    view = _describe(outside.broker, contract.topic, positions)
-    if view.compacted and table.disposition == "append":
-        raise BadInput(f"topic {contract.topic} compacts (cleanup.policy) and {table.name} is append: what compaction removes "
-                       "could never be replayed or verified. Make the table upsert, or the policy delete",
-                       file=str(contract.path), field=table.name)  # fmt: skip
-    offsets.judge(contract.pipeline, positions, view)
-    if (pending := ledger.pending()) is not None:
-        offsets.still_readable(contract.pipeline, pending, view)
-        return offsets.mark_new_leaders(pending, view)
-    if new := offsets.first_positions(positions, view):
-        ledger.add_positions(new, view)
-        positions = ledger.positions()
-        offsets.judge(contract.pipeline, positions, view)
-    if table.disposition == "upsert":
-        positions = offsets.old_before_new(positions, view)
-    ranges = offsets.plan(positions, view, batch_messages=contract.limits.batch_messages, tasks=tasks)
-    return offsets.mark_new_leaders(ledger.fix(view, ranges), view) if ranges else None
+    view = describe(outside.broker, contract.topic, positions)
+    decided = decide(contract, positions, ledger.pending(), view)
+    if decided.added:
+        ledger.add_positions(decided.added, decided.positions)
+    if decided.halt is not None:
+        raise decided.halt
+    if decided.pending is not None or not decided.ranges:
+        return decided.pending
+    return ledger.fix(view, decided.ranges)
 
 
-def _describe(broker: Broker, topic: str, positions: Sequence[Position]) -> TopicView:
+def describe(broker: Broker, topic: str, positions: Sequence[Position]) -> TopicView:
     """The topic as it is now. A broker whose metadata is behind may miss a partition: it is asked again for a while."""
 
     def incomplete(view: TopicView) -> bool:

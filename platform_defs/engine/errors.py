@@ -16,7 +16,7 @@ TidegateError
 └── BadInput              a user's contract, transform, setting or argument cannot be used
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 # What stops a pipeline, and what settles each: docs/operations.md, "Halts".
@@ -29,6 +29,15 @@ HaltCode = Literal[
     "too_many_dead_letters",
     "accumulate_refused",
 ]
+SEEN: Mapping[HaltCode, str] = {
+    "topic_recreated": "the topic was deleted and created again: its id is another.",
+    "cluster_switched": "the brokers answer as another cluster.",
+    "retention_passed": "messages were deleted before they were read.",
+    "log_truncated": "the log was cut below what was read or planned.",
+    "partition_missing": "the broker has no longer a partition that was read.",
+    "too_many_dead_letters": "a batch has more dead letters than the contract allows; nothing of it was published.",
+    "accumulate_refused": "the sums of a batch break a constraint of their table; nothing of it was published.",
+}
 
 
 class TidegateError(Exception):
@@ -99,6 +108,11 @@ class Halt(TidegateError):
         self.pipeline, self.code, self.detail = pipeline, code, detail or {}
         self.command = f"tidegate ack {pipeline}"
         super().__init__(f"{pipeline} is halted ({code}): {message} To see what settles it: {self.command}")
+
+    @classmethod
+    def remembered(cls, pipeline: str, code: HaltCode, detail: dict[str, Any] | None) -> "Halt":
+        """A halt as the ledger keeps it: its code and its detail."""
+        return cls(pipeline, code, SEEN[code], detail)
 
 
 class BadInput(TidegateError):

@@ -35,9 +35,7 @@ class Position:
     topic_id: str
     next_offset: int
     leader_epoch: int | None = None
-    seen_end: int | None = (
-        None  # the end that must be reached before partitions added later are read (`old_before_new`)
-    )
+    seen_end: int | None = None  # the end to be reached before partitions added later are read (`old_before_new`)
 
 
 @dataclass(frozen=True)
@@ -102,15 +100,33 @@ def first_positions(positions: Sequence[Position], view: TopicView) -> list[Posi
     return [Position(p, view.cluster_id, view.topic_id, 0 if known else view.partitions[p].low) for p in new]
 
 
+def note_ends(positions: Sequence[Position], view: TopicView) -> list[Position]:
+    """`positions` as they are once partitions are added: an upsert reads each up to where it ends now before it reads those.
+
+    While others are still drained for partitions added earlier, those that wait for it go on waiting.
+    """
+    draining = _draining(positions, view)
+    return [
+        item if draining and item.seen_end is None
+        else replace(item, seen_end=max(item.seen_end or 0, view.partitions[item.partition].end))
+        for item in positions
+    ]  # fmt: skip
+
+
 def old_before_new(positions: Sequence[Position], view: TopicView) -> list[Position]:
     """The positions to read from in an upsert: keys move when partitions are added, so the old ones are drained first.
 
     Drained is what has reached the end that it had when the new ones were first seen (`seen_end`), not the end of now:
     under steady traffic that is never reached. The new ones, which have no such end yet, wait for that.
     """
-    ends = {item.partition: min(item.seen_end or 0, view.partitions[item.partition].end) for item in positions}
-    draining = any(item.next_offset < ends[item.partition] for item in positions)
+    draining = _draining(positions, view)
     return [item for item in positions if not draining or item.seen_end is not None]
+
+
+def _draining(positions: Sequence[Position], view: TopicView) -> bool:
+    """Whether a partition is yet to reach its noted end, or the end of the log where that was cut meanwhile."""
+    ends = {item.partition: min(item.seen_end or 0, view.partitions[item.partition].end) for item in positions}
+    return any(item.next_offset < ends[item.partition] for item in positions)
 
 
 def judge(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:
@@ -167,12 +183,12 @@ def split(whole: OffsetRange, largest: int) -> list[OffsetRange]:
     ]
 
 
-def mark_new_leaders(pending: PendingBatch, view: TopicView) -> PendingBatch:
-    """`pending`, its ranges marked where the partition got a leader since the message before them was written."""
-    changed = {
-        item: item.leader_epoch not in (None, view.partitions[item.partition].leader_epoch) for item in pending.ranges
-    }
-    return replace(pending, ranges=tuple(replace(item, new_leader=changed[item]) for item in pending.ranges))
+def mark_new_leaders(ranges: Sequence[OffsetRange], view: TopicView) -> tuple[OffsetRange, ...]:
+    """`ranges`, marked where the partition got a leader since the message before them was written."""
+    return tuple(
+        replace(item, new_leader=item.leader_epoch not in (None, view.partitions[item.partition].leader_epoch))
+        for item in ranges
+    )
 
 
 def still_readable(pipeline: str, pending: PendingBatch, view: TopicView) -> None:

@@ -1,7 +1,9 @@
-"""Runs over ranges of a batch that keep nothing: to find the message on which a transform fails, or to measure reading."""
+"""Ranges of a batch without keeping anything: to find the message on which a transform fails, to measure reading, to
+show the job."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ from platform_defs.engine.contract import Contract, Fault
 from platform_defs.engine.errors import BadInput, StagingLost, TransformFailed
 from platform_defs.engine.offsets import OffsetRange
 from platform_defs.engine.ports import Block, Coverage, Pipeline, Recorder, Source
-from platform_defs.engine.staging import bound, range_numbers, run, transform_file, transformed
+from platform_defs.engine.staging import bound, range_numbers, run, stage_frame, transform_file, transformed
 from platform_defs.engine.task import TaskWork
 
 REFUSALS = 20  # messages that the transform or the table may refuse in one batch, each of which costs a bisection
@@ -97,13 +99,19 @@ def read_alone(spark: SparkSession, contract: Contract, source: Source, ranges: 
     return sum(row["rows"] for row in run(counted))
 
 
+def describe_job(spark: SparkSession, pipeline: Pipeline, source: Source, ranges: Sequence[OffsetRange]) -> str:
+    """Spark's physical plan of the job over `ranges`, which is not started. Raises BadInput for a transform as a batch does."""
+    frame: Any = stage_frame(spark, pipeline, TaskWork(pipeline.contract, tuple(ranges), source, _Nowhere()))
+    return str(frame._jdf.queryExecution().executedPlan().toString()).strip()
+
+
 def _count_rows(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows = sum(batch.num_rows for batch in task.read_ranges(work, numbers))
     yield pa.record_batch([pa.array([rows], pa.int64())], names=["rows"])
 
 
 class _Nowhere:
-    """A staging area, and its recorder, that keep nothing: for trying a transform alone."""
+    """A staging area, and its recorder, that keep nothing."""
 
     staging_id = 0
 

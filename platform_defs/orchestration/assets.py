@@ -16,6 +16,7 @@ from platform_defs.engine.contract import Contract, Table
 from platform_defs.engine.errors import Fenced, GateFailed, Halt, TidegateError
 from platform_defs.engine.ports import Pipeline
 from platform_defs.orchestration.checks import check_specs
+from platform_defs.orchestration.halts import halt_metadata, told_at_the_end
 from platform_defs.orchestration.keys import PIPELINE_TAG, is_row_table, table_key, topic_key
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.teller import Teller
@@ -59,7 +60,10 @@ def _drain(context: dg.AssetExecutionContext, pipeline: Pipeline, spark: SparkRe
     ledger.migrate()
     for run_id in report_dead(context.instance, ledger, contract, besides=context.run.run_id):
         context.log.warning(f"run {run_id} was shown as started and is dead: reported as failed")
-    with hold(pipeline, endpoints, spark.session, context.run.run_id) as outside:
+    with (
+        told_at_the_end(context, ledger, contract),
+        hold(pipeline, endpoints, spark.session, context.run.run_id) as outside,
+    ):
         teller = Teller(context, contract, ledger, outside, endpoints)
         try:
             teller.untold()
@@ -81,8 +85,7 @@ def _failures_explained(context: dg.AssetExecutionContext, contract: Contract) -
         text = f"Stopped cleanly: another run took {contract.pipeline} over. {error}"
         raise dg.Failure(text, allow_retries=False) from error
     except Halt as error:
-        detail = {"halt": error.code, "settle with": error.command, "detail": dg.MetadataValue.json(error.detail)}
-        raise dg.Failure(str(error), detail, allow_retries=False) from error
+        raise dg.Failure(str(error), halt_metadata(error), allow_retries=False) from error
     except GateFailed as error:
         names = [item.name for item in error.results if not item.passed and item.severity == "blocking"]
         raise dg.Failure(str(error), {"failed checks": ", ".join(names)}, allow_retries=False) from error

@@ -1,4 +1,5 @@
-"""Asset checks: one for each row rule and batch rule, judged with every batch; and `verify`, which trusts nobody."""
+"""Asset checks: one for each row rule and batch rule, judged with every batch; that the pipeline is not halted; and
+`verify`, which trusts nobody."""
 
 import dagster as dg
 
@@ -6,6 +7,7 @@ from platform_defs.engine import audit
 from platform_defs.engine.contract import Contract
 from platform_defs.engine.errors import TidegateError
 from platform_defs.engine.ports import Pipeline
+from platform_defs.orchestration.halts import halt_check_spec
 from platform_defs.orchestration.keys import VERIFY, table_key, topic_key
 from platform_defs.orchestration.telling import samples_table
 from resources.ledger import Ledger
@@ -13,19 +15,13 @@ from resources.run_session import RunSession
 from resources.settings import connection
 from resources.spark import SparkResource
 
-OF_MESSAGES = {
-    audit.DECODES: "The message is a JSON object whose fields have the contract's types.",
-    audit.REFUSED: "Neither the transform nor the table refuses what the message says.",
-}
-
 
 def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
-    """The checks of a pipeline's batches. A row rule never blocks: what breaks it is a dead letter already."""
-    told = OF_MESSAGES | {rule.name: rule.description for rule in contract.row_rules}
+    """The checks of a pipeline and its batches. A row rule never blocks: what breaks it is a dead letter already."""
     row_table = table_key(contract.row_table.name)
     by_row = [
-        dg.AssetCheckSpec(name, asset=row_table, description=told[name], metadata={"judges": "each message"})
-        for name in audit.row_check_names(contract)
+        dg.AssetCheckSpec(name, asset=row_table, description=told, metadata={"judges": "each message"})
+        for name, told in audit.row_check_descriptions(contract).items()
     ]
     by_batch = [
         dg.AssetCheckSpec(rule.name, asset=table_key(rule.table), description=rule.description,
@@ -33,7 +29,7 @@ def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
                           metadata={"judges": "each batch", "expectation": rule.expectation})
         for rule in contract.batch_rules
     ]  # fmt: skip
-    return by_row + by_batch
+    return [halt_check_spec(contract), *by_row, *by_batch]
 
 
 def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:

@@ -1,10 +1,13 @@
-"""A lag sensor for each pipeline: starts a run when the contract's limits say so, and never a second one beside it.
+"""A lag sensor for each pipeline: starts a run when the contract's limits say so, and never a second one beside it. It
+also keeps the check `not_halted` at what the ledger says.
 
 Lag comes from the ledger and the broker, never from the cursor. No run_key is given: Dagster would deduplicate it for
 ever, and a run that failed could never be started again.
 """
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import dagster as dg
 from dagster import DagsterInstance
@@ -12,6 +15,7 @@ from dagster import DagsterInstance
 from platform_defs.engine import offsets
 from platform_defs.engine.contract import Contract
 from platform_defs.engine.errors import BadInput, Halt
+from platform_defs.orchestration.halts import untold
 from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.keys import PIPELINE_TAG
 from platform_defs.orchestration.lag import Waiting, back_off, due, still_waiting
@@ -49,10 +53,21 @@ def lag_sensor(contract: Contract, job: AssetJob) -> dg.SensorDefinition:
 
 def look(instance: DagsterInstance, contract: Contract, endpoints: Endpoints, cursor: str | None) -> dg.SensorResult:
     """One tick. Raises BrokerAway, LedgerAway, and BadInput where the topic does not exist."""
-    ledger, now = Ledger(endpoints.postgres_url), time.time()
+    ledger = Ledger(endpoints.postgres_url)
     ledger.migrate()
     report_dead(instance, ledger, contract)
-    if reason := _must_not_start(instance, ledger, contract, now):
+    if (run := writer(instance, contract)) is not None:
+        return dg.SensorResult(skip_reason=f"run {run.run_id} is {run.status.value.lower()}", cursor=cursor)
+    status = ledger.status(contract.pipeline)
+    found = _start(instance, ledger, contract, status, endpoints, cursor)
+    return found._replace(asset_events=untold(instance, contract, status))
+
+
+def _start(instance: DagsterInstance, ledger: Ledger, contract: Contract, status: Mapping[str, Any] | None,
+           endpoints: Endpoints, cursor: str | None) -> dg.SensorResult:  # fmt: skip
+    """A run, or why none starts now."""
+    now = time.time()
+    if reason := _must_not_start(instance, ledger, contract, status, now):
         return dg.SensorResult(skip_reason=reason, cursor=cursor)
     view = KafkaBroker(kafka_options(endpoints), timeout=PATIENCE).describe(contract.topic)
     positions = ledger.positions(contract.pipeline, contract.topic)
@@ -70,12 +85,10 @@ def look(instance: DagsterInstance, contract: Contract, endpoints: Endpoints, cu
     return dg.SensorResult(skip_reason=f"{behind:,} unread messages: not yet due", cursor=remembered)
 
 
-def _must_not_start(instance: DagsterInstance, ledger: Ledger, contract: Contract, now: float) -> str | None:
+def _must_not_start(instance: DagsterInstance, ledger: Ledger, contract: Contract, status: Mapping[str, Any] | None,
+                    now: float) -> str | None:  # fmt: skip
     """Why no run may start now, whatever the lag."""
     name = contract.pipeline
-    if (run := writer(instance, contract)) is not None:
-        return f"run {run.run_id} is {run.status.value.lower()}"
-    status = ledger.status(name)
     if status is None:
         return None
     if status["state"] == "halted":

@@ -44,13 +44,10 @@ SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(n
                     WHERE pipeline = %(pipeline)s AND topic = %(topic)s
                       AND (topic_id, cluster_id) <> (%(topic_id)s, %(cluster_id)s));
 
--- note_ends: partitions are about to be added; an upsert reads the others up to here before it reads those.
-UPDATE tidegate.source_position AS p SET seen_end = greatest(p.seen_end, e.until_offset)
-  FROM unnest(%(partitions)s::int[], %(ends)s::bigint[]) AS e (partition, until_offset)
- WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = e.partition
-   AND (p.seen_end IS NOT NULL  -- while others are still drained, those that wait for it go on waiting
-        OR NOT EXISTS (SELECT 1 FROM tidegate.source_position AS d
-                        WHERE d.pipeline = p.pipeline AND d.topic = p.topic AND d.next_offset < d.seen_end));
+-- note_ends: partitions are about to be added; up to where an upsert reads the others before (offsets.note_ends decides).
+UPDATE tidegate.source_position AS p SET seen_end = e.seen_end
+  FROM unnest(%(partitions)s::int[], %(seen_ends)s::bigint[]) AS e (partition, seen_end)
+ WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = e.partition;
 
 -- next_batch_id: ids grow; a batch that was dropped leaves a hole.
 SELECT nextval('tidegate.batch_id');
@@ -151,8 +148,8 @@ UPDATE tidegate.pipeline SET state = 'halted', halt_code = %(code)s, halt_detail
 UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s;
 
--- status: what the sensor and `tidegate lag` ask of the ledger.
-SELECT state, halt_code, halt_detail, pending, retry_at > now() AS waiting, owner, run_id, epoch
+-- status: what the sensor, `tidegate lag` and `tidegate plan` ask of the ledger.
+SELECT state, halt_code, halt_detail, pending, retry_at > now() AS waiting, retry_at, owner, run_id, epoch
   FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- untold: committed batches that Dagster has not heard of.

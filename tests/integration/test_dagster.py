@@ -13,15 +13,19 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from confluent_kafka import TopicPartition
 from dagster import AssetCheckKey, AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus, RunsFilter
 
 from assets import find_pipeline
 from platform_defs.definitions import compose
 from platform_defs.engine import offsets
 from platform_defs.engine.contract import Contract
+from platform_defs.engine.errors import Halt
 from platform_defs.engine.ports import Pipeline
+from platform_defs.orchestration.halts import NOT_HALTED
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.sensors import look
+from resources import settlement
 from resources.kafka import KafkaBroker
 from resources.local import dagster as ui
 from resources.outside import kafka_options
@@ -220,14 +224,76 @@ def test_a_topic_created_again_with_nothing_unread_starts_the_run_that_says_so(
     assert len(look(instance, pipeline.contract, endpoints, None).run_requests or []) == 1
 
 
-def test_a_halted_pipeline_is_left_alone(
-    world: World, new_pipeline: Any, instance: DagsterInstance, endpoints: Endpoints
+def test_a_halt_fails_its_runs_and_keeps_its_check_red_until_it_is_settled(
+    world: World, run: Run, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:
-    pipeline = new_pipeline("append", lag_messages=1)
-    world.send(pipeline, views(4))
-    with world.hold(pipeline) as outside:
-        outside.ledger.halt("topic_recreated", {})
+    pipeline = world.caught_up()
+    assert run(pipeline).success
+    assert check(instance, pipeline, NOT_HALTED).passed
+    delete_unread(world, pipeline)
+    for _ in range(2):  # the run that halts, and one of the halted pipeline
+        failed = run(pipeline).get_step_failure_events()[0].step_failure_data.user_failure_data
+        for metadata in (failed.metadata, red(instance, pipeline).metadata):
+            assert metadata["halt"].value == "retention_passed"
+            assert metadata["settle with"].value == f"tidegate ack {pipeline.name}"
+            assert [record.data for record in metadata["ranges"].value.records] == [UNREAD]
+            assert metadata["detail"].value == {"ranges": [UNREAD]}
+    assert tick(instance, pipeline, endpoints) == []  # Dagster shows it already
+    settle(world, pipeline)
+    assert red(instance, pipeline)
+    assert [event.passed for event in tick(instance, pipeline, endpoints)] == [True]
+    assert check(instance, pipeline, NOT_HALTED).passed
+    assert tick(instance, pipeline, endpoints) == []
+
+
+def test_a_halt_that_dagster_did_not_see_is_told_by_the_sensor_and_settled_by_the_next_run(
+    world: World, run: Run, instance: DagsterInstance, endpoints: Endpoints
+) -> None:
+    pipeline = world.caught_up()
+    delete_unread(world, pipeline)
+    with pytest.raises(Halt):
+        world.drain(pipeline)
+    told = tick(instance, pipeline, endpoints)
+    assert [(event.passed, event.severity) for event in told] == [(False, dg.AssetCheckSeverity.ERROR)]
+    description = red(instance, pipeline).description or ""
+    assert "messages were deleted before they were read" in description
+    assert f"tidegate ack {pipeline.name}" in description
     assert f"tidegate ack {pipeline.name}" in skipped(instance, pipeline.contract, endpoints)
+    settle(world, pipeline)
+    assert run(pipeline).success
+    assert check(instance, pipeline, NOT_HALTED).passed
+
+
+UNREAD = {"partition": 2, "from_offset": 2, "until_offset": 5}
+
+
+def delete_unread(world: World, pipeline: Pipeline) -> None:
+    """Six messages more in partition 2, of which the first three are gone before anybody read them."""
+    world.send(pipeline, transfers(6), partition=2)
+    admin = world.admin()
+    for future in admin.delete_records([TopicPartition(pipeline.contract.topic, 2, 5)]).values():
+        future.result(20)
+
+
+def red(instance: DagsterInstance, pipeline: Pipeline) -> dg.AssetCheckEvaluation:
+    found = check(instance, pipeline, NOT_HALTED)
+    assert not found.passed
+    return found
+
+
+def tick(instance: DagsterInstance, pipeline: Pipeline, endpoints: Endpoints) -> list[Any]:
+    """What the sensor has Dagster's daemon record, recorded as the daemon does."""
+    events = look(instance, pipeline.contract, endpoints, None).asset_events
+    for event in events:
+        instance.report_runless_asset_event(event)
+    return list(events)
+
+
+def settle(world: World, pipeline: Pipeline) -> None:
+    broker = KafkaBroker(kafka_options(world.endpoints))
+    decided = settlement.plan(pipeline.contract, world.ledger, broker, None)
+    assert decided is not None
+    settlement.settle(world.endpoints.postgres_url, pipeline.contract, decided, "a test", "tester")
 
 
 def test_a_killed_run_is_reported_and_the_sensor_carries_on_under_dagster_dev(

@@ -24,7 +24,7 @@ GRAPH = {
 }
 SHIPPED = {"bank", "crm", "web"}
 POSTINGS_CHECKS = {
-    "message_decodes", "transfer_id_required", "transfer_id_pattern", "debit_account_required", "debit_account_pattern",
+    "not_halted", "message_decodes", "transfer_id_required", "transfer_id_pattern", "debit_account_required", "debit_account_pattern",
     "credit_account_required", "credit_account_pattern", "amount_required", "amount_minimum", "amount_maximum",
     "currency_required", "currency_enum", "occurred_at_required", "memo_max_length", "row_is_accepted",
     "postings_sum_to_zero", "postings_of_usual_size", "postings_row_count",

@@ -18,6 +18,7 @@ from platform_defs.engine.offsets import (
     judge,
     lag,
     mark_new_leaders,
+    note_ends,
     old_before_new,
     plan,
     split,
@@ -163,6 +164,21 @@ def test_an_upsert_reads_the_old_partitions_before_the_added_ones_up_to_where_th
     assert [p.partition for p in old_before_new([old, added], view)] == read
 
 
+@pytest.mark.parametrize(
+    ("places", "noted"),
+    [
+        ([(7, 7), (3, None)], [9, 9]),  # nothing is being drained: both are old ones from now on
+        ([(3, 7), (0, None)], [9, None]),  # the second waits for the first, and goes on waiting
+        ([(3, 12), (0, None)], [12, None]),  # an end never goes back
+    ],
+)
+def test_when_partitions_are_added_the_others_note_where_they_end(
+    places: list[tuple[int, int | None]], noted: list[int | None]
+) -> None:
+    known = [Position(n, "cluster", "topic id", at, seen_end=end) for n, (at, end) in enumerate(places)]
+    assert [item.seen_end for item in note_ends(known, view_of([(0, 0, 9), (0, 0, 9), (0, 0, 4)]))] == noted
+
+
 def test_a_partition_without_a_position_does_not_lag_by_what_the_broker_has_dropped() -> None:
     assert lag([], view_of([(5, 0, 9)])) == {0: 4}
 
@@ -204,8 +220,8 @@ def test_a_range_is_marked_where_the_partition_got_a_leader_since_it_was_last_re
     held = {
         n: replace(at, leader_epoch=epoch) for (n, at), epoch in zip(view.partitions.items(), [3, 4, 4], strict=True)
     }
-    marked = mark_new_leaders(PendingBatch(1, "cluster", "topic id", ranges), replace(view, partitions=held))
-    assert [item.new_leader for item in marked.ranges] == [False, True, False]
+    marked = mark_new_leaders(ranges, replace(view, partitions=held))
+    assert [item.new_leader for item in marked] == [False, True, False]
 
 
 def test_a_planned_batch_of_another_topic_is_not_readable() -> None:

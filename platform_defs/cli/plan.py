@@ -1,0 +1,193 @@
+"""`tidegate plan`: what the next batch would read and do."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
+from platform_defs.engine.errors import Halt
+from platform_defs.engine.offsets import PendingBatch
+from platform_defs.engine.planning import Plan, decide
+from platform_defs.engine.ports import Pipeline
+
+app = typer.Typer()
+
+
+@app.command()
+def plan(
+    pipeline: str = typer.Argument(help="Such as bank_transfers."),
+    explain: bool = typer.Option(
+        False, "--explain", help="Show what each step will do, and Spark's plan (starts Spark)."
+    ),
+    output: OutputOption = Output.human,
+) -> None:
+    """Show what the next batch would read and do. Decided by the code that runs it; changes nothing.
+
+    Exit 1 where the pipeline is halted, or the next run would halt it.
+
+    \b
+    JSON: pipeline, topic, state (active or halted), epoch, delivery
+      halt       null, or code, message, detail, command
+      held_by    null, or run_id of the run that works now
+      backed_off_until  null, or when the sensor tries a failed gate again
+      batch      null, or batch_id (null: a new one), again, offsets, tasks,
+                 ranges (partition, from_offset, until_offset, offsets)
+      nothing    null, or why there is no batch
+      added      partition, next_offset of those new to the ledger
+      waiting    partitions of an upsert that come after the others
+      lag, left  unread offsets before and after; null where halted
+      dead_letters  share, minimum, accepted, rule
+      tables     table, disposition, how
+      steps      with --explain and a batch: step, name, does
+      spark      likewise: Spark's physical plan of the job
+    """
+    from assets import find_pipeline
+
+    wanted = find_pipeline(pipeline)
+    document, planned = look(wanted)
+    if explain and planned is not None and planned.ranges:
+        document |= _explained(wanted, planned)
+    if output is Output.json:
+        print_json(document)
+    else:
+        _show(document)
+    if document["halt"] is not None:
+        raise typer.Exit(1)
+
+
+def look(pipeline: Pipeline) -> tuple[dict[str, Any], Plan | None]:
+    """The answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run does."""
+    from platform_defs.engine.batch import describe
+    from resources.kafka import KafkaBroker
+    from resources.ledger import Ledger
+    from resources.outside import kafka_options
+    from resources.settings import connection
+
+    contract, endpoints = pipeline.contract, connection()
+    ledger = Ledger(endpoints.postgres_url)
+    ledger.migrate()
+    status, positions = ledger.status_and_positions(contract)
+    status = status or _UNKNOWN
+    pending = PendingBatch.from_json(status["pending"]) if status["pending"] else None
+    held = status["owner"] is not None and ledger.alive(contract.pipeline, status["owner"])
+    document = _state(pipeline, status, pending, held=held)
+    try:
+        if status["state"] == "halted":
+            raise Halt.remembered(contract.pipeline, status["halt_code"], status["halt_detail"])
+        view = describe(KafkaBroker(kafka_options(endpoints)), contract.topic, positions)
+        planned = decide(contract, positions, pending, view)
+        if planned.halt is not None:
+            raise planned.halt
+    except Halt as halt:
+        return {**document, "halt": _halt(halt)}, None
+    return {**document, **_batch(planned)}, planned
+
+
+_UNKNOWN: Mapping[str, Any] = {"state": "active", "epoch": 0, "owner": None, "run_id": None, "pending": None,
+                               "waiting": None, "retry_at": None}  # fmt: skip
+
+
+def _state(
+    pipeline: Pipeline, status: Mapping[str, Any], pending: PendingBatch | None, *, held: bool
+) -> dict[str, Any]:
+    from platform_defs.engine.explain import dead_letter_limit, how
+
+    contract = pipeline.contract
+    limits = contract.limits
+    return {
+        "pipeline": contract.pipeline, "topic": contract.topic, "state": status["state"], "epoch": status["epoch"],
+        "delivery": getattr(contract, "delivery", "exactly_once"), "halt": None,
+        "held_by": {"run_id": status["run_id"]} if held else None,
+        "backed_off_until": status["retry_at"] if status["waiting"] else None,
+        "batch": None, "nothing": None, "added": [], "waiting": [], "lag": None, "left": None,
+        "dead_letters": {"share": limits.dead_letter_share, "minimum": limits.dead_letter_minimum,
+                         "accepted": pending is not None and pending.dead_letters_accepted,
+                         "rule": dead_letter_limit(limits, pending)},
+        "tables": [{"table": t.name, "disposition": t.disposition, "how": how(t)} for t in contract.tables],
+    }  # fmt: skip
+
+
+def _halt(halt: Halt) -> dict[str, Any]:
+    return {"code": halt.code, "message": str(halt), "detail": halt.detail, "command": halt.command}
+
+
+def _batch(planned: Plan) -> dict[str, Any]:
+    """What a decided plan adds to the answer."""
+    pending = planned.pending
+    ranges = [{"partition": item.partition, "from_offset": item.from_offset, "until_offset": item.until_offset,
+               "offsets": len(item)} for item in planned.ranges]  # fmt: skip
+    batch = {"batch_id": pending.batch_id if pending else None, "again": pending is not None,
+             "offsets": planned.offsets, "tasks": len(ranges), "ranges": ranges}  # fmt: skip
+    return {
+        "batch": batch if ranges else None,
+        "nothing": None if ranges else "everything is read, up to the last stable offset of each partition",
+        "added": [{"partition": item.partition, "next_offset": item.next_offset} for item in planned.added],
+        "waiting": list(planned.waiting),
+        "lag": sum(planned.lag.values()), "left": sum(planned.left.values()),
+    }  # fmt: skip
+
+
+def _explained(pipeline: Pipeline, planned: Plan) -> dict[str, Any]:
+    """The steps in sentences, and Spark's plan of the job, for which Spark is started."""
+    from platform_defs.engine.explain import explain
+    from platform_defs.engine.trial import describe_job
+    from resources.kafka import KafkaSource
+    from resources.outside import kafka_options
+    from resources.settings import connection
+    from resources.spark import spark_config, start_session
+
+    with progress() as show:
+        show("starting Spark for its plan of the job, which is not run")
+        spark = start_session(spark_config())
+    try:
+        job = describe_job(spark, pipeline, KafkaSource(kafka_options(connection())), planned.ranges)
+    finally:
+        spark.stop()
+    return {"steps": [asdict(step) for step in explain(pipeline, planned)], "spark": job}
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    print_line(f"{found['pipeline']}: {_sentence(found)}")
+    if found["held_by"]:
+        print_line(f"A run works now (run {found['held_by']['run_id'] or 'by hand'}); it may have gone on since.")
+    if found["backed_off_until"]:
+        print_line(
+            f"A gate failed; the sensor tries again at {found['backed_off_until']:%F %T} UTC, a run by hand at once."
+        )
+    if found["halt"]:
+        print_fields(found["halt"]["detail"])
+        return
+    if found["batch"]:
+        columns = ("partition", "from_offset", "until_offset", "offsets")
+        rows = [[item[name] for name in columns] for item in found["batch"]["ranges"]]
+        print_table([name.replace("_", " ") for name in columns], rows)
+    _show_rest(found)
+    for step in found.get("steps", []):
+        print_line(f"\n{step['step']} {step['name']}")
+        for sentence in step["does"]:
+            print_line(f"  {sentence}")
+    if "spark" in found:
+        print_line(f"\nSpark's plan of the job (steps 2 to 5)\n{found['spark']}")
+
+
+def _sentence(found: Mapping[str, Any]) -> str:
+    if found["halt"]:
+        return found["halt"]["message"].removeprefix(f"{found['pipeline']} is ")
+    if found["nothing"]:
+        return f"nothing to read: {found['nothing']}."
+    batch = found["batch"]
+    what = f"batch {batch['batch_id']}, to be read again: " if batch["again"] else "a new batch of "
+    return f"{what}{batch['offsets']:,} offsets of {found['topic']} in {batch['tasks']} tasks"
+
+
+def _show_rest(found: Mapping[str, Any]) -> None:
+    print_fields({
+        "left after it": f"{found['left']:,} of {found['lag']:,} unread offsets",
+        "added": ", ".join(f"partition {item['partition']} from {item['next_offset']}" for item in found["added"]) or None,
+        "waiting": ", ".join(f"partition {number}" for number in found["waiting"]) or None,
+        "delivery": found["delivery"],
+        "dead letters": found["dead_letters"]["rule"],
+        **{item["table"]: f"{item['disposition']}: {item['how']}" for item in found["tables"]},
+    })  # fmt: skip

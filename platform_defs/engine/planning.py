@@ -1,0 +1,86 @@
+"""Step 1, decided and not yet done: what the next batch is to read, and what has to be stored before.
+
+`batch.plan` carries a Plan out, `tidegate plan` shows it: what is shown is what runs. Nothing outside is asked here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from platform_defs.engine import offsets
+from platform_defs.engine.contract import Contract
+from platform_defs.engine.errors import BadInput, Halt
+from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
+
+TASKS = 4  # into about so many ranges a large batch is split
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the next batch is to do. Without ranges there is nothing to read."""
+
+    view: TopicView
+    positions: tuple[Position, ...]  # with those that are to be added
+    ranges: tuple[OffsetRange, ...] = ()
+    pending: PendingBatch | None = None  # the batch of these ranges if it is one to be read again
+    added: tuple[Position, ...] = ()  # to be stored before anything is read, with the `seen_end` of the others
+    waiting: tuple[int, ...] = ()  # partitions of an upsert that come after the others have been drained
+    halt: Halt | None = None  # of partitions to be added: for once they are stored, or no settlement could move them
+
+    @property
+    def offsets(self) -> int:
+        """Offsets to be read: an upper bound of the messages."""
+        return sum(map(len, self.ranges))
+
+    @property
+    def lag(self) -> dict[int, int]:
+        """Unread offsets by partition, before the batch."""
+        return offsets.lag(self.positions, self.view)
+
+    @property
+    def left(self) -> dict[int, int]:
+        """Unread offsets by partition, after the batch."""
+        until: dict[int, int] = {}
+        for item in self.ranges:
+            until[item.partition] = max(item.until_offset, until.get(item.partition, 0))
+        moved = [replace(item, next_offset=until.get(item.partition, item.next_offset)) for item in self.positions]
+        return offsets.lag(moved, self.view)
+
+
+def decide(
+    contract: Contract, positions: Sequence[Position], pending: PendingBatch | None, view: TopicView, tasks: int = TASKS
+) -> Plan:
+    """The next batch, out of what the ledger (`positions`, `pending`) and then the broker (`view`) said.
+
+    Raises Halt where going on would lose or repeat messages, BadInput where the topic does not suit the table.
+    """
+    _suits(contract, view)
+    offsets.judge(contract.pipeline, positions, view)
+    if pending is not None:
+        offsets.still_readable(contract.pipeline, pending, view)
+        pending = replace(pending, ranges=offsets.mark_new_leaders(pending.ranges, view))
+        return Plan(view, tuple(positions), pending.ranges, pending)
+    added = offsets.first_positions(positions, view)
+    every = (*offsets.note_ends(positions, view), *added) if added else tuple(positions)
+    if (halt := _halt(contract.pipeline, added, view)) is not None:
+        return Plan(view, every, added=tuple(added), halt=halt)
+    chosen = offsets.old_before_new(every, view) if contract.row_table.disposition == "upsert" else every
+    ranges = offsets.plan(chosen, view, batch_messages=contract.limits.batch_messages, tasks=tasks)
+    waiting = tuple(item.partition for item in every if item not in chosen)
+    return Plan(view, every, offsets.mark_new_leaders(ranges, view), None, tuple(added), waiting)
+
+
+def _suits(contract: Contract, view: TopicView) -> None:
+    table = contract.row_table
+    if view.compacted and table.disposition == "append":
+        raise BadInput(f"topic {contract.topic} compacts (cleanup.policy) and {table.name} is append: what compaction removes "
+                       "could never be replayed or verified. Make the table upsert, or the policy delete",
+                       file=str(contract.path), field=table.name)  # fmt: skip
+
+
+def _halt(pipeline: str, added: Sequence[Position], view: TopicView) -> Halt | None:
+    """Why the partitions to be added cannot be read from their start, if they cannot."""
+    try:
+        offsets.judge(pipeline, added, view)
+    except Halt as halt:
+        return halt
+    return None

@@ -1,0 +1,244 @@
+"""`tidegate plan`: what it shows is what the next run reads and does, and to ask changes nothing."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewPartitions
+from typer.testing import CliRunner, Result
+
+from assets import find_pipeline
+from platform_defs.cli.main import app
+from platform_defs.cli.plan import look
+from platform_defs.engine.batch import plan
+from platform_defs.engine.errors import Halt
+from platform_defs.engine.explain import transaction
+from platform_defs.engine.ports import Pipeline, Publication
+from resources import settlement
+from resources.kafka import KafkaBroker
+from resources.outside import kafka_options
+from resources.publication import PostgresPublication
+from tests.world import Budget, World, transfers
+
+Place = tuple[int, int, int]  # partition, from_offset, until_offset
+Ask = Callable[..., Result]
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Calls `tidegate plan` about a test's own pipeline, which no folder of assets/ holds."""
+
+    def call(pipeline: Pipeline, *more: str) -> Result:
+        monkeypatch.setattr("assets.find_pipeline", lambda name: {pipeline.name: pipeline}[name])
+        return CliRunner().invoke(app, ["plan", pipeline.name, *more])
+
+    return call
+
+
+@pytest.fixture(autouse=True)
+def ledger(world: World) -> None:
+    """The ledger is there: what a first question makes of an empty database is not a change that is looked for here."""
+    world.ledger.migrate()
+
+
+def customer(number: int) -> bytes:
+    fields = {"customer_id": f"C{number}", "name": "Ada", "tier": "gold", "signed_up": "2026-11-01"}
+    return json.dumps(fields).encode()
+
+
+def send(world: World, pipeline: Pipeline, count: int, **where: Any) -> None:
+    """Good messages, whatever the pipeline carries."""
+    if pipeline.contract.row_table.disposition == "upsert":
+        world.send(pipeline, map(customer, range(count)), keys=[b"C%d" % n for n in range(count)], **where)
+    else:
+        world.send(pipeline, transfers(count), **where)
+
+
+def shown(world: World, pipeline: Pipeline) -> dict[str, Any]:
+    """What the command answers; the whole ledger is the same before and after."""
+    before = whole_ledger(world)
+    answer, _ = look(pipeline)
+    assert whole_ledger(world) == before
+    return answer
+
+
+def whole_ledger(world: World) -> dict[str, Any]:
+    """A digest of each table of the ledger and of its staging, and where the sequences are."""
+    schemas = "('tidegate', 'tidegate_staging')"
+    names = world.rows(f"select table_schema || '.' || table_name t from information_schema.tables where table_schema in {schemas}")  # fmt: skip
+    digest = "select count(*), md5(string_agg(t::text, '|' order by t::text)) from {} as t"
+    sequences = world.rows(f"select * from pg_sequences where schemaname in {schemas}")
+    return {"sequences": sequences, **{row["t"]: world.rows(digest.format(row["t"])) for row in names}}
+
+
+def ranges_shown(answer: dict[str, Any]) -> list[Place]:
+    return [(item["partition"], item["from_offset"], item["until_offset"]) for item in answer["batch"]["ranges"]]
+
+
+def ranges_read(world: World, pipeline: Pipeline) -> list[Place]:
+    (batch,) = world.drain(pipeline, Budget(batches=1))
+    return [(item.partition, item.from_offset, item.until_offset) for item in batch.ranges]
+
+
+def add_partitions(world: World, pipeline: Pipeline, total: int) -> None:
+    admin, topic = world.admin(), pipeline.contract.topic
+    admin.create_partitions([NewPartitions(topic, total)])[topic].result(10)
+
+
+@pytest.mark.parametrize("disposition", ["append", "upsert", "accumulate"])
+def test_what_is_shown_is_what_the_next_run_reads(world: World, disposition: str) -> None:
+    pipeline = world.new_pipeline(disposition, batch_messages=30)
+    send(world, pipeline, 40)
+    new = shown(world, pipeline)
+    assert ([item["partition"] for item in new["added"]], new["batch"]["again"]) == ([0, 1, 2, 3], False)
+    assert (new["lag"], new["left"]) == (40, 40 - new["batch"]["offsets"])
+    assert ranges_shown(new) == ranges_read(world, pipeline)
+    second = shown(world, pipeline)
+    assert (second["lag"], second["left"], second["added"]) == (new["left"], 0, [])
+    assert ranges_shown(second) == ranges_read(world, pipeline)
+    nothing = shown(world, pipeline)
+    assert (nothing["batch"], nothing["lag"]) == (None, 0)
+    assert "everything is read" in nothing["nothing"]
+    assert world.drain(pipeline) == []
+
+
+def test_a_pending_batch_is_shown_as_it_was_fixed_although_more_has_come(world: World) -> None:
+    pipeline = world.new_pipeline()
+    send(world, pipeline, 8)
+    with world.hold(pipeline) as outside:
+        fixed = plan(pipeline.contract, outside)
+        held = shown(world, pipeline)
+        outside.ledger.gate_failed()
+    assert fixed is not None
+    assert held["held_by"] == {"run_id": None}
+    send(world, pipeline, 12)
+    answer = shown(world, pipeline)
+    assert (answer["batch"]["batch_id"], answer["batch"]["again"]) == (fixed.batch_id, True)
+    assert (answer["batch"]["offsets"], answer["left"]) == (8, 12)
+    assert (answer["held_by"], answer["backed_off_until"] is not None) == (None, True)
+    assert ranges_shown(answer) == ranges_read(world, pipeline)
+    assert shown(world, pipeline)["backed_off_until"] is None
+
+
+def test_partitions_added_to_an_upsert_are_shown_waiting_and_then_read(world: World) -> None:
+    pipeline = world.new_pipeline("upsert")
+    send(world, pipeline, 4)
+    world.drain(pipeline)
+    send(world, pipeline, 6, partition=3)
+    add_partitions(world, pipeline, 5)
+    send(world, pipeline, 2, partition=4)
+    old = shown(world, pipeline)
+    assert (old["added"], old["waiting"], old["left"]) == ([{"partition": 4, "next_offset": 0}], [4], 2)
+    assert ranges_shown(old) == ranges_read(world, pipeline) == [(3, 1, 7)]
+    new = shown(world, pipeline)
+    assert (new["added"], new["waiting"]) == ([], [])
+    assert ranges_shown(new) == ranges_read(world, pipeline) == [(4, 0, 2)]
+
+
+def test_partitions_added_to_an_append_are_shown_and_read_at_once(world: World) -> None:
+    pipeline = world.caught_up()
+    add_partitions(world, pipeline, 6)
+    send(world, pipeline, 3, partition=5)
+    send(world, pipeline, 2, partition=0)
+    answer = shown(world, pipeline)
+    assert ([item["partition"] for item in answer["added"]], answer["waiting"]) == ([4, 5], [])
+    assert ranges_shown(answer) == ranges_read(world, pipeline) == [(0, 2, 4), (5, 0, 3)]
+
+
+def test_a_halt_that_the_next_run_would_find_is_shown_with_its_ranges_and_its_command(world: World, ask: Ask) -> None:
+    pipeline = world.caught_up()
+    delete_before(world, pipeline, 2, 5)
+    before = whole_ledger(world)
+    told = ask(pipeline, "-o", "json")
+    assert whole_ledger(world) == before
+    halt = json.loads(told.stdout)["halt"]
+    assert (told.exit_code, halt["code"], halt["command"]) == (1, "retention_passed", f"tidegate ack {pipeline.name}")
+    assert halt["detail"] == {"ranges": [{"partition": 2, "from_offset": 2, "until_offset": 5}]}
+    with pytest.raises(Halt) as found:
+        world.drain(pipeline)
+    assert (found.value.code, found.value.detail) == (halt["code"], halt["detail"])
+    again = ask(pipeline)
+    assert again.exit_code == 1
+    assert f"{pipeline.name}: halted (retention_passed)" in again.stdout
+    assert f"tidegate ack {pipeline.name}" in again.stdout
+    assert "'from_offset': 2, 'until_offset': 5" in again.stdout
+    kept = shown(world, pipeline)
+    assert (kept["state"], kept["halt"]["detail"], kept["batch"]) == ("halted", halt["detail"], None)
+
+
+def test_a_partition_added_after_its_first_messages_were_deleted_halts_as_shown_and_can_be_settled(
+    world: World,
+) -> None:
+    pipeline = world.caught_up()
+    add_partitions(world, pipeline, 5)
+    delete_before(world, pipeline, 4, 3)
+    halt = shown(world, pipeline)["halt"]
+    with pytest.raises(Halt) as found:
+        world.drain(pipeline)
+    assert found.value.detail == halt["detail"]
+    broker = KafkaBroker(kafka_options(world.endpoints))
+    decided = settlement.plan(pipeline.contract, world.ledger, broker, None)
+    assert decided is not None
+    assert [(step.partition, step.skip) for step in decided.steps] == [(4, (0, 3))]
+    settlement.settle(world.endpoints.postgres_url, pipeline.contract, decided, "a test", "tester")
+    assert shown(world, pipeline)["halt"] is None
+    assert ranges_read(world, pipeline) == [(4, 3, 6)]
+
+
+def delete_before(world: World, pipeline: Pipeline, partition: int, offset: int) -> None:
+    """Six messages more in a partition, and those before `offset` deleted."""
+    send(world, pipeline, 6, partition=partition)
+    admin = world.admin()
+    for future in admin.delete_records([TopicPartition(pipeline.contract.topic, partition, offset)]).values():
+        future.result(20)
+
+
+def test_the_order_of_the_transaction_is_the_one_that_a_run_keeps(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = world.new_pipeline()
+    send(world, pipeline, 4)
+    _, planned = look(pipeline)
+    assert planned is not None
+    told, kept = [name for name, _ in transaction(planned)], []
+    for name in (name for name in vars(Publication) if not name.startswith("_")):
+        monkeypatch.setattr(PostgresPublication, name, _noted(getattr(PostgresPublication, name), kept))
+    world.drain(pipeline)
+    assert told == kept
+    assert kept[0] == "hold"
+    assert all(sentence for _, sentence in transaction(planned))
+
+
+def _noted(method: Callable[..., Any], names: list[str]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        names.append(method.__name__)
+        return method(*arguments)
+
+    return call
+
+
+def test_the_command_explains_a_batch_step_by_step_and_starts_nothing_but_spark(world: World) -> None:
+    pipeline = find_pipeline("bank_transfers")
+    if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:
+        world.create_topic(pipeline.contract.topic)
+    send(world, pipeline, 20)
+    command = [sys.executable, "-c", "from platform_defs.cli.main import main; main()", "plan", pipeline.name]
+    before = whole_ledger(world)
+    told = subprocess.run(
+        [*command, "--explain", "-o", "json"], capture_output=True, text=True, timeout=240, check=True
+    )
+    assert whole_ledger(world) == before
+    assert "starting Spark" in told.stderr
+    answer = json.loads(told.stdout)
+    assert answer["batch"]["offsets"] >= 20
+    steps = {step["name"]: "\n".join(step["does"]) for step in answer["steps"]}
+    assert list(steps) == ["plan", "read", "check", "transform", "stage", "audit", "publish", "tell"]
+    assert "currency_enum: currency: one of CHF, EUR, GBP, USD" in steps["check"]
+    assert "postings_sum_to_zero on bank.postings (blocking)" in steps["audit"]
+    assert "balance = sum(amount)" in steps["publish"]
+    assert answer["spark"].count("MapInArrow") == 2  # read and decode; stage
+    assert "Generate inline" in answer["spark"]  # the transform between them
