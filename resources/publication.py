@@ -16,7 +16,7 @@ from platform_defs.engine.offsets import OffsetRange
 from platform_defs.engine.ports import Staged
 from resources.postgres import queries
 from resources.staging import multirange
-from resources.tables import Connection, check_target, identifier, own_columns, staging_table
+from resources.tables import Connection, check_target, identifier, lock_target, own_columns, staging_table
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class PostgresPublication:
         hold(self.connection, self.holder)
 
     def check_tables(self) -> None:
-        for table in self.contract.tables:
+        for table in self.contract.tables:  # locked first: an ALTER after the check would convert what is written
+            lock_target(self.connection, table)
             check_target(self.connection, self.holder.pipeline, table)
 
     def prove_coverage(self) -> None:

@@ -72,6 +72,12 @@ def check_target(connection: Connection, pipeline: str, table: Table) -> None:
                            field=f"{table.name}.{name}")  # fmt: skip
 
 
+def lock_target(connection: Connection, table: Table) -> None:
+    """Nobody alters `table` until the transaction ends; others may write to it. One that is gone is left to check_target."""
+    if connection.execute("SELECT to_regclass(%s)", [table.name]).fetchone() != (None,):
+        connection.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(identifier(table.name)))
+
+
 def claim(connection: Connection, pipeline: str, table: Table) -> None:
     """Create `table` if this pipeline never had it, and make it the pipeline's own. Raises BadInput if it is another's."""
     owned = _rows(connection, "output_owner", table=table.name, pipeline=pipeline)

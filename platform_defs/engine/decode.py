@@ -69,7 +69,10 @@ class _Block:
     def read_in_parts(self) -> None:
         """Set aside what seems to be in the way, read the others at once; what still resists, in small parts."""
         lines = [position for position, value in enumerate(self.values) if is_line(value)]
-        self.read_one_by_one(sorted(set(range(len(self.values))).difference(lines)))
+        if len(lines) < len(self.values):
+            self.read_one_by_one(sorted(set(range(len(self.values))).difference(lines)))
+            if self.read_whole(lines):  # the others were all that was in the way
+                return
         doubt = suspects(self.contract, [self.values[position] or b"" for position in lines])
         aside = [lines[n] for n in pc.indices_nonzero(doubt).to_pylist()]
         others = [lines[n] for n in pc.indices_nonzero(pc.invert(doubt)).to_pylist()]

@@ -119,8 +119,9 @@ VALUES (%(batch_id)s, %(check_name)s, %(table_name)s, %(severity)s, %(passed)s, 
 INSERT INTO tidegate.dead_letter (pipeline, batch_id, topic, topic_id, partition, "offset", timestamp_ms, key, value, headers,
                                   stage, error_class, error_message, field)
 SELECT %(pipeline)s, %(batch_id)s, %(topic)s, %(topic_id)s, partition, "offset", timestamp_ms, key, value,
-       (SELECT array_agg(ROW(h.name, h.value)::tidegate.header ORDER BY h.nth)
-          FROM unnest(header_names, header_values) WITH ORDINALITY AS h (name, value, nth)),
+       CASE WHEN header_names IS NOT NULL  -- most messages have none
+            THEN (SELECT array_agg(ROW(h.name, h.value)::tidegate.header ORDER BY h.nth)
+                    FROM unnest(header_names, header_values) WITH ORDINALITY AS h (name, value, nth)) END,
        stage, error_class, error_message, field
   FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s AND attempt = ANY(%(attempts)s);
 

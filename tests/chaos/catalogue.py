@@ -1,6 +1,16 @@
-"""Every scenario, in the order in which they are played."""
+"""Every scenario, in the order in which they are played. Each module registers its own."""
 
-from tests.chaos import brokers, delivery, groups, kills, postgres  # noqa: F401  # each module registers its own
+from tests.chaos import (  # noqa: F401
+    brokers,
+    commits,
+    delivery,
+    groups,
+    kills,
+    messages,
+    postgres,
+    storage,
+    tables,
+)
 from tests.chaos.scenario import SCENARIOS
 
 __all__ = ["SCENARIOS"]

@@ -1,55 +1,22 @@
-"""What Postgres, and the way to it, can do to a run."""
+"""What Postgres can do to a run, other than run out of disk or lose its memory (storage.py)."""
 
 import os
 import signal
 import threading
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any
 
 import psycopg
 import pytest
 
-from platform_defs.engine.errors import LedgerAway, OutcomeUnknown
+from platform_defs.engine.errors import LedgerAway
 from platform_defs.engine.ports import Pipeline
-from resources.local import stack
-from tests.chaos.proxy import CommitCutter
+from resources.local import postgres, stack
+from tests.chaos.moments import Intruder
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.world import World, transfers
-
-
-@scenario
-def connection_cut_before_COMMIT_arrives(chaos: Chaos) -> Verdict:
-    """Not committed: said so, and the next run reads the same offsets."""
-    pipeline = _sent(chaos.world)
-    cutter = CommitCutter(chaos.world.endpoints.postgres_url, "before")
-    with cutter, pytest.raises(LedgerAway, match="died before batch"):
-        _through(chaos.world, cutter).drain(pipeline)
-    assert chaos.world.table(pipeline) == []
-    return chaos.judge(pipeline, cutter.fired, "not committed, and said so")
-
-
-@scenario
-def connection_cut_after_COMMIT_is_done(chaos: Chaos) -> Verdict:
-    """Found committed under the row lock, by batch id and owner; nothing is repeated."""
-    pipeline = _sent(chaos.world)
-    with CommitCutter(chaos.world.endpoints.postgres_url, "after") as cutter:
-        (batch,) = _through(chaos.world, cutter).drain(pipeline)
-    assert batch.messages == 8_000
-    return chaos.judge(pipeline, cutter.fired, "found committed")
-
-
-@scenario
-def connection_cut_in_COMMIT_and_Postgres_away(chaos: Chaos) -> Verdict:
-    """Told as unknown, never as not committed; the next run knows."""
-    pipeline = _sent(chaos.world)
-    cutter = CommitCutter(chaos.world.endpoints.postgres_url, "after", then_away=True)
-    with cutter, pytest.raises(OutcomeUnknown, match="The ledger knows"):
-        _through(chaos.world, cutter).drain(pipeline)
-    assert len(chaos.world.table(pipeline)) == 16_000
-    return chaos.judge(pipeline, cutter.fired, "told as unknown")
 
 
 @scenario
@@ -62,6 +29,43 @@ def Postgres_killed_during_COPY(chaos: Chaos) -> Verdict:
 def Postgres_killed_between_stage_and_publish(chaos: Chaos) -> Verdict:
     """Unlogged tables come back empty; nothing of them is believed."""
     return _killed(chaos, "after_audit")
+
+
+@scenario
+def Postgres_restarted_between_stage_and_publish(chaos: Chaos) -> Verdict:
+    """Staged rows outlive an orderly restart, the run's session does not: it fails, and the next one goes on."""
+    pipeline = _sent(chaos.world)
+    kept: list[int] = []
+
+    def restart(staging_id: int) -> None:
+        postgres.stop(stack.status().home)
+        stack.up()
+        (row,) = chaos.world.rows(f"select count(*) as n from tidegate_staging.rows_{staging_id}")
+        kept.append(row["n"])
+
+    intruder = Intruder("before_publish", restart)
+    with pytest.raises(LedgerAway):
+        intruder.drain(chaos.world, pipeline)
+    assert (kept, chaos.world.table(pipeline)) == ([16_000], [])
+    return chaos.judge(pipeline, intruder.fired, "the run fails, the next one goes on")
+
+
+@scenario
+def serialization_failure(chaos: Chaos) -> Verdict:
+    """Where a role's transactions are repeatable read and another has written a position first: rolled back, then published."""
+    world, pipeline = chaos.world, chaos.world.caught_up()
+    world.send(pipeline, transfers(80, start=8))
+    touch = "UPDATE tidegate.source_position SET updated_at = now() WHERE pipeline = %s"
+    with _role(world, "default_transaction_isolation", "repeatable read"), world.session() as other:
+        other.execute("BEGIN")
+        other.execute(touch, [pipeline.name])
+        committing = threading.Thread(target=_commit_once_waited_for, args=(world, other))
+        committing.start()
+        with pytest.raises(LedgerAway, match="could not serialize access due to concurrent update"):
+            world.drain(pipeline)
+        committing.join(30)
+    assert len(world.table(pipeline)) == 16
+    return chaos.judge(pipeline, 1, "rolled back, then published")
 
 
 @scenario
@@ -121,10 +125,6 @@ def _sent(world: World) -> Pipeline:
     return pipeline
 
 
-def _through(world: World, cutter: CommitCutter) -> World:
-    return replace(world, endpoints=replace(world.endpoints, postgres_url=cutter.url))
-
-
 def _killed(chaos: Chaos, point: str) -> Verdict:
     pipeline = _sent(chaos.world)
     run = Run(pipeline, point, "STOP")
@@ -157,3 +157,12 @@ def _close_the_circle(world: World, other: psycopg.Connection[Any], pipeline: Pi
         time.sleep(0.02)
     other.execute("SELECT 1 FROM tidegate.pipeline WHERE name = %s FOR UPDATE", [pipeline.name])
     other.execute("ROLLBACK")
+
+
+def _commit_once_waited_for(world: World, other: psycopg.Connection[Any]) -> None:
+    """Let `other` commit as soon as a session waits for one of the rows that it has written."""
+    waits = "select 1 from pg_stat_activity where %s = any(pg_blocking_pids(pid))"
+    deadline = time.monotonic() + 60
+    while not world.rows(waits, other.info.backend_pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    other.execute("COMMIT")

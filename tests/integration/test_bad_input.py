@@ -1,7 +1,6 @@
 """Whatever a message holds, it becomes a row or one dead letter that says why, and its neighbours commit."""
 
 import json
-import re
 import time
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 from confluent_kafka import Producer
 
 from platform_defs.engine.errors import Halt
-from platform_defs.engine.ports import Pipeline
 from resources.outside import kafka_options
 from tests.world import World, transfer, transfers
 
@@ -178,14 +176,6 @@ def test_a_tombstone_takes_away_what_an_earlier_batch_wrote(world: World) -> Non
     assert (batch.messages, batch.dead_letters, len(world.table(pipeline))) == (1, 0, 1)
 
 
-def test_a_third_of_poison_does_not_hold_up_the_rest(world: World) -> None:
-    pipeline = world.new_pipeline(dead_letter_minimum=100)
-    world.send(pipeline, [b"poison" if number % 10 < 3 else transfer(number) for number in range(1_000)])
-    (batch,) = world.drain(pipeline)
-    assert (batch.messages, batch.rows, batch.dead_letters) == (1_000, 1_400, 300)
-    assert len(world.table(pipeline)) == 1_400
-
-
 def test_a_batch_of_nothing_but_poison_commits_below_the_limit(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, [b"poison"] * 40)
@@ -193,21 +183,6 @@ def test_a_batch_of_nothing_but_poison_commits_below_the_limit(world: World) -> 
     assert (batch.messages, batch.rows, batch.dead_letters) == (40, 0, 40)
     assert world.position(pipeline) == {0: 10, 1: 10, 2: 10, 3: 10}
     assert world.drain(pipeline) == []
-
-
-def test_more_poison_than_the_contract_allows_halts_until_a_person_decides(world: World) -> None:
-    pipeline = world.new_pipeline(dead_letter_minimum=20, dead_letter_share=0.5)
-    world.send(pipeline, [b"poison" if number % 3 else transfer(number) for number in range(60)])
-    with pytest.raises(Halt, match="40 of 60 messages") as halt:
-        world.drain(pipeline)
-    assert halt.value.code == "too_many_dead_letters"
-    assert nothing_was_published(world, pipeline)
-    status: Any = world.ledger.status(pipeline.name)
-    assert (status["state"], status["halt_code"]) == ("halted", "too_many_dead_letters")
-    assert status["halt_detail"]["by_reason"] == {"InvalidJson": 40}
-    assert status["halt_detail"]["samples"][0]["message"].startswith("not JSON")
-    with pytest.raises(Halt, match=re.escape(f"tidegate ack {pipeline.name}")), world.hold(pipeline):
-        pytest.fail("a halted pipeline was acquired")
 
 
 def test_poison_at_the_limit_is_let_through_and_above_it_is_not(world: World) -> None:
@@ -233,13 +208,3 @@ def test_slow_poison_is_read_in_reasonable_time(world: World) -> None:
 def customer(number: int, **more: Any) -> bytes:
     fields = {"customer_id": f"C{number}", "name": "Ada", "tier": "gold", "signed_up": "2026-11-01"}
     return json.dumps(fields | more).encode()
-
-
-def nothing_was_published(world: World, pipeline: Pipeline) -> bool:
-    batches = world.rows("select 1 from tidegate.batch where pipeline = %s", pipeline.name)
-    return (
-        not batches
-        and not world.table(pipeline)
-        and not world.dead_letters(pipeline)
-        and not any(world.position(pipeline).values())
-    )

@@ -12,7 +12,7 @@ from resources import settlement
 from resources.kafka import KafkaBroker
 from resources.outside import kafka_options
 from resources.settlement import From, Settlement
-from tests.world import World, transfer, transfers
+from tests.world import World, transfers
 
 
 def decide(world: World, pipeline: Pipeline, start: From | None = None) -> Settlement:
@@ -65,19 +65,6 @@ def test_what_retention_took_is_skipped_exactly_and_recorded(world: World) -> No
     assert (report.skipped, report.unverifiable, report.messages) == (5, 20, 95)
     (kept,) = world.rows("SELECT * FROM tidegate.settlement WHERE settlement_id = %s", number)
     assert (kept["reason"], kept["settled_by"], kept["halt_code"]) == ("a test", "tester", "retention_passed")
-
-
-def test_accepted_dead_letters_are_published(world: World) -> None:
-    pipeline = world.new_pipeline("accumulate", dead_letter_share=0.1, dead_letter_minimum=5)
-    world.send(pipeline, [*transfers(10), *[b"bad"] * 10])
-    assert halted(world, pipeline) == "too_many_dead_letters"
-    assert halted(world, pipeline) == "too_many_dead_letters"
-    settle(world, pipeline, decide(world, pipeline))
-    (published,) = world.drain(pipeline)
-    assert published.dead_letters == 10
-    assert verify(pipeline, world.endpoints, world.spark).ok
-    world.send(pipeline, [b"bad"] * 10)
-    assert halted(world, pipeline) == "too_many_dead_letters"  # those, and no others
 
 
 @pytest.mark.parametrize(("start", "rows"), [("beginning", 60), ("end", 0)])
@@ -165,22 +152,6 @@ def test_a_partition_that_is_gone_is_forgotten_and_the_others_go_on(world: World
     (batch,) = world.drain(pipeline)
     assert batch.messages == 8
     assert sorted(world.position(pipeline)) == [0, 1, 2, 3]
-    assert verify(pipeline, world.endpoints, world.spark).ok
-
-
-def test_a_sum_that_a_table_refuses_halts_and_goes_on_once_the_cause_is_mended(world: World) -> None:
-    pipeline = filled(world)
-    balances = pipeline.contract.accumulates[0].name
-    world.rows(f"ALTER TABLE {balances} ADD CONSTRAINT no_debts CHECK (balance > -100000)")
-    world.send(pipeline, [transfer(500, "99999.00"), transfer(501, "99999.00")])
-    assert halted(world, pipeline) == "accumulate_refused"
-    assert halted(world, pipeline) == "accumulate_refused"
-    settle(world, pipeline, decide(world, pipeline))
-    assert halted(world, pipeline) == "accumulate_refused"  # not mended yet: nothing was given up
-    world.rows(f"ALTER TABLE {balances} DROP CONSTRAINT no_debts")
-    settle(world, pipeline, decide(world, pipeline))
-    (batch,) = world.drain(pipeline)
-    assert batch.messages == 2
     assert verify(pipeline, world.endpoints, world.spark).ok
 
 

@@ -216,20 +216,6 @@ def test_filters_explodes_lookups_and_functions_come_out_right(world: World) -> 
     assert [(row["account"], row["amount"]) for row in found] == [(name, Decimal(n)) for name, n in expected]
 
 
-@pytest.mark.parametrize("never", ["false", "1 = 0", "cast(null as boolean)"])
-def test_a_filter_that_spark_folds_away_does_not_leave_a_range_unread(world: World, never: str) -> None:
-    pipeline = _single_entry(world, lambda messages: _plain(messages).where(F.expr(never)))
-    world.send(pipeline, [*transfers(7), b"hello"])
-    (batch,) = world.drain(pipeline)
-    assert (batch.messages, batch.rows, batch.dead_letters) == (8, 0, 1)
-    assert world.position(pipeline) == {0: 2, 1: 2, 2: 2, 3: 2}
-    assert world.dead_letters(pipeline)[0]["value"] == b"hello"
-    covered = world.rows(
-        "select sum(messages) as n, count(*) as ranges from tidegate.batch_range where batch_id = %s", batch.batch_id
-    )
-    assert covered == [{"n": 8, "ranges": 4}]
-
-
 # ── Messages and tasks that fail ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -237,21 +223,6 @@ def _dividing(messages: DataFrame) -> DataFrame:
     """Fails on a transfer whose memo is 0."""
     share = (F.lit(100) / F.col("memo").cast("int")).cast("decimal(18,2)")
     return _plain(messages.withColumn("amount", share))
-
-
-def test_the_one_message_on_which_the_transform_fails_is_found_and_its_neighbours_commit(world: World) -> None:
-    pipeline = _single_entry(world, _dividing)
-    values = [transfer(n, memo="0" if n == 57 else "4") for n in range(100)]
-    places = world.send(pipeline, values)
-    (batch,) = world.drain(pipeline)
-    assert (batch.messages, batch.rows, batch.dead_letters) == (100, 99, 1)
-    (letter,) = world.dead_letters(pipeline)
-    assert (letter["partition"], letter["offset"], letter["value"]) == (*places[57], values[57])
-    assert (letter["stage"], letter["error_class"]) == ("transform", "TransformFailed")
-    assert "DIVIDE_BY_ZERO" in letter["error_message"]
-    assert len({row["transfer_id"] for row in world.rows(f"select * from {pipeline.contract.row_table.name}")}) == 99
-    failed = {check.name: check.observed for check in batch.checks}["row_is_accepted"]
-    assert (failed["failed"], failed["samples"][0]["offset"]) == (1, places[57][1])
 
 
 def test_a_message_alone_on_which_the_transform_fails_commits_and_all_of_a_few_is_a_halt(world: World) -> None:

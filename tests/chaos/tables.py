@@ -1,0 +1,208 @@
+"""What people do to tables, contracts and rules while a pipeline runs."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+
+from platform_defs.engine.errors import BadInput, Fenced, GateFailed
+from platform_defs.engine.ports import Pipeline
+from tests.chaos.moments import Intruder
+from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.world import World, transfer, transfers
+
+TYPES = {  # a column, its type in the contract, and another that would hold its values
+    "amount": ("numeric(18,2)", ("double precision", "numeric(18,4)", "numeric(20,2)")),
+    "transfer_id": ("text", ("character varying(20)",)),
+    "occurred_at": ("timestamp with time zone", ("timestamp without time zone",)),
+}
+
+
+@scenario
+def column_altered_to_another_type(chaos: Chaos) -> Verdict:
+    """Refused when a run begins, before anything is written; once the column is as it was, the run goes on."""
+    world, pipeline = chaos.world, chaos.world.caught_up()
+    world.send(pipeline, transfers(8, start=8))
+    before, altered = _all_of(world, pipeline), 0
+    for column, (right, others) in TYPES.items():
+        for wrong in others:
+            _alter(world, pipeline, column, wrong)
+            with pytest.raises(BadInput, match=rf"column {column} of .* is {re.escape(wrong)}, the contract says"):
+                world.drain(pipeline)
+            _alter(world, pipeline, column, right)
+            altered += 1
+    assert _all_of(world, pipeline) == before
+    return chaos.judge(pipeline, altered, "refused before anything is written")
+
+
+@scenario
+def column_altered_between_plan_and_publish(chaos: Chaos) -> Verdict:
+    """The batch fails whole; its offsets stay, and are read again once the column is as it was."""
+    return _table_changed(chaos, "ALTER {table} ALTER amount TYPE double precision",
+                          "column amount of .* is double precision, the contract says numeric",
+                          "ALTER {table} ALTER amount TYPE numeric(18,2)")  # fmt: skip
+
+
+@scenario
+def column_dropped_between_plan_and_publish(chaos: Chaos) -> Verdict:
+    """The batch fails whole; its offsets stay, and are read again once the column is back."""
+    return _table_changed(chaos, "ALTER {table} DROP currency", "column currency of .* is missing",
+                          "ALTER {table} ADD currency text NOT NULL")  # fmt: skip
+
+
+@scenario
+def column_that_must_be_filled_added_between_plan_and_publish(chaos: Chaos) -> Verdict:
+    """A NOT NULL column that the contract does not know: the batch fails whole, until the column is gone again."""
+    return _table_changed(chaos, "ALTER {table} ADD branch text NOT NULL",
+                          "column branch of .* is NOT NULL without a default", "ALTER {table} DROP branch")  # fmt: skip
+
+
+@scenario
+def column_altered_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
+    """Not possible: from the moment that its types are checked until COMMIT, nobody alters the table."""
+    world, pipeline = chaos.world, chaos.world.new_pipeline()
+    world.drain(pipeline)  # the tables are made
+    world.send(pipeline, transfers(80))
+    refused: list[str] = []
+
+    def alter(_: int) -> None:
+        for table in pipeline.contract.tables:
+            with world.session() as other:
+                other.execute("SET lock_timeout = '200ms'")
+                with pytest.raises(psycopg.errors.LockNotAvailable):
+                    other.execute(f"ALTER TABLE {table.name} ALTER {table.columns[1].name} TYPE varchar(99)")
+            refused.append(table.name)
+
+    intruder = Intruder("after_the_tables_are_checked", alter)
+    (batch,) = intruder.drain(world, pipeline)
+    assert (batch.rows, refused) == (160, [table.name for table in pipeline.contract.tables])
+    return chaos.judge(pipeline, intruder.fired, "the ALTER has to wait")
+
+
+@scenario
+def second_pipeline_on_the_same_table(chaos: Chaos) -> Verdict:
+    """Refused before it reads or writes anything, be it the row table or a sum."""
+    world, first = chaos.world, chaos.world.caught_up()
+    before = _all_of(world, first)
+    for stolen in first.contract.tables:
+        second = world.new_pipeline()
+        others = tuple(table for table in second.contract.tables if table.disposition != stolen.disposition)
+        tables = sorted((stolen, *others), key=lambda table: table.disposition == "accumulate")
+        thief = replace(second, contract=replace(second.contract, tables=tuple(tables)))
+        world.send(thief, transfers(8))
+        with pytest.raises(BadInput, match=rf"table {stolen.name} belongs to pipeline {first.name}"):
+            world.drain(thief)
+        assert world.position(thief) == {}
+        assert world.rows("select 1 from tidegate.batch where pipeline = %s", thief.name) == []
+    assert _all_of(world, first) == before
+    return chaos.judge(first, len(first.contract.tables), "refused before anything is written")
+
+
+@scenario
+def gate_that_fails(chaos: Chaos) -> Verdict:
+    """Nothing published, offsets stay, tries are backed off; after a fix the same ranges are judged, and no others."""
+    world, pipeline = chaos.world, chaos.world.new_pipeline()
+    strict, waits = _with_impossible_sum(pipeline), list[int]()
+    world.send(pipeline, transfers(40))
+    pending: list[Any] = []
+    for attempt in range(3):
+        with pytest.raises(GateFailed, match="postings_sum_to_zero") as failure:
+            world.drain(strict)
+        assert [c.name for c in failure.value.results if not c.passed] == ["postings_sum_to_zero"]
+        status = _try(world, pipeline)
+        assert status["failed_tries"] == attempt + 1
+        waits.append(status["wait"])
+        pending.append(status["pending"])
+        world.send(pipeline, transfers(100, start=40 + 100 * attempt))  # dilutes nothing
+    assert waits == [1, 2, 4]
+    assert pending[0] == pending[1] == pending[2]
+    assert set(world.position(pipeline).values()) == {0}
+    assert _all_of(world, pipeline) == [[], []]
+    assert world.rows("select 1 from tidegate.batch where pipeline = %s", pipeline.name) == []
+    assert world.rows("select 1 from tidegate.check_result where table_name like %s", f"{pipeline.name}.%") == []
+    assert [batch.messages for batch in world.drain(pipeline)] == [40, 300]
+    return chaos.judge(pipeline, len(pending), "the same offsets, judged again")
+
+
+@scenario
+def contract_changed_between_plan_and_publish(chaos: Chaos) -> Verdict:
+    """The offsets stay as planned; one contract judges all of them, that of the run which publishes. The other is fenced."""
+    world, first = chaos.world, chaos.world.new_pipeline()
+    second = _second_version(first)
+    small, large = transfers(20), [transfer(n, "500.00") for n in range(20, 28)]
+    places = world.send(first, [*small, *large])
+    made: list[Any] = []
+
+    def next_run_has_another_contract(_: int) -> None:
+        planned = _try(world, first)["pending"]["batch_id"]
+        world.send(first, transfers(8, start=100))
+        made.extend([planned, *world.drain(second)])
+
+    intruder = Intruder("before_publish", next_run_has_another_contract)
+    with pytest.raises(Fenced):
+        intruder.drain(world, first)
+    planned, taken_over, rest = made
+    assert (taken_over.batch_id, taken_over.messages, taken_over.dead_letters, rest.messages) == (planned, 28, 8, 8)
+    assert sorted((d["partition"], d["offset"]) for d in world.dead_letters(first)) == sorted(places[20:])
+    assert {d["error_class"] for d in world.dead_letters(first)} == {"amount_maximum"}
+    versions = "select distinct contract_version as v from tidegate.batch where pipeline = %s"
+    assert world.rows(versions, first.name) == [{"v": "2.0.0"}]
+    return chaos.judge(second, intruder.fired, "judged whole by the second version")
+
+
+def _table_changed(chaos: Chaos, change: str, said: str, back: str) -> Verdict:
+    """Once staged, the row table is changed: refused; nothing of the batch is there. Then it is changed back."""
+    world, pipeline = chaos.world, chaos.world.new_pipeline()
+    table = f"TABLE {pipeline.contract.row_table.name}"
+    world.drain(pipeline)  # the tables are made
+    world.send(pipeline, transfers(40))
+    intruder = Intruder("before_publish", lambda _: world.rows(change.format(table=table)))
+    with pytest.raises(BadInput, match=said):
+        intruder.drain(world, pipeline)
+    assert (world.position(pipeline), _all_of(world, pipeline)) == (dict.fromkeys(range(4), 0), [[], []])
+    pending = _try(world, pipeline)["pending"]
+    world.rows(back.format(table=table))
+    (batch,) = world.drain(pipeline)
+    assert (batch.batch_id, batch.messages) == (pending["batch_id"], 40)
+    return chaos.judge(pipeline, intruder.fired, "the batch fails whole")
+
+
+def _alter(world: World, pipeline: Pipeline, column: str, kind: str) -> None:
+    world.rows(f"ALTER TABLE {pipeline.contract.row_table.name} ALTER {column} TYPE {kind}")
+
+
+def _all_of(world: World, pipeline: Pipeline) -> list[Any]:
+    return [world.table(pipeline, index) for index in range(len(pipeline.contract.tables))]
+
+
+def _try(world: World, pipeline: Pipeline) -> dict[str, Any]:
+    """The pending batch, how often it failed, and for how many half minutes, rounded up, it is left alone from now."""
+    asked = "select pending, failed_tries, ceil(extract(epoch from retry_at - now()) / 30)::int as wait"
+    (row,) = world.rows(f"{asked} from tidegate.pipeline where name = %s", pipeline.name)
+    return row
+
+
+def _with_impossible_sum(pipeline: Pipeline) -> Pipeline:
+    """The pipeline with a sum rule that no batch of transfers fulfils."""
+    table = pipeline.contract.row_table
+    rules = tuple(
+        replace(rule, arguments={**rule.arguments, "min_value": 1, "max_value": 1})
+        if rule.name == "postings_sum_to_zero" else rule
+        for rule in table.batch_rules
+    )  # fmt: skip
+    tables = (replace(table, batch_rules=rules), *pipeline.contract.accumulates)
+    return replace(pipeline, contract=replace(pipeline.contract, tables=tables))
+
+
+def _second_version(pipeline: Pipeline) -> Pipeline:
+    """The same contract, which from now on takes no transfer above 400."""
+    from decimal import Decimal
+
+    def stricter(item: Any) -> Any:
+        rules = tuple(replace(r, argument=Decimal("400.00")) if r.kind == "maximum" else r for r in item.rules)
+        return replace(item, rules=rules)
+
+    fields = tuple(map(stricter, pipeline.contract.fields))
+    return replace(pipeline, contract=replace(pipeline.contract, version="2.0.0", fields=fields))
