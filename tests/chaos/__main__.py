@@ -18,6 +18,7 @@ from rich.table import Table
 from resources.local import stack
 from resources.settings import connection
 from resources.spark import spark_config, start_session
+from tests.chaos import three_brokers
 from tests.chaos.catalogue import SCENARIOS
 from tests.chaos.scenario import Chaos
 from tests.world import World
@@ -39,6 +40,7 @@ def main() -> int:
         try:
             return _play(given.seed, given.kills, given.only)
         finally:
+            three_brokers.stop()
             stack.down()
 
 
