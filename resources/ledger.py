@@ -20,7 +20,7 @@ from platform_defs.engine.errors import BadInput, Fenced, Halt, LedgerAway, Outc
 from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
 from platform_defs.engine.ports import Coverage, Publication, Published, Staged
 from resources import tables
-from resources.postgres import DURABLE, SQL, application_name, connect, database_errors, queries
+from resources.postgres import DURABLE, SQL, application_name, connect, database_errors, limited, queries
 from resources.publication import Holder, PostgresPublication, find_refused, hold
 from resources.staging import PostgresStaging
 
@@ -185,7 +185,7 @@ class Hold:
             any_row = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(sql.Identifier(tables.STAGING_SCHEMA, name))
             if self.connection.execute(any_row).fetchone() is None:
                 return None
-        return self.url, tables.STAGING_SCHEMA, name
+        return limited(self.url), tables.STAGING_SCHEMA, name
 
     @contextmanager
     def publication(self, staged: Staged) -> Iterator[Publication]:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, LiteralString, cast
+from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
 import psycopg
@@ -16,6 +17,8 @@ from platform_defs.engine.errors import LedgerAway
 SQL = Path(__file__).parent / "sql"
 TRY_AGAIN = {"08", "40", "53", "55", "57"}  # connection, rollback, resources, not in the state, operator intervention
 NOT_HERE = {"25006", "25P03"}  # a read-only server; a session that sat idle for longer than a server allows
+# Milliseconds for which a connection may deliver nothing and acknowledge nothing before both its ends give it up.
+SILENCE = 30_000
 # Once told, a batch has happened: a role or server that answers COMMIT before the disk does is overruled.
 DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 
@@ -37,13 +40,34 @@ def connect(
 
 
 def session_url(url: str, name: str, settings: Mapping[str, str] | None = None) -> str:
-    """`url` with what every session of ours has: its name, UTC, keepalives, and a time limit to connect."""
-    given = conninfo_to_dict(url)
+    """`url` with what every session of ours has: its name, UTC, and time limits (`limited`), which the server keeps as well:
+    it would hold a vanished client's locks for hours otherwise.
+    """
+    given = conninfo_to_dict(limited(url))
+    theirs = {f"tcp_{key}": given[key] for key in given if key.startswith("keepalives_")}
+    theirs["tcp_user_timeout"] = given["tcp_user_timeout"]
     own = {"TimeZone": "UTC", "idle_in_transaction_session_timeout": "0", **(settings or {})}
-    options = " ".join([str(given.pop("options", "")), *(f"-c {key}={value}" for key, value in own.items())]).strip()
-    keep = {"connect_timeout": 10, "keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3,
-            "target_session_attrs": "read-write"}  # fmt: skip
-    return make_conninfo("", **{**keep, **given, "options": options, "application_name": name})
+    options = " ".join([_options(theirs), str(given.pop("options", "")), _options(own)])
+    return make_conninfo(
+        "", **{"target_session_attrs": "read-write", **given, "options": options, "application_name": name}
+    )
+
+
+def limited(url: str) -> str:
+    """`url` (a URI) with a time limit to connect and one for a dead connection, where it has none of its own.
+
+    The latter is libpq's `tcp_user_timeout` (ms); keepalives find out in that time about who sends nothing.
+    """
+    given = dict(parse_qsl(url.partition("?")[2]))
+    silence = int(given.get("tcp_user_timeout", 0)) or SILENCE
+    limits = {"connect_timeout": 10, "tcp_user_timeout": silence, "keepalives_idle": max(1, silence // 2_000),
+              "keepalives_interval": max(1, silence // 6_000), "keepalives_count": 3}  # fmt: skip
+    missing = urlencode({name: value for name, value in limits.items() if name not in given})
+    return f"{url}{'&' if '?' in url else '?'}{missing}"
+
+
+def _options(settings: Mapping[str, object]) -> str:
+    return " ".join(f"-c {key}={value}" for key, value in settings.items())
 
 
 @contextmanager

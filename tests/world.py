@@ -31,6 +31,7 @@ class World:
 
     endpoints: Endpoints
     spark: Callable[[], SparkSession]
+    replicas: int = 1  # of a new topic's partitions
 
     def new_pipeline(self, disposition: str = "accumulate", *, transform: Any = "its own", partitions: int = 4,
                      config: dict[str, str] | None = None, **limits: Any) -> Pipeline:  # fmt: skip
@@ -52,7 +53,7 @@ class World:
 
     def create_topic(self, topic: str, partitions: int = 4, config: dict[str, str] | None = None) -> None:
         admin = self.admin()  # kept: a future is cancelled when its client is collected
-        admin.create_topics([NewTopic(topic, partitions, 1, config=config or {})])[topic].result(10)
+        admin.create_topics([NewTopic(topic, partitions, self.replicas, config=config or {})])[topic].result(20)
 
     def admin(self) -> AdminClient:
         return AdminClient(kafka_options(self.endpoints))

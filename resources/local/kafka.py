@@ -55,7 +55,7 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
     stop(home)
     port = processes.kept_or_free_port(kept.port, progress)
     server = Server(port=port, controller_port=processes.kept_or_free_port(kept.controller_port, progress))
-    command = _command(home, executable, classpath)
+    command = java_command(home, executable, classpath)
     _write_properties(home, server)
     _format_once(home, command, progress)
     progress("starting Kafka")
@@ -89,7 +89,8 @@ def _console(home: Path) -> Path:
     return home / "logs" / "kafka-console.log"
 
 
-def _command(home: Path, executable: str, classpath: str) -> list[str]:
+def java_command(home: Path, executable: str, classpath: str) -> list[str]:
+    """The command line of a broker over this home, and of its tools, up to the class and its arguments."""
     scratch = _folder(home) / "tmp"  # compression libraries unpack themselves there
     scratch.mkdir(parents=True, exist_ok=True)
     (home / "logs").mkdir(exist_ok=True)
@@ -121,15 +122,15 @@ def _format_once(home: Path, command: list[str], progress: Callable[[str], None]
     if (_folder(home) / "data" / "meta.properties").exists():
         return
     progress("formatting Kafka's storage")
-    arguments = ["format", "--standalone", "--ignore-formatted", "--cluster-id", _new_cluster_id()]
+    arguments = ["format", "--standalone", "--ignore-formatted", "--cluster-id", new_cluster_id()]
     arguments += ["--config", str(kafka_properties(home))]
     process = processes.start([*command, "kafka.tools.StorageTool", *arguments], _console(home), cwd=_folder(home))
     if process.wait(timeout=START_SECONDS) != 0:
         raise processes.failed("Kafka", [_console(home)])
 
 
-def _new_cluster_id() -> str:
-    # Kafka's own form of a random id: 16 bytes, URL-safe base64 without padding, no leading dash.
+def new_cluster_id() -> str:
+    """A random id in Kafka's own form: 16 bytes, URL-safe base64 without padding, no leading dash."""
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         continue
     return made
@@ -138,14 +139,15 @@ def _new_cluster_id() -> str:
 def _wait_until_it_answers(home: Path, process: psutil.Process, port: int) -> None:
     until = time.monotonic() + START_SECONDS
     while processes.is_running(process) and time.monotonic() < until:
-        if not processes.is_free(port) and _answers(port):
+        if not processes.is_free(port) and answers(port):
             return
         time.sleep(0.1)
     processes.end([process], signal.SIGTERM, within=STOP_SECONDS)
     raise processes.failed("Kafka", [_console(home), home / "logs" / "kafka.log"])
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
+    """Whether a broker gives its metadata at this port of 127.0.0.1."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

@@ -23,6 +23,7 @@ from rich.table import Table
 from resources.local import stack
 from resources.settings import connection
 from resources.spark import spark_config, start_session
+from tests.chaos import three_brokers
 from tests.chaos.catalogue import SCENARIOS
 from tests.chaos.scenario import Chaos, Play
 from tests.world import World
@@ -47,6 +48,7 @@ def main() -> int:
         try:
             return _play(given.seed, given.kills, given.only, time.monotonic() + given.minutes * 60 - RESERVE)
         finally:
+            three_brokers.stop()
             stack.down()
 
 

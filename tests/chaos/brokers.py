@@ -1,44 +1,69 @@
-"""What Kafka can do to a run: the broker is killed, or stops answering, in the middle of a range."""
+"""What the only broker can do to a run: it is killed, or stops answering, in the middle of a range."""
 
 import os
 import signal
-import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from threading import Thread
 
+from platform_defs.engine.errors import BrokerAway, StagingLost
+from platform_defs.engine.ports import Pipeline
 from resources.local import stack
-from tests.chaos.runs import Run
+from tests.chaos.meddling import mark, play, within_a_range
 from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.chaos.three_brokers import wait_until
 from tests.world import transfers
 
-SILENCE = 5.0  # seconds for which a stopped broker keeps its connections open and answers nothing
+SILENCE = 3.0  # seconds for which a stopped broker keeps its connections open and answers nothing
 
 
 @scenario
 def broker_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """The run waits, or fails and says that Kafka went; nothing is lost."""
-    pipeline = chaos.world.new_pipeline()
-    chaos.world.send(pipeline, transfers(40_000))
-    run = Run(pipeline, "in_decode", "STOP")
-    run.wait_until_stopped()
-    os.kill(_broker(), signal.SIGKILL)
-    stack.up()
-    last = run.end()
-    assert last == ("done",) or (last or ())[1:2] in (("BrokerAway",), ("StagingLost",)), last
-    return chaos.judge(pipeline, 1, "it waited and went on" if last == ("done",) else f"it said {(last or ())[1]}")
+    pipeline, before = _sent(chaos), _broker()
+    try:
+        _meet(chaos, pipeline, signal.SIGKILL, stack.up)
+        outcome = "it waited and went on"
+    except (BrokerAway, StagingLost) as error:
+        outcome = f"it said {type(error).__name__}"
+    assert _broker() != before
+    return chaos.judge(pipeline, 1, outcome)
 
 
 @scenario
 def broker_stops_answering(chaos: Chaos) -> Verdict:
-    """Connections stay half-open for a while; the run waits and goes on."""
-    pipeline = chaos.world.new_pipeline()
-    chaos.world.send(pipeline, transfers(40_000))
-    run = Run(pipeline, "in_decode", "STOP")
-    run.wait_until_stopped()
-    broker = _broker()
-    os.kill(broker, signal.SIGSTOP)
-    threading.Timer(SILENCE, os.kill, [broker, signal.SIGCONT]).start()
-    last = run.end()
-    assert last == ("done",), last
+    """Connections stay open for a while and nothing comes; the run waits and goes on."""
+    pipeline, broker = _sent(chaos), _broker()
+
+    def wake() -> None:
+        time.sleep(SILENCE)
+        os.kill(broker, signal.SIGCONT)
+
+    _meet(chaos, pipeline, signal.SIGSTOP, wake)
     return chaos.judge(pipeline, 1, "it waited and went on")
+
+
+def _meet(chaos: Chaos, pipeline: Pipeline, how: int, mend: Callable[[], object]) -> None:
+    """A run; the broker gets the signal in the middle of a range, and is mended from outside."""
+    happened = mark(pipeline)
+
+    def wait_and_mend() -> None:
+        wait_until(happened.exists, "the broker got its signal")
+        mend()
+
+    mending = Thread(target=wait_and_mend)
+    mending.start()
+    try:
+        play(chaos.world, pipeline, within_a_range(partial(os.kill, _broker(), how), happened))
+    finally:
+        mending.join()
+
+
+def _sent(chaos: Chaos) -> Pipeline:
+    pipeline = chaos.world.new_pipeline()
+    chaos.world.send(pipeline, transfers(400))
+    return pipeline
 
 
 def _broker() -> int:

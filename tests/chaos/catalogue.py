@@ -2,14 +2,18 @@
 
 from tests.chaos import (  # noqa: F401
     brokers,
+    cluster,
     commits,
     delivery,
     groups,
     kills,
     messages,
+    network,
     postgres,
     storage,
     tables,
+    topics,
+    transactions,
 )
 from tests.chaos.scenario import SCENARIOS
 

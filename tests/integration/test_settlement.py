@@ -3,7 +3,6 @@
 import time
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from platform_defs.engine.errors import BadInput, Halt, Retryable
 from platform_defs.engine.ports import Pipeline
@@ -47,24 +46,6 @@ def recreate(world: World, pipeline: Pipeline) -> None:
             break
         time.sleep(0.1)
     world.create_topic(pipeline.contract.topic)
-
-
-def test_what_retention_took_is_skipped_exactly_and_recorded(world: World) -> None:
-    pipeline = filled(world)
-    world.send(pipeline, transfers(40, 1000))
-    admin = world.admin()
-    for future in admin.delete_records([TopicPartition(pipeline.contract.topic, 2, 25)]).values():
-        future.result(20)
-    assert halted(world, pipeline) == "retention_passed"
-    decided = decide(world, pipeline)
-    assert [(step.partition, step.skip) for step in decided.steps] == [(2, (20, 25))]
-    number = settle(world, pipeline, decided)
-    world.drain(pipeline)
-    report = verify(pipeline, world.endpoints, world.spark)
-    assert report.ok, report
-    assert (report.skipped, report.unverifiable, report.messages) == (5, 20, 95)
-    (kept,) = world.rows("SELECT * FROM tidegate.settlement WHERE settlement_id = %s", number)
-    assert (kept["reason"], kept["settled_by"], kept["halt_code"]) == ("a test", "tester", "retention_passed")
 
 
 @pytest.mark.parametrize(("start", "rows"), [("beginning", 60), ("end", 0)])
@@ -117,25 +98,6 @@ def test_a_log_that_was_cut_and_written_on_goes_on_where_it_was(world: World) ->
     (batch,) = world.drain(pipeline)
     assert (batch.messages, world.position(pipeline)) == (8, dict.fromkeys(range(4), 22))
     assert verify(pipeline, world.endpoints, world.spark).ok
-
-
-@pytest.mark.parametrize(("start", "read"), [("beginning", 88), ("end", 0)])
-def test_another_cluster_is_a_new_generation(world: World, start: From, read: int) -> None:
-    pipeline = filled(world)
-    # There is one cluster here: the ledger is made to have read the old messages from another, under another topic id.
-    world.rows(
-        "UPDATE tidegate.source_position SET cluster_id = 'gone', topic_id = 'old' WHERE pipeline = %s", pipeline.name
-    )
-    world.rows("UPDATE tidegate.batch_range SET topic_id = 'old' WHERE topic = %s", pipeline.contract.topic)
-    world.send(pipeline, transfers(8, 500))
-    assert halted(world, pipeline) == "cluster_switched"
-    with pytest.raises(BadInput, match="--from beginning"):
-        decide(world, pipeline)
-    settle(world, pipeline, decide(world, pipeline, start))
-    assert sum(batch.messages for batch in world.drain(pipeline)) == read
-    report = verify(pipeline, world.endpoints, world.spark)
-    assert report.ok, report
-    assert (report.messages, report.unverifiable) == (read, 160)
 
 
 def test_a_partition_that_is_gone_is_forgotten_and_the_others_go_on(world: World) -> None:

@@ -3,72 +3,29 @@
 import json
 import pickle
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
-from confluent_kafka.admin import NewPartitions, OffsetSpec
+from confluent_kafka import Consumer, TopicPartition
 
-from platform_defs.engine.batch import plan
-from platform_defs.engine.errors import BadInput
 from platform_defs.engine.offsets import OffsetRange
 from platform_defs.engine.ports import Pipeline, Source
 from resources import kafka
 from resources.kafka import READING, KafkaBroker, KafkaSource
 from resources.outside import kafka_options
+from tests.logs import add_partitions, gaps, transaction
 from tests.world import Budget, World, transfers
 
 # ── Transactions and gaps ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_nothing_behind_an_open_transaction_is_read_and_no_empty_run_is_started(world: World) -> None:
-    pipeline = world.new_pipeline()
-    world.send(pipeline, transfers(5), partition=0)
-    with _transaction(world, pipeline, transfers(7, start=5)) as producer:
-        assert [batch.ranges for batch in world.drain(pipeline)] == [(_range(pipeline, 0, 5),)]
-        with world.hold(pipeline) as outside:
-            assert plan(pipeline.contract, outside) is None
-        world.send(pipeline, transfers(3, start=12), partition=0)  # committed, and still behind the open one
-        assert world.drain(pipeline) == []
-        producer.commit_transaction()
-    (batch,) = world.drain(pipeline)
-    assert (batch.messages, batch.dead_letters, world.position(pipeline)[0]) == (10, 0, 16)
-    assert _gaps(world, pipeline) == [[], [[15, 16]]]
-
-
-def test_aborted_messages_and_control_records_are_gaps_and_never_rows(world: World) -> None:
-    pipeline = world.new_pipeline()
-    world.send(pipeline, transfers(4), partition=0)
-    with _transaction(world, pipeline, [b"never to be seen"] * 5) as producer:
-        producer.abort_transaction()
-    world.send(pipeline, transfers(3, start=4), partition=0)
-    with _transaction(world, pipeline, transfers(2, start=7)) as producer:
-        producer.commit_transaction()
-    started = time.monotonic()
-    (batch,) = world.drain(pipeline)
-    assert (batch.messages, batch.rows, batch.dead_letters) == (9, 18, 0)
-    assert _gaps(world, pipeline) == [[[4, 10], [15, 16]]]
-    assert time.monotonic() - started < 15  # a control record at the tail is not waited for
-
-
-def test_a_range_of_nothing_but_gaps_is_read_and_passed(world: World) -> None:
-    pipeline = world.new_pipeline()
-    with _transaction(world, pipeline, [b"never to be seen"] * 5) as producer:
-        producer.abort_transaction()
-    (batch,) = world.drain(pipeline)
-    assert (batch.messages, batch.rows, world.position(pipeline)[0]) == (0, 0, 6)
-    assert _gaps(world, pipeline) == [[[0, 6]]]
 
 
 @pytest.mark.parametrize("cut", [1, 3, 4, 6, 9])
 def test_a_range_may_begin_or_end_inside_a_gap(world: World, cut: int) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, [b"0", b"1", b"2"], partition=0)
-    with _transaction(world, pipeline, [b"3", b"4", b"5"]) as producer:
+    with transaction(world, pipeline, [b"3", b"4", b"5"]) as producer:
         producer.abort_transaction()
     world.send(pipeline, [b"7", b"8"], partition=0)
     source = KafkaSource(kafka_options(world.endpoints), patience=5)
@@ -89,26 +46,7 @@ def compacted(endpoints: Any, spark: Any) -> tuple[World, Pipeline]:
     return world, pipeline
 
 
-@pytest.mark.parametrize("disposition", ["append", "accumulate"])
-@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
-def test_a_topic_that_compacts_is_refused_for_tables_that_append(world: World, disposition: str, policy: str) -> None:
-    pipeline = world.new_pipeline(disposition, config={"cleanup.policy": policy})
-    with pytest.raises(BadInput, match=r"compacts \(cleanup.policy\).*Make the table upsert, or the policy delete"):
-        world.drain(pipeline)
-    assert world.position(pipeline) == {}
-
-
 # ── Partitions added ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_partitions_added_to_the_topic_are_read_from_their_first_message(world: World) -> None:
-    pipeline = world.caught_up()
-    _add_partitions(world, pipeline, 6)
-    world.send(pipeline, transfers(3, start=8), partition=5)
-    world.send(pipeline, transfers(2, start=11), partition=0)
-    (batch,) = world.drain(pipeline)
-    assert (batch.messages, world.position(pipeline)) == (5, {0: 4, 1: 2, 2: 2, 3: 2, 4: 0, 5: 3})
-    assert len(world.table(pipeline)) == 26
 
 
 def test_an_upsert_reads_the_old_partitions_to_their_end_before_the_added_ones(world: World) -> None:
@@ -116,7 +54,7 @@ def test_an_upsert_reads_the_old_partitions_to_their_end_before_the_added_ones(w
     world.send(pipeline, [customer(1)], keys=[b"C1"], partition=3)
     world.drain(pipeline)
     world.send(pipeline, [customer(1, name="old") for _ in range(6)], keys=[b"C1"] * 6, partition=3)
-    _add_partitions(world, pipeline, 5)
+    add_partitions(world, pipeline, 5)
     world.send(pipeline, [customer(1, name="new")], keys=[b"C1"], partition=4)
     first, second = world.drain(pipeline)
     assert ([r.partition for r in first.ranges], [r.partition for r in second.ranges]) == ([3], [4])
@@ -128,7 +66,7 @@ def test_the_added_partitions_of_an_upsert_get_their_turn_although_the_old_ones_
     world.send(pipeline, [customer(1)], keys=[b"C1"], partition=3)
     world.drain(pipeline)
     world.send(pipeline, [customer(1)] * 6, keys=[b"C1"] * 6, partition=3)
-    _add_partitions(world, pipeline, 5)
+    add_partitions(world, pipeline, 5)
     world.send(pipeline, [customer(2)], keys=[b"C2"], partition=4)
     read = []
     for _ in range(3):
@@ -199,8 +137,8 @@ def test_what_compaction_removed_is_a_gap_and_the_newest_of_each_key_is_there(
         time.sleep(1)
     (batch,) = world.drain(pipeline)
     assert (batch.rows, batch.dead_letters) == (batch.messages, 0)
-    (gaps,) = _gaps(world, pipeline)
-    assert sum(until - start for start, until in gaps) == 7 - batch.messages
+    (removed,) = gaps(world, pipeline)
+    assert sum(until - start for start, until in removed) == 7 - batch.messages
     kept = world.rows(f"select _key, name from {pipeline.contract.row_table.name} order by _key")
     assert [tuple(row.values()) for row in kept] == [("C1", "name 5"), ("C2", "Ada")]
 
@@ -216,49 +154,6 @@ def _range(pipeline: Pipeline, start: int, until: int) -> OffsetRange:
 
 def _offsets(source: Source, wanted: OffsetRange) -> list[int]:
     return [offset for block in source.read(wanted) for offset in block.offsets]
-
-
-def _gaps(world: World, pipeline: Pipeline) -> list[list[list[int]]]:
-    """The gaps of each range of partition 0, in order."""
-    found = world.rows(
-        "select array(select array[lower(g), upper(g)] from unnest(gaps) g) as gaps from tidegate.batch_range"
-        " join tidegate.batch using (batch_id) where pipeline = %s and partition = 0 order by from_offset",
-        pipeline.name,
-    )
-    return [row["gaps"] for row in found]
-
-
-@contextmanager
-def _transaction(world: World, pipeline: Pipeline, values: list[bytes]) -> Iterator[Producer]:
-    """An open transaction that has sent `values` to partition 0; on leaving, it has ended and its marker is written."""
-    own = {"transactional.id": uuid4().hex, "transaction.timeout.ms": 600_000}
-    producer = Producer({**kafka_options(world.endpoints), **own})
-    producer.init_transactions(20)
-    producer.begin_transaction()
-    for value in values:
-        producer.produce(pipeline.contract.topic, value, partition=0)
-    assert producer.flush(10) == 0
-    yield producer
-    _wait_for_marker(world, pipeline)
-
-
-def _wait_for_marker(world: World, pipeline: Pipeline) -> None:
-    """Until no transaction is open: the coordinator writes a marker some time after it has answered."""
-    admin, place = world.admin(), TopicPartition(pipeline.contract.topic, 0)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        levels = (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-        asked = [admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=level) for level in levels]
-        stable, end = [answer[place].result(10).offset for answer in asked]
-        if stable == end:
-            return
-        time.sleep(0.05)
-    pytest.fail("the transaction did not end within 20 s")
-
-
-def _add_partitions(world: World, pipeline: Pipeline, total: int) -> None:
-    admin, topic = world.admin(), pipeline.contract.topic
-    admin.create_partitions([NewPartitions(topic, total)])[topic].result(10)
 
 
 def _committed(world: World, pipeline: Pipeline, group: str) -> set[int]:
