@@ -2,7 +2,9 @@
 
 retention_passed                  the missing offsets become a declared skip; go on at the low watermark
 log_truncated                     what was cut is recorded as lost history; go on at the new end
-topic_recreated, cluster_switched a new generation, from its beginning or its end; the old one is lost history
+topic_recreated, cluster_switched a new generation, from its beginning or its end; the old one is lost history. So for
+                                  any halt where the log is another one by now; and where it is the old one again
+                                  (the address was mended), go on where it was
 partition_missing                 the position is forgotten; what it had read is lost history
 too_many_dead_letters             the pending batch is published with all of them
 anything else                     go on, after the cause is mended
@@ -102,8 +104,10 @@ def _decide(code: str, detail: dict[str, Any], positions: Sequence[tuple[int, Pl
     if code not in ("retention_passed", "log_truncated", "topic_recreated", "cluster_switched", "partition_missing"):
         return "The pipeline goes on with the same batch. Mend what stopped it first; see the detail.", [], False, True
     view = broker.describe(contract.topic)
+    if any((at.cluster_id, at.topic_id) != (view.cluster_id, view.topic_id) for _, at in positions):
+        return _new_generation(positions, view, start)  # whatever it halted for: offsets of one log mean nothing in another
     if code in ("topic_recreated", "cluster_switched"):
-        return _new_generation(positions, view, start)
+        return "The log that was read is there again. Reading goes on where it was.", [], False, True
     asked = detail.get("partitions", []) if code == "log_truncated" else []  # found by leader epoch: cut and written on
     mended = ((number, at, _mend(number, at, view.partitions.get(number))) for number, at in positions)
     steps = [step or Step(number, at, at) for number, at, step in mended if step or number in asked]

@@ -99,6 +99,6 @@ def _must_not_start(instance: DagsterInstance, ledger: Ledger, contract: Contrac
     if status["waiting"]:
         return f"a batch of {name} failed its gate; it is judged again a while later, or at once by materializing it"
     failures, ended = failures_in_a_row(instance, contract)
-    if (left := ended + back_off(failures) - now) > 0:
+    if 0 < (left := ended + back_off(failures) - now) <= back_off(failures):  # more: the clock has gone back since
         return f"the last {failures} runs failed; the next one starts in {left:.0f} s"
     return None

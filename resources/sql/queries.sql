@@ -149,8 +149,10 @@ UPDATE tidegate.pipeline SET state = 'halted', halt_code = %(code)s, halt_detail
 UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s;
 
--- status: what the sensor, `tidegate lag` and `tidegate plan` ask of the ledger.
-SELECT state, halt_code, halt_detail, pending, retry_at > now() AS waiting, retry_at, owner, run_id, epoch
+-- status: what the sensor, `tidegate lag` and `tidegate plan` ask of the ledger. No gate asks for more than an hour: whoever
+-- would wait for longer waits for a clock that went back.
+SELECT state, halt_code, halt_detail, pending, retry_at > now() AND retry_at <= now() + interval '1 hour' AS waiting,
+       retry_at, owner, run_id, epoch
   FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- untold: committed batches that Dagster has not heard of.

@@ -29,10 +29,12 @@ SELECT epoch, state, halt_code, halt_detail, pending, owner FROM tidegate.pipeli
 SELECT partition, cluster_id, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition FOR UPDATE;
 
--- settle_position: from where to go on. Compare-and-swap, as a batch's.
+-- settle_position: from where to go on. Compare-and-swap, as a batch's. In the same log, what an upsert must read before it
+-- reads partitions added later stays so.
 UPDATE tidegate.source_position
    SET next_offset = %(next_offset)s, start_offset = %(start_offset)s, cluster_id = %(cluster_id)s, topic_id = %(topic_id)s,
-       leader_epoch = NULL, seen_end = NULL, updated_at = now()
+       leader_epoch = NULL, updated_at = now(),
+       seen_end = CASE WHEN (cluster_id, topic_id) = (%(cluster_id)s, %(topic_id)s) THEN seen_end END
  WHERE pipeline = %(pipeline)s AND topic = %(topic)s AND partition = %(partition)s
    AND next_offset = %(was_next)s AND topic_id = %(was_topic_id)s AND cluster_id = %(was_cluster_id)s;
 

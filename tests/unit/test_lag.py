@@ -30,6 +30,12 @@ def test_progress_makes_another_message_the_oldest() -> None:
     assert still_waiting(first, lag=1, read=8, now=1030.0) == Waiting(1030.0, 8)
 
 
+def test_a_clock_that_goes_back_an_hour_makes_nobody_wait_for_an_hour() -> None:
+    first = still_waiting(None, lag=1, read=7, now=5000.0)
+    after = still_waiting(first, lag=1, read=7, now=1400.0)
+    assert "the oldest for 30 s" in (due(1, still_waiting(after, lag=1, read=7, now=1430.0), LIMITS, 1430.0) or "")
+
+
 @pytest.mark.parametrize("cursor", [None, "", "1789.3"])
 def test_a_cursor_is_a_hint_and_may_be_missing(cursor: str | None) -> None:
     assert Waiting.from_cursor(cursor) is None

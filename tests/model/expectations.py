@@ -1,0 +1,192 @@
+"""What the model knows of its pipeline: what each step of the owner must come to, and that others change nothing."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis.stateful import RuleBasedStateMachine
+
+from platform_defs.engine.contract import Contract
+from platform_defs.engine.errors import Fenced, Halt, LedgerAway, StagingLost
+from resources.ledger import Ledger
+from resources.postgres import connect
+from tests.model.log import Log
+from tests.model.runs import Run
+from tests.model.seen import Seen, Span, look, positions
+
+
+class Expectations(RuleBasedStateMachine):
+    """`url` is the database's, `fired` counts what happened over all examples; a subclass gives both."""
+
+    url: str
+    fired: Counter[str]
+
+    keyed: bool
+    log: Log
+    contract: Contract
+    ledger: Ledger
+    session: psycopg.Connection[Any]
+    runs: list[Run]  # those that live; at most one of them is the owner
+    owner: Run | None
+    halted: str | None  # the code
+    settling: bool  # positions may go back
+    kept: list[Span]  # what was read of logs that are not read any more
+    committed: dict[int, tuple[int, str]]  # by batch: epoch and owner
+    seen: Seen  # after the last step
+
+    # The steps of whoever owns the pipeline, and what each must come to.
+
+    def _next_step(self, run: Run, *, losers: bool = False) -> bool:
+        """Plan, stage or publish, whatever is next. True when there is nothing to read."""
+        if run.staged:
+            self._publish(run)
+        elif run.pending:
+            self._stage(run, losers=losers)
+        else:
+            return self._plan(run)
+        return False
+
+    def _plan(self, run: Run) -> bool:
+        code = self._code([(p["cluster_id"], p["topic_id"], p["partition"], p["next_offset"])
+                           for p in self.look()["source_position"]])  # fmt: skip
+        new = self._known and any(part.low for part in self.log.now.parts[len(positions(self.look())) :])
+        try:
+            pending = run.plan()
+        except Halt as halt:
+            self._halt(run, halt, code or ("retention_passed" if new else None))
+            return False
+        assert code is None
+        assert not new
+        assert (pending is not None) == self._lagging()
+        return pending is None
+
+    def _stage(self, run: Run, *, losers: bool) -> None:
+        assert run.pending
+        readable = all(map(self.log.holds, run.pending.ranges))
+        try:
+            run.stage(self.session, losers=losers)
+        except StagingLost:
+            assert not readable
+            self.fired["stage failed"] += 1
+            self._end(run)
+        else:
+            assert readable
+
+    def _publish(self, run: Run) -> None:
+        expected, held = self._refusal(), self._owner_key()
+        try:
+            batch_id = self._unchanged(run.publish) if expected else run.publish()
+        except Halt as halt:
+            self._halt(run, halt, expected)
+        except StagingLost:
+            assert expected == "lost"
+            self.fired["staging lost"] += 1
+            self._end(run)
+        else:
+            assert expected is None
+            self.committed[batch_id] = held
+            self.fired["published"] += 1
+            if len(self.committed) % 3 == 1:
+                with pytest.raises(Fenced, match="no longer where batch"):  # once is enough
+                    self._unchanged(run.publish)
+            run.forget()
+
+    def _refusal(self) -> str | None:
+        """Why the owner's staged batch must not be published: a halt's code, or "lost"."""
+        assert self.owner
+        pending = self.owner.pending
+        assert pending
+        starts = [(pending.cluster_id, pending.topic_id, item.partition, item.from_offset) for item in pending.ranges]
+        return self._code(starts) or ("lost" if self.owner.lost else None)
+
+    def _code(self, starts: list[tuple[str, str, int, int]]) -> str | None:
+        """The halt that reading on from these places must lead to."""
+        now = self.log.now
+        if any(cluster != now.cluster_id for cluster, *_ in starts):
+            return "cluster_switched"
+        if any(topic_id != now.topic_id for _, topic_id, *_ in starts):
+            return "topic_recreated"
+        passed = any(at < now.parts[partition].low for _, _, partition, at in starts)
+        return "retention_passed" if passed else None
+
+    def _lagging(self) -> bool:
+        at = {span.partition: span.until for span in positions(self.look())}
+        return any(at[number] < part.end for number, part in enumerate(self.log.now.parts))
+
+    def _halt(self, run: Run, halt: Halt, expected: str | None) -> None:
+        """As drain does it. The run lives on, and may try what it likes."""
+        assert halt.code == expected
+        run.hold.halt(halt.code, halt.detail)
+        self.fired[halt.code] += 1
+        self.halted, self.owner = halt.code, None
+
+    def _start(self, *, survives: bool) -> None:
+        """A run begins. The sessions of the one that it fences are ended, or, with `survives`, it has opened another."""
+        if self.halted:
+            with pytest.raises(Halt):
+                self.ledger.acquire(self.contract)
+            return
+        fenced, self.owner = self.owner, Run(self.ledger.acquire(self.contract), self.log)
+        self.runs.append(self.owner)
+        if fenced and survives:
+            fenced.hold.connection.close()
+            fenced.hold.connection = connect(self.url, "a zombie")
+        elif fenced:
+            with pytest.raises(LedgerAway):
+                fenced.hold.positions()
+            self._gone(fenced)
+
+    # Whoever does not own it, and the ends of runs.
+
+    def _rival(self, what: str) -> None:
+        """Another run, which comes when nobody knows yet what became of a COMMIT; and may commit a batch at once."""
+        if what != "no":
+            self.owner = Run(self.ledger.acquire(self.contract), self.log)
+            self.runs.append(self.owner)
+        if what == "committing":
+            self._go_on("published")
+
+    def _refused(self, run: Run, call: Callable[[], Any]) -> None:
+        """Nothing changes, and an error, if there is one, says why."""
+        try:
+            self._unchanged(call, run.hold.holder.epoch)
+        except (Fenced, Halt, StagingLost) as error:
+            self.fired[f"refused: {type(error).__name__}"] += 1
+
+    def _unchanged(self, call: Callable[[], Any], epoch: int = -1) -> Any:
+        """Whatever `call` comes to, tables and ledger are as before; but a run may sweep what those up to its `epoch` left."""
+        before = self.look()
+        try:
+            return call()
+        finally:
+            now = self.look()
+            for seen in (before, now):
+                seen["staging"][:] = [row for row in seen["staging"] if row["epoch"] > epoch]
+            assert now == before, "whoever had no right to it changed tables or ledger"
+
+    def _end(self, run: Run) -> None:
+        run.hold.close()
+        self._gone(run)
+
+    def _gone(self, run: Run) -> None:
+        run.hold.connection.close()
+        self.runs = [other for other in self.runs if other is not run]
+        if run is self.owner:
+            self.owner = None
+
+    def _others(self) -> list[Run]:
+        return [run for run in self.runs if run is not self.owner]
+
+    @property
+    def _known(self) -> bool:
+        """Whether the pipeline reads the log of now."""
+        return any(span.topic_id == self.log.now.topic_id for span in positions(self.seen))
+
+    def _owner_key(self) -> tuple[int, str]:
+        assert self.owner
+        return self.owner.hold.holder.epoch, str(self.owner.hold.holder.owner)
+
+    def look(self) -> Seen:
+        return look(self.session, self.contract)

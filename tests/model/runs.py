@@ -1,0 +1,155 @@
+"""Runs of the model's pipeline: the real ledger, planner and publication, and the real tasks, with no Spark around them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pyarrow as pa
+
+from platform_defs.engine import batch, task
+from platform_defs.engine.batch import Outside
+from platform_defs.engine.column_types import INTEGER, STRING
+from platform_defs.engine.contract import Aggregate, CheckResult, Column, Contract, Field, Limits, RowRule, Table
+from platform_defs.engine.offsets import PendingBatch
+from platform_defs.engine.ports import Staged
+from platform_defs.engine.publish import publish
+from platform_defs.engine.staging import one_attempt_each
+from platform_defs.engine.task import TaskWork
+from resources.ledger import Hold
+from resources.lineage import OpenLineageEvents
+from resources.staging import PostgresRecorder
+from tests.model.log import Log
+
+
+def new_contract(name: str, *, keyed: bool, batch_messages: int) -> Contract:
+    """Two fields, into an upsert, or into an append with an accumulate."""
+    types = {"number": INTEGER, "account": STRING}
+    fields = [Field(n, kind, True, (RowRule(f"{n}_required", n, "required", None, ""),)) for n, kind in types.items()]
+    columns = tuple(Column(n, kind, True) for n, kind in types.items())
+    rows = Table(f"{name}.rows", "upsert" if keyed else "append", columns)
+    sums = tuple(Column(n, INTEGER, True) for n in ("messages", "total", "highest"))
+    made = (Aggregate("messages", "count", None), Aggregate("total", "sum", "number"),
+            Aggregate("highest", "max", "number"))  # fmt: skip
+    merged = Table(f"{name}.sums", "accumulate", (columns[1], *sums), group_by=("account",), aggregates=made)
+    return Contract(name, "1", "model", "", name, "json", tuple(fields), (rows,) if keyed else (rows, merged),
+                    Limits(batch_messages=batch_messages))  # fmt: skip
+
+
+@dataclass
+class Area:
+    """A staging area (engine.ports.StagingArea) over one session that is kept: a new one for each range takes too long."""
+
+    staging_id: int
+    connection: psycopg.Connection[Any]
+
+    @contextmanager
+    def recorder(self, partition: int, attempt: UUID) -> Iterator[PostgresRecorder]:
+        with self.connection.transaction():
+            yield PostgresRecorder(self.connection, self.staging_id, partition, attempt)
+
+    def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
+        table, rows = pa.Table.from_batches(list(batches), schema), 0
+        names = ", ".join(schema.names)
+        with (
+            self.connection.cursor() as cursor,
+            cursor.copy(f"COPY tidegate_staging.rows_{self.staging_id} ({names}) FROM STDIN") as copy,
+        ):
+            for row in table.to_pylist():
+                copy.write_row([UUID(bytes=v) if k == "_attempt" else v for k, v in row.items()])
+                rows += 1
+        return rows
+
+
+@dataclass
+class Run:
+    """A run between two of its steps."""
+
+    hold: Hold
+    log: Log
+    pending: PendingBatch | None = None
+    staged: Staged | None = None
+    lost: bool = False  # Postgres recovered since it staged, and emptied what it had
+
+    @property
+    def outside(self) -> Outside:
+        return Outside(self.hold, self.log, self.log, _no_spark, _EVENTS)
+
+    @property
+    def contract(self) -> Contract:
+        return self.hold.contract
+
+    def plan(self) -> PendingBatch | None:
+        """Step 1, as drain and run_batch begin it."""
+        self.hold.sweep()
+        self.pending, self.staged, self.lost = batch.plan(self.contract, self.outside, tasks=2), None, False
+        return self.pending
+
+    def stage(self, connection: psycopg.Connection[Any], *, losers: bool = False) -> Staged:
+        """Steps 2 to 5. With `losers`, each range is staged once more by an attempt whose result never arrives."""
+        pending = self.pending
+        assert pending is not None
+        area = Area(self.hold.open_staging(pending).staging_id, connection)
+        work = TaskWork(self.contract, pending.ranges, self.log, area)
+        winners = {}
+        for number in range(len(pending.ranges)):
+            winners |= _attempt(work, number)
+            if losers:
+                _attempt(work, number)
+        coverage = one_attempt_each(pending.ranges, self.hold.coverage(area.staging_id))
+        self.staged = Staged(pending, area.staging_id, winners, coverage)
+        return self.staged
+
+    def publish(self) -> int:
+        """Step 7; the batch's id."""
+        staged = self.staged
+        assert staged is not None
+        checks = [CheckResult("model", self.contract.row_table.name, "warning", True, {})]
+        event = _EVENTS.of_batch(self.contract, staged, checks)
+        publish(self.hold, self.log, self.contract.pipeline, staged, checks, {}, event)
+        return staged.pending.batch_id
+
+    def forget(self) -> None:
+        self.pending = self.staged = None
+
+    def copied(self) -> "Run":
+        """The same run, with what it has in hand now."""
+        return replace(self)
+
+
+_EVENTS = OpenLineageEvents("model", "model")
+
+
+def _no_spark() -> Any:
+    raise AssertionError("the model starts no Spark")
+
+
+def _attempt(work: TaskWork, number: int) -> dict[UUID, int]:
+    """One task's attempt at the range of that number: the rows that it staged, under its UUID."""
+    asked = pa.record_batch([pa.array([number])], names=["id"])
+    (result,) = task.read_and_stage(work, iter([asked]))
+    attempt, rows = result.column(0)[0].as_py(), result.column(1)[0].as_py()
+    return {UUID(attempt): rows} if rows else {}
+
+
+@dataclass
+class DyingInCommit:
+    """A connection that goes when COMMIT is said: before it arrives at Postgres, or before its answer arrives here."""
+
+    connection: psycopg.Connection[Any]
+    arrives: bool
+    meanwhile: Callable[[], None]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
+
+    def execute(self, query: Any, *parameters: Any) -> Any:
+        if query != "COMMIT":
+            return self.connection.execute(query, *parameters)
+        if self.arrives:
+            self.connection.execute(query)
+        self.connection.close()
+        self.meanwhile()
+        raise psycopg.OperationalError("server closed the connection unexpectedly")

@@ -1,0 +1,153 @@
+"""Everything of one pipeline, as one SQL statement sees it, and what must hold of it (docs/guarantees.md, I1 to I6)."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from platform_defs.engine.contract import Contract
+from tests.model.log import Log, Record
+
+Place = tuple[str, int, int]  # topic id, partition, offset
+
+
+@dataclass(frozen=True)
+class Span:
+    """Offsets that were read, or given up, in one partition of one log."""
+
+    topic_id: str
+    partition: int
+    start: int
+    until: int
+
+    def places(self) -> Iterator[Place]:
+        return ((self.topic_id, self.partition, at) for at in range(self.start, self.until))
+
+
+Seen = Mapping[str, Any]  # as `look` gives it: the pipeline's row, and the rows of each table that knows of it
+
+# Each batch_id leads to its pipeline, and what has none would be nobody's: the tables' foreign keys hold that.
+_LOOK = """SELECT jsonb_build_object(
+  'pipeline', (SELECT to_jsonb(p) FROM tidegate.pipeline p WHERE name = %(name)s),
+  'rows', (SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM {rows} t),
+  'sums', (SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM {sums} t),
+  {ledger})"""
+_OWN = ("source_position", "batch", "dead_letter", "declared_skip", "settlement", "lost_history", "output", "staging")
+_OF_BATCH = ("batch_range", "check_result", "lineage_event")
+_LEDGER = ",\n  ".join(
+    [f"'{table}', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY to_jsonb(t)), '[]') FROM tidegate.{table} t"
+     f" WHERE pipeline = %(name)s)" for table in _OWN]
+    + [f"'{table}', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY to_jsonb(t)), '[]') FROM tidegate.{table} t"
+       f" JOIN tidegate.batch b USING (batch_id) WHERE b.pipeline = %(name)s)" for table in _OF_BATCH]
+)  # fmt: skip
+
+
+def look(connection: psycopg.Connection[Any], contract: Contract) -> Seen:
+    """Tables and ledger in one moment."""
+    sums = contract.accumulates[0].name if contract.accumulates else "(SELECT 1 WHERE false)"
+    query = _LOOK.format(rows=contract.row_table.name, sums=sums, ledger=_LEDGER)
+    return connection.execute(query, {"name": contract.pipeline}).fetchone()[0]  # pyright: ignore
+
+
+def positions(seen: Seen) -> list[Span]:
+    """What was read of each partition of the log that is read now."""
+    return [Span(p["topic_id"], p["partition"], p["start_offset"], p["next_offset"]) for p in seen["source_position"]]
+
+
+def check(seen: Seen, log: Log, kept: Sequence[Span], *, keyed: bool) -> None:
+    """I1, I2, I5 and I6. `kept` is what was read of logs that are not read any more: its rows stay."""
+    spans = [*kept, *positions(seen)]
+    skipped = {
+        place
+        for s in seen["declared_skip"]
+        for place in Span(_log(s), s["partition"], s["from_offset"], s["until_offset"]).places()
+    }
+    read = [place for span in spans for place in span.places() if place not in skipped]
+    batches = _every_offset_was_committed_once(seen, log, read)
+    records = {place: _record(log, place) for place in read}
+    found = {place: record for place, record in records.items() if record}
+    _rows_are_what_the_messages_say(seen, _newest(found) if keyed else found, batches)
+    _dead_letters_are_the_bad_messages(seen, found, batches)
+    _each_batch_has_its_record(seen)
+
+
+def _log(row: Mapping[str, Any]) -> str:
+    """The topic id of a dead letter or skip, without the mark of a settlement that set it aside."""
+    return row["topic_id"].partition("~")[0]
+
+
+def _record(log: Log, place: Place) -> Record | None:
+    topic_id, partition, at = place
+    return log.generations[topic_id].parts[partition].records.get(at)
+
+
+def _every_offset_was_committed_once(seen: Seen, log: Log, read: Sequence[Place]) -> dict[Place, int]:
+    """I2: the batch of each offset; the ranges of all batches are what was read, no less, no more, nothing twice."""
+    batches: dict[Place, int] = {}
+    covered: Counter[Place] = Counter()
+    for item in seen["batch_range"]:
+        span = Span(item["topic_id"], item["partition"], item["from_offset"], item["until_offset"])
+        places = list(span.places())
+        covered.update(places)
+        batches |= dict.fromkeys(places, item["batch_id"])
+        gaps = [place[2] for place in places if _record(log, place) is None]
+        assert _offsets(item["gaps"]) == gaps, f"gaps of {span}: {item['gaps']}, but none came at {gaps}"
+    assert covered == Counter(read), f"committed {_diff(covered, Counter(read))}"
+    return batches
+
+
+def _offsets(multirange: str) -> list[int]:
+    """The numbers in the text of an int8multirange, such as {[3,5),[7,8)}."""
+    spans = [span.split(",") for span in multirange.strip("{}[)").split("),[") if span]
+    return [number for start, until in spans for number in range(int(start), int(until))]
+
+
+def _newest(found: Mapping[Place, Record]) -> dict[Place, Record]:
+    """I5: of the messages that can decide a key, those that do: the ones produced last."""
+    last: dict[str, tuple[Place, Record]] = {}
+    for place, record in sorted(found.items(), key=lambda item: item[1].number):
+        if record.kind != "bad":
+            last[record.name] = place, record
+    return dict(last.values())
+
+
+def _rows_are_what_the_messages_say(seen: Seen, found: Mapping[Place, Record], batches: Mapping[Place, int]) -> None:
+    """I1: each good message is a row, of the batch that read it; and the sums are the sums of these rows."""
+    good = {place: record for place, record in found.items() if record.kind == "row"}
+    rows = Counter((*record.columns, batches[place], *place[1:]) for place, record in good.items())
+    there = Counter((r["number"], r["account"], r["_batch_id"], r["_partition"], r["_offset"]) for r in seen["rows"])
+    assert there == rows, f"rows {_diff(there, rows)}"
+    _sums(seen, good.values())
+
+
+def _sums(seen: Seen, good: Iterable[Record]) -> None:
+    sums: dict[str, tuple[int, int, int]] = {}
+    for number, account in (record.columns for record in good):
+        count, total, highest = sums.get(account, (0, 0, 0))
+        sums[account] = count + 1, total + number, max(highest, number)
+    if len(seen["output"]) > 1:  # an accumulate beside the row table
+        there = {row["account"]: (row["messages"], row["total"], row["highest"]) for row in seen["sums"]}
+        assert there == sums
+
+
+def _dead_letters_are_the_bad_messages(seen: Seen, found: Mapping[Place, Record], batches: Mapping[Place, int]) -> None:
+    bad = Counter((*place, batches[place]) for place, record in found.items() if record.kind == "bad")
+    letters = Counter((_log(d), d["partition"], d["offset"], d["batch_id"]) for d in seen["dead_letter"])
+    assert letters == bad, f"dead letters {_diff(letters, bad)}"
+
+
+def _each_batch_has_its_record(seen: Seen) -> None:
+    """I6. That nothing is of a batch that did not commit, the foreign keys say."""
+    ids = sorted(batch["batch_id"] for batch in seen["batch"])
+    for table in ("check_result", "lineage_event"):
+        assert sorted(row["batch_id"] for row in seen[table]) == ids, table
+    for batch in seen["batch"]:
+        ranges = [item for item in seen["batch_range"] if item["batch_id"] == batch["batch_id"]]
+        assert ranges, f"batch {batch['batch_id']} has no range"
+        assert batch["dead_letters"] == sum(d["batch_id"] == batch["batch_id"] for d in seen["dead_letter"])
+
+
+def _diff(found: Counter[Any], wanted: Counter[Any]) -> str:
+    return f"too many: {dict(found - wanted)}, missing: {dict(wanted - found)}"

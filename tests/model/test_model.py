@@ -1,0 +1,82 @@
+"""The planner and the ledger under whatever may happen, in any order (tests/model/machine.py), and the faults it must find."""
+
+from collections import Counter
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from platform_defs.engine import offsets
+from platform_defs.engine.errors import TidegateError
+from resources.ledger import Ledger
+from resources.settings import Endpoints
+from tests.model.machine import Machine
+from tests.model.mutants import MUTANTS
+
+bounded = settings(max_examples=40, stateful_step_count=40, deadline=None, database=None, report_multiple_bugs=False,
+                   phases=[Phase.generate], suppress_health_check=list(HealthCheck))  # fmt: skip
+
+# What must have happened in one example at least, or the test has not tested it.
+HAPPENED = {
+    "published", "settled", "partitions added", "led back", "moved by hand", "staging lost", "stage failed",
+    "refused: Fenced", "refused: Halt", "retention_passed", "topic_recreated", "cluster_switched",
+}  # fmt: skip
+
+
+@pytest.fixture
+def seed_given(request: pytest.FixtureRequest) -> int | None:
+    """Of --hypothesis-seed=N: other examples than the usual ones, which are the same each time."""
+    given: Any = request.config.getoption("--hypothesis-seed")
+    return None if given is None else int(given)
+
+
+@pytest.fixture
+def machine(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> type[Machine]:
+    """The state machine over the session's Postgres."""
+    Ledger(endpoints.postgres_url).migrate()
+    monkeypatch.setattr(offsets, "MESSAGES_WORTH_A_TASK", 2)  # so that small ranges are split, as large ones are
+    return type("Machine", (Machine,), {"url": endpoints.postgres_url, "fired": Counter()})
+
+
+def test_whatever_happens_the_invariants_hold(machine: type[Machine], seed_given: int | None) -> None:
+    factory = machine if seed_given is None else seed(seed_given)(machine)
+    run_state_machine_as_test(factory, settings=settings(bounded, derandomize=seed_given is None))
+    if seed_given is None:
+        assert set(machine.fired) >= HAPPENED
+        assert any(what.startswith("COMMIT lost") for what in machine.fired)
+        assert any(what.startswith("COMMIT arrived") for what in machine.fired)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_fault_put_in_on_purpose_is_found(
+    name: str, machine: type[Machine], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    MUTANTS[name](monkeypatch)
+    with pytest.raises((AssertionError, pytest.fail.Exception, TidegateError, psycopg.Error)):
+        run_state_machine_as_test(machine, settings=settings(bounded, derandomize=True))
+
+
+def test_a_settlement_lets_no_new_partition_overtake_an_old_one(machine: type[Machine]) -> None:
+    """Found by the model: what an upsert must read first was forgotten when retention took a part of it."""
+    model = machine()
+    try:
+        model.begin(keyed=True, partitions=1, batch_messages=2)
+        model.all_holds()
+        for _ in range(4):
+            model.log.produce(0, "key 1", "row")
+        model._go_on("published")
+        model.log.add_partition()
+        model.log.produce(1, "key 1", "row")  # the newest, at the lowest offset
+        model.all_holds()
+        model._go_on("planned")
+        model.log.now.parts[0].low = 3
+        model.all_holds()
+        model._go_on("published")  # it cannot be read any more
+        model._go_on("published")
+        assert model.halted == "retention_passed"
+        model._settle("beginning", again=False)
+        model._catch_up()
+    finally:
+        model.teardown()
