@@ -200,7 +200,7 @@ class Replay:
                 starts = [
                     Position(s.partition, view.cluster_id, view.topic_id, s.from_offset) for s in history.standings
                 ]
-                outside.ledger.add_positions(starts, view)
+                outside.ledger.add_positions(starts, starts)
             yield Outside(outside.ledger, cut, outside.source, outside.spark, events)
 
     def _drop_tables(self) -> None:

@@ -98,7 +98,7 @@ def _state(
     limits = contract.limits
     return {
         "pipeline": contract.pipeline, "topic": contract.topic, "state": status["state"], "epoch": status["epoch"],
-        "delivery": getattr(contract, "delivery", "exactly_once"), "halt": None,
+        "delivery": contract.delivery, "halt": None,
         "held_by": {"run_id": status["run_id"]} if held else None,
         "backed_off_until": status["retry_at"] if status["waiting"] else None,
         "batch": None, "nothing": None, "added": [], "waiting": [], "lag": None, "left": None,

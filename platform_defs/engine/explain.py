@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from platform_defs.engine import audit
-from platform_defs.engine.contract import Limits, Table
+from platform_defs.engine.contract import Contract, Limits, Table
 from platform_defs.engine.offsets import OffsetRange, PendingBatch, TopicView
 from platform_defs.engine.planning import Plan
 from platform_defs.engine.ports import Coverage, Pipeline, Publication, Staged
@@ -48,31 +48,34 @@ def dead_letter_limit(limits: Limits, pending: PendingBatch | None) -> str:
     return f"halts above {limits.dead_letter_share:.0%} of the messages, once there are {limits.dead_letter_minimum:,}"
 
 
-def transaction(plan: Plan) -> list[tuple[str, str]]:
-    """What the publishing transaction does, in its order: `publish` itself is played to a listener."""
+def transactions(contract: Contract, plan: Plan) -> list[list[tuple[str, str]]]:
+    """What each publishing transaction does, in its order: `publish` itself is played to a listener."""
     listener: Any = _Listener(plan.view)
     batch = plan.pending or PendingBatch(0, plan.view.cluster_id, plan.view.topic_id, plan.ranges)
     read = tuple(Coverage(item, UUID(int=0), 0, 0, 0, 0, (), None) for item in batch.ranges)
-    publish(listener, listener, "", Staged(batch, 0, {}, read), (), {}, {})
-    return [(name, (getattr(Publication, name).__doc__ or "").strip()) for name in listener.heard]
+    publish(listener, listener, contract, Staged(batch, 0, {}, read), (), {}, {})
+    return [[(name, (getattr(Publication, name).__doc__ or "").strip()) for name in one] for one in listener.heard]
 
 
 class _Listener:
-    """In the place of ledger, broker and transaction: notes what the transaction is asked to do, and does nothing."""
+    """In the place of ledger, broker and transaction: notes what each transaction is asked to do, and does nothing."""
 
     def __init__(self, view: TopicView) -> None:
         self.view = view
-        self.heard: list[str] = []
+        self.heard: list[list[str]] = []
 
     def describe(self, topic: str) -> TopicView:  # noqa: ARG002
         return self.view
 
+    def refused_row(self, staged: Staged) -> None: ...
+
     @contextmanager
     def publication(self, staged: Staged) -> Iterator["_Listener"]:  # noqa: ARG002
+        self.heard.append([])
         yield self
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *_: self.heard.append(name)
+        return lambda *_: self.heard[-1].append(name)
 
 
 Sentences = Iterator[str]
@@ -121,9 +124,12 @@ def _audit(pipeline: Pipeline, plan: Plan) -> Sentences:
 
 
 def _publish(pipeline: Pipeline, plan: Plan) -> Sentences:
-    yield "The broker is asked once more whether the log is still the one of this plan. Then one transaction:"
-    for name, does in transaction(plan):
-        yield f"{name}: {does}"
+    contract = pipeline.contract
+    yield f"{contract.delivery}: the broker is asked once more whether the log is still the one of this plan."
+    for number, one in enumerate(transactions(contract, plan), 1):
+        yield f"Transaction {number}:"
+        for name, does in one:
+            yield f"{name}: {does}"
     for table in pipeline.contract.tables:
         yield f"{table.name} ({table.disposition}): {how(table)}."
 

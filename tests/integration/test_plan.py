@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from assets import find_pipeline
 from platform_defs.cli.main import app
 from platform_defs.cli.plan import look
 from platform_defs.engine.batch import plan
+from platform_defs.engine.contract import Delivery
 from platform_defs.engine.errors import Halt
-from platform_defs.engine.explain import transaction
+from platform_defs.engine.explain import transactions
 from platform_defs.engine.ports import Pipeline, Publication
 from resources import settlement
 from resources.kafka import KafkaBroker
@@ -197,20 +199,24 @@ def delete_before(world: World, pipeline: Pipeline, partition: int, offset: int)
         future.result(20)
 
 
-def test_the_order_of_the_transaction_is_the_one_that_a_run_keeps(
-    world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("delivery", "count"), [("exactly_once", 1), ("at_least_once", 2), ("at_most_once", 2)])
+def test_the_order_of_the_transactions_is_the_one_that_a_run_keeps(
+    world: World, monkeypatch: pytest.MonkeyPatch, delivery: Delivery, count: int
 ) -> None:
-    pipeline = world.new_pipeline()
+    made = world.new_pipeline()
+    pipeline = Pipeline(replace(made.contract, delivery=delivery), made.transform)
     send(world, pipeline, 4)
     _, planned = look(pipeline)
     assert planned is not None
-    told, kept = [name for name, _ in transaction(planned)], []
+    every = transactions(pipeline.contract, planned)
+    assert len(every) == count
+    told, kept = [name for one in every for name, _ in one], []
     for name in (name for name in vars(Publication) if not name.startswith("_")):
         monkeypatch.setattr(PostgresPublication, name, _noted(getattr(PostgresPublication, name), kept))
     world.drain(pipeline)
     assert told == kept
     assert kept[0] == "hold"
-    assert all(sentence for _, sentence in transaction(planned))
+    assert all(sentence for one in every for _, sentence in one)
 
 
 def _noted(method: Callable[..., Any], names: list[str]) -> Callable[..., Any]:
