@@ -141,7 +141,7 @@ class Hold:
             for item in added:
                 done = self.connection.execute(queries()["add_position"], {
                     **key, "partition": item.partition, "cluster_id": item.cluster_id, "topic_id": item.topic_id,
-                    "next_offset": item.next_offset})  # fmt: skip
+                    "next_offset": item.next_offset, "late": len(added) < len(every)})  # fmt: skip
                 if done.rowcount != 1:
                     raise Fenced(f"partition {item.partition} has siblings of another topic id; nothing was changed")
 
@@ -188,11 +188,12 @@ class Hold:
         return limited(self.url), tables.STAGING_SCHEMA, name
 
     @contextmanager
-    def publication(self, staged: Staged) -> Iterator[Publication]:
+    def publication(self, staged: Staged, *, recorded: bool = True) -> Iterator[Publication]:
         """The publishing transaction: commits when the block ends well.
 
         Raises LedgerAway when it certainly did not commit, OutcomeUnknown when nobody can say now. If the connection dies
-        and the batch is found committed by this owner, it ends as if COMMIT had been answered.
+        and the batch is found committed by this owner, it ends as if COMMIT had been answered. A transaction that is not
+        `recorded` by the batch's row leaves no trace to be found: LedgerAway, whether it committed or not.
         """
         try:
             self._begin()
@@ -206,6 +207,9 @@ class Hold:
                 raise LedgerAway(
                     f"publishing batch {staged.pending.batch_id} was refused: {error}. It is tried again."
                 ) from error
+            if not recorded:
+                raise LedgerAway(f"the connection died while the rows of batch {staged.pending.batch_id} were written; whether "
+                                 f"they are there is not known: {error}") from error  # fmt: skip
             if not self._committed(staged.pending.batch_id):
                 raise LedgerAway(
                     f"the connection died before batch {staged.pending.batch_id} was in the ledger: {error}"
@@ -216,6 +220,15 @@ class Hold:
         except BaseException:
             self._roll_back()
             raise
+
+    def rehearse(self, staged: Staged) -> None:
+        """Write the rows, of the accumulates as well, and take them back. Raises RowRefused where a table refuses one."""
+        try:
+            with database_errors(), self.connection.transaction(force_rollback=True):
+                PostgresPublication(self.connection, self.holder, self.contract, staged).write_rows()
+                self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        except (psycopg.DataError, psycopg.IntegrityError) as error:
+            raise RowRefused(str(error).strip()) from error
 
     def refused_row(self, staged: Staged) -> tuple[int, int, str, str] | None:
         """The message that the row table refuses: (partition, offset, error class, what Postgres said)."""
@@ -323,7 +336,9 @@ def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: st
         try:
             with connection.transaction():
                 row = connection.execute(queries()["lock_pipeline"], key).fetchone()
-                _, fenced, state, code, detail = row  # pyright: ignore[reportGeneralTypeIssues]  # registered above
+                if row is None:  # registered above; only what a replay built is ever taken away
+                    raise Fenced(f"{name} was taken away by somebody else; nothing was changed")
+                _, fenced, state, code, detail = row
                 if state == "halted":
                     raise Halt(name, code, "it was halted earlier and nobody has settled it yet.", detail)
                 (epoch,) = connection.execute(queries()["take_over"], key).fetchone() or (0,)
@@ -350,6 +365,8 @@ def _claim_tables(connection: tables.Connection, holder: Holder, contract: Contr
         hold(connection, holder)
         for table in contract.tables:
             tables.claim(connection, holder.pipeline, table)
+        if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
+            tables.refuse_unique(connection, contract.row_table)
 
 
 def _positions(connection: tables.Connection, pipeline: str, topic: str) -> list[Position]:

@@ -1,11 +1,11 @@
-"""One transaction puts a replay in place: rows, dead letters, batches and positions, or none of it.
+"""What a replay builds in, and the one transaction that puts it in place: rows, dead letters, batches, positions, or nothing.
 
-Rows are deleted and inserted, never truncated, and tables keep their names and oids: whoever reads in a snapshot sees
-the old rows to its end, everybody else the new ones at once, and grants, indexes and views stay.
+Rows are deleted, inserted and updated, never truncated, and tables keep their names: whoever reads in a snapshot sees the
+old rows to its end, everybody else the new ones at once (docs/decisions/0007-replay-in-place.md).
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,203 +14,206 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from platform_defs.engine.contract import Table
-from platform_defs.engine.errors import BadInput, LedgerAway, OutcomeUnknown, Retryable
+from platform_defs.engine.errors import BadInput, Fenced, LedgerAway, OutcomeUnknown, Retryable
 from platform_defs.engine.ports import Pipeline
 from platform_defs.engine.replay import History
-from resources.ledger import Hold
+from resources.ledger import LOCK_WAIT, Hold
 from resources.postgres import DURABLE, application_name, connect, database_errors, queries
 from resources.publication import hold
-from resources.tables import Connection, check_target, drop_staging, identifier, own_columns
-
-SAMPLES = 5
-MARK = "tidegate replay"  # comment of the schemas that replays build in
+from resources.row_replacement import Difference, Pair
+from resources.tables import Connection, check_target, drop_staging, identifier, lock_target
 
 
 @dataclass(frozen=True)
-class Difference:
-    """What would become of a table, or of the dead letters: rows there are and will be, and those in one of the two only."""
+class Done:
+    """What was shown, and who puts it in place why."""
 
-    name: str
-    live: int
-    anew: int
-    only_live: int
-    only_anew: int
-    samples: tuple[dict[str, Any], ...] = ()
+    replay_id: int
+    history: History
+    differences: tuple[Difference, ...]
+    reason: str
+    who: str
 
 
-def begin(connection: Connection, live: Pipeline, built: Pipeline, from_batch: int, fingerprint: str) -> int:
-    """Record the replay, and create its tables like the live ones, with their constraints and indexes; its id."""
-    key = {"pipeline": live.name, "from_batch": from_batch, "fingerprint": fingerprint}
-    (replay_id,) = connection.execute(queries()["begin_replay"], key).fetchone() or (0,)
-    connection.execute(queries()["register_pipeline"], {"pipeline": built.name})
-    for schema in _schemas(built):
-        _own_schema(connection, schema)
-    drop_tables(connection, built)  # a crash right after a replay was put in place leaves them
-    for schema in _schemas(built):
-        _own_schema(connection, schema)
-    for old, new in _pairs(live, built):
-        connection.execute(
-            sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(identifier(new.name), identifier(old.name))
+@dataclass(frozen=True)
+class Replacement:
+    """The live pipeline and the one that builds, in the ledger and in the tables."""
+
+    live: Pipeline
+    built: Pipeline
+
+    @property
+    def key(self) -> dict[str, Any]:
+        return {"pipeline": self.live.name, "beside": self.built.name, "topic": self.live.contract.topic}
+
+    def shapes(self, connection: Connection) -> list[str]:
+        """What each live table is like now."""
+        asked = [
+            connection.execute(queries()["shape_of"], {"table": table.name}) for table in self.live.contract.tables
+        ]
+        return [shape for answer in asked for (shape,) in answer.fetchall()]
+
+    def begin(self, connection: Connection, from_batch: int, fingerprint: str) -> int:
+        """Record the replay, and create its tables like the live ones, with all that they refuse; its id."""
+        self.forget(connection)
+        for old in self.live.contract.tables:
+            check_target(connection, self.live.name, old)
+        try:
+            parameters = {"pipeline": self.live.name, "from_batch": from_batch, "fingerprint": fingerprint}
+            (replay_id,) = connection.execute(queries()["begin_replay"], parameters).fetchone() or (0,)
+            connection.execute(queries()["register_pipeline"], {"pipeline": self.built.name})
+            self._create(connection)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise BadInput(f"tables cannot be built beside the live ones: {str(error).strip()}. Grant it, and try again",
+                           field=self.live.name) from error  # fmt: skip
+        return replay_id
+
+    @contextmanager
+    def alone(self, url: str) -> Iterator[None]:
+        """Nobody else replays this pipeline while the block runs. Raises Retryable where somebody does."""
+        with (
+            connect(url, f"tidegate replay {self.live.name}"[:63]) as connection,
+            database_errors(),
+            connection.transaction(),
+        ):
+            if connection.execute(queries()["replay_alone"], self.key).fetchone() != (True,):
+                raise Retryable(f"{self.live.name} is being replayed by somebody else; try again when that has ended")
+            yield
+
+    def apart(self, connection: Connection) -> bool:
+        """Whether the two stand at different offsets, or in different logs."""
+        return connection.execute(queries()["apart"], self.key).fetchone() is not None
+
+    def differences(self, connection: Connection, history: History) -> tuple[Difference, ...]:
+        """Of each table, then of the dead letters. Raises BadInput where compaction took what cannot be built again."""
+        pairs = self._pairs(history)
+        if pairs[0].keys and (gone := pairs[0].orphans(connection, self.built.name)):
+            raise BadInput(f"compaction took the messages of {gone} keys of {pairs[0].old.name}, and no later one that was read "
+                           "replaced them: their rows cannot be built again. Nothing was changed", field=self.live.name)  # fmt: skip
+        tables = [pair.difference(connection) for pair in pairs]
+        with connection.cursor(row_factory=dict_row) as cursor:
+            asked = {**self.key, "from_batch": history.from_batch}
+            counts = cursor.execute(queries()["dead_letter_differences"], asked).fetchone() or {}
+        return (*tables, Difference("dead letters", **counts))
+
+    def put_in_place(self, held: Hold, done: Done) -> None:
+        """All of it, as the pipeline's owner, or nothing. Raises Fenced, Retryable or BadInput: nothing was changed.
+
+        OutcomeUnknown: the ledger knows.
+        """
+        try:
+            with database_errors(), held.connection.transaction():
+                held.connection.execute(DURABLE)
+                self._replace(held, done)
+        except LedgerAway as error:
+            if not self._found_in_place(held.url, done.replay_id):
+                if held.fenced():
+                    raise Fenced(f"another run took {self.live.name} over while its replay was put in place") from error
+                raise
+
+    def forget(self, connection: Connection) -> bool:
+        """Take away what was built and not put in place, whoever builds it at the moment. False when there is nothing."""
+        connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT)))
+        row = connection.execute(queries()["lock_pipeline"], {"pipeline": self.built.name}).fetchone()
+        if row is not None and row[1] is not None:
+            name = application_name(self.built.name, row[1])
+            connection.execute(queries()["end_sessions"], {"application_name": name})
+        everything = {"pipeline": self.built.name, "epoch": 2**62}
+        for (staging_id,) in connection.execute(queries()["stale_staging"], everything).fetchall():
+            drop_staging(connection, staging_id)
+        for statement in ("forget_replay", "forget_builder"):
+            connection.execute(queries()[statement], self.key)
+        return self.drop_tables(connection) or row is not None
+
+    def drop_tables(self, connection: Connection) -> bool:
+        """The schemas that were built in, with all that is in them. False when there are none."""
+        found = [schema for schema in self._schemas if self._is_ours(connection, schema)]
+        for schema in found:
+            connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
+        return bool(found)
+
+    def _create(self, connection: Connection) -> None:
+        for schema in self._schemas:
+            if connection.execute("SELECT to_regnamespace(%s)", [schema]).fetchone() != (None,):
+                raise BadInput(
+                    f"there is a schema {schema} that is not a replay's: rename it, and try again", field=schema
+                )
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+            connection.execute(
+                sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(schema), sql.Literal(self.built.name))
+            )
+        for old, new in zip(self.live.contract.tables, self.built.contract.tables, strict=True):
+            table = identifier(new.name)
+            connection.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(table, identifier(old.name)))
+            for (key,) in connection.execute(queries()["foreign_keys_of"], {"table": old.name}).fetchall():
+                connection.execute(sql.SQL("ALTER TABLE {} ADD {}").format(table, sql.SQL(key)))
+
+    def _replace(self, held: Hold, done: Done) -> None:
+        connection, key = (
+            held.connection,
+            {**self.key, "replay_id": done.replay_id, "from_batch": done.history.from_batch},
         )
-    return replay_id
+        # 1. Both pipelines' rows, locked: the live one as its owner, the building one with nobody at work on it.
+        hold(connection, held.holder)
+        if connection.execute(queries()["lock_builder"], key).fetchone() is None:
+            raise Retryable(f"the replay of {self.live.name} is being built by somebody else, was discarded, or one of its tasks "
+                            "is still at work; nothing was changed")  # fmt: skip
+        # 2. They stand at the same offsets of the same log.
+        if self.apart(connection):
+            raise Retryable(f"{self.live.name} has moved since its replay caught up; nothing was changed")
+        # 3. The rows. COPY stored bits in the new tables, and they must mean the same here.
+        self._replace_rows(held, done.history)
+        # 4. Dead letters, those of the replayed batches away and those that were built in; check results speak of the
+        #    live tables. Before the batches, by which they are found.
+        for name in ("keep_dead_letter_status", "take_dead_letters_away"):
+            connection.execute(queries()[name], key)
+        for pair in self._pairs(done.history):
+            connection.execute(queries()["name_live_table"], {**key, "live": pair.old.name, "built": pair.new.name})
+        connection.execute(queries()["take_dead_letters_over"], key)
+        # 5. The batches. Their ids go on growing with their offsets, so one that waits gets a new one.
+        for name in ("replace_batches", "take_batches_over", "take_positions_over", "renumber_pending"):
+            connection.execute(queries()[name], key)
+        # 6. The record: who, why, and the differences as they were shown. The building pipeline is no more.
+        record = {**key, "executed_by": done.who, "reason": done.reason}
+        differing = Jsonb([asdict(item) for item in done.differences])
+        if connection.execute(queries()["end_replay"], {**record, "differences": differing}).rowcount != 1:
+            raise Retryable(f"replay {done.replay_id} of {self.live.name} was discarded meanwhile; nothing was changed")
+        connection.execute(queries()["forget_builder"], key)
 
-
-def _own_schema(connection: Connection, schema: str) -> None:
-    """Make the schema; raises BadInput where somebody else has one of that name."""
-    there = connection.execute("SELECT obj_description(to_regnamespace(%s), 'pg_namespace')", [schema]).fetchone()
-    exists = connection.execute("SELECT to_regnamespace(%s) IS NOT NULL", [schema]).fetchone()
-    if exists == (True,) and there != (MARK,):
-        raise BadInput(f"there is a schema {schema} that is not a replay's; rename it, or the tables would be built in it",
-                       field=schema)  # fmt: skip
-    connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
-    connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(schema), sql.Literal(MARK)))
-
-
-def _schemas(built: Pipeline) -> set[str]:
-    return {table.name.partition(".")[0] for table in built.contract.tables}
-
-
-def apart(connection: Connection, live: Pipeline, built: Pipeline) -> bool:
-    """Whether the two stand at different offsets, or in different logs."""
-    return connection.execute(queries()["apart"], _key(live, built)).fetchone() is not None
-
-
-def differences(connection: Connection, live: Pipeline, built: Pipeline, history: History) -> tuple[Difference, ...]:
-    """Of each table, then of the dead letters."""
-    tables = [_difference(connection, old, new, history) for old, new in _pairs(live, built)]
-    with connection.cursor(row_factory=dict_row) as cursor:
-        key = {**_key(live, built), "from_batch": history.from_batch}
-        counts = cursor.execute(queries()["dead_letter_differences"], key).fetchone() or {}
-    return (*tables, Difference("dead letters", **counts))
-
-
-def put_in_place(held: Any, live: Pipeline, built: Pipeline, replay_id: int, history: History,
-                 found: Sequence[Difference], reason: str, who: str) -> None:  # fmt: skip
-    """All of it, as the pipeline's owner, or nothing. Raises Fenced, Retryable or BadInput: nothing was changed."""
-    assert isinstance(held, Hold)  # noqa: S101  # resources.outside.hold gives no other
-    try:
-        with database_errors(), held.connection.transaction():
-            held.connection.execute(DURABLE)
-            _replace(held, live, built, replay_id, history)
-            record = {"replay_id": replay_id, "executed_by": who, "reason": reason}
-            differing = Jsonb([asdict(item) for item in found])
-            held.connection.execute(queries()["end_replay"], {**record, "differences": differing})
+    def _replace_rows(self, held: Hold, history: History) -> None:
+        try:
+            for pair in self._pairs(history):
+                lock_target(held.connection, pair.old)
+                check_target(held.connection, self.live.name, pair.old)
+                check_target(held.connection, self.built.name, pair.new)
+                pair.replace(held.connection)
             held.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    except psycopg.IntegrityError as error:
-        raise BadInput(f"a table of {live.name} refuses a row that was built anew: {str(error).strip()}. Nothing was changed",
-                       field=live.name) from error  # fmt: skip
-    except LedgerAway as error:
-        _raise_unless_done(held.url, replay_id, error)
+        except (psycopg.IntegrityError, psycopg.DataError, psycopg.errors.RaiseException) as error:
+            raise BadInput(f"a table of {self.live.name} refuses rows that were built anew: {str(error).strip()}. Nothing was "
+                           "changed", field=self.live.name) from error  # fmt: skip
 
+    def _found_in_place(self, url: str, replay_id: int) -> bool:
+        """Whether a replay whose COMMIT went unanswered is there. Asked under the row lock: nothing is in flight then."""
+        try:
+            asking = connect(url, settings={"lock_timeout": LOCK_WAIT})
+            with asking as connection, database_errors(), connection.transaction():
+                connection.execute(queries()["lock_pipeline"], self.key)
+                row = connection.execute(queries()["replayed"], {"replay_id": replay_id}).fetchone()
+        except (LedgerAway, psycopg.Error) as error:
+            raise OutcomeUnknown(f"whether replay {replay_id} of {self.live.name} is in place cannot be asked now: {error} It is "
+                                 "if its executed_at is set in tidegate.replay.") from error  # fmt: skip
+        return row == (True,)
 
-def _replace(held: Hold, live: Pipeline, built: Pipeline, replay_id: int, history: History) -> None:
-    connection, key = held.connection, {**_key(live, built), "replay_id": replay_id, "from_batch": history.from_batch}
-    # 1. Both pipelines' rows, locked: the live one as its owner, the building one with nobody at work on it.
-    hold(connection, held.holder)
-    if connection.execute(queries()["lock_builder"], key).fetchone() is None:
-        raise Retryable(f"another replay of {live.name} is being built; nothing was changed")
-    # 2. They stand at the same offsets of the same log.
-    if apart(connection, live, built):
-        raise Retryable(f"{live.name} has moved since its replay caught up; nothing was changed")
-    # 3. The rows. COPY stored bits in the new tables, and they must mean the same here.
-    for old, new in _pairs(live, built):
-        check_target(connection, live.name, old)
-        check_target(connection, built.name, new)
-        _replace_rows(connection, old, new, history)
-    # 4. Dead letters, batches and positions change hands. The ids of batches go on growing with their offsets.
-    for name in ("keep_dead_letter_status", "take_dead_letters_away", "take_dead_letters_over", "replace_batches",
-                 "take_batches_over", "take_positions_over", "renumber_pending", "forget_builder"):  # fmt: skip
-        connection.execute(queries()[name], key)
+    def _is_ours(self, connection: Connection, schema: str) -> bool:
+        asked = "SELECT obj_description(to_regnamespace(%s), 'pg_namespace')"
+        return connection.execute(asked, [schema]).fetchone() == (self.built.name,)
 
+    def _pairs(self, history: History) -> Sequence[Pair]:
+        """Each live table with the one that was built; of a partial replay only rows from its first batch on."""
+        start = 0 if history.whole else history.from_batch
+        both = zip(self.live.contract.tables, self.built.contract.tables, strict=True)
+        return [Pair(old, new, start if old.disposition == "append" else 0) for old, new in both]
 
-def _replace_rows(connection: Connection, old: Table, new: Table, history: History) -> None:
-    """An appended row goes and comes; a keyed one is changed in place, so that what refers to it stays."""
-    names = [column.name for column in old.columns] + [name for name, _ in own_columns(old)]
-    columns = sql.SQL(", ").join(map(sql.Identifier, names))
-    parts: dict[str, sql.Composable] = {"old": identifier(old.name), "new": identifier(new.name), "columns": columns}
-    if old.disposition == "append":
-        connection.execute(
-            sql.SQL("DELETE FROM {old} WHERE {scope}").format(scope=_scope(old, history.from_batch), **parts)
-        )
-        connection.execute(sql.SQL("INSERT INTO {old} ({columns}) SELECT {columns} FROM {new}").format(**parts))
-        return
-    keys = old.group_by if old.disposition == "accumulate" else ("_key",)
-    key = sql.SQL(", ").join(map(sql.Identifier, keys))
-    same = sql.SQL(" AND ").join(sql.SQL("o.{0} = n.{0}").format(sql.Identifier(name)) for name in keys)
-    sets = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(n)) for n in names if n not in keys)
-    connection.execute(
-        sql.SQL("DELETE FROM {old} AS o WHERE NOT EXISTS (SELECT 1 FROM {new} AS n WHERE {same})").format(
-            same=same, **parts
-        )
-    )
-    connection.execute(
-        sql.SQL("INSERT INTO {old} ({columns}) SELECT {columns} FROM {new} ORDER BY {key} ON CONFLICT ({key}) "
-                "DO UPDATE SET {sets}").format(key=key, sets=sets, **parts))  # fmt: skip
-
-
-def _difference(connection: Connection, old: Table, new: Table, history: History) -> Difference:
-    """By everything but the batch that wrote a row."""
-    names = [column.name for column in old.columns] + [name for name, _ in own_columns(old) if name != "_batch_id"]
-    both = sql.SQL("WITH live AS (SELECT {columns} FROM {old} WHERE {scope}), anew AS (SELECT {columns} FROM {new}) ").format(
-        columns=sql.SQL(", ").join(map(sql.Identifier, names)), old=identifier(old.name), new=identifier(new.name),
-        scope=_scope(old, history.from_batch))  # fmt: skip
-    only = {"live": sql.SQL("TABLE live EXCEPT ALL TABLE anew"), "anew": sql.SQL("TABLE anew EXCEPT ALL TABLE live")}
-    counts = connection.execute(both + sql.SQL(
-        "SELECT (SELECT count(*) FROM live), (SELECT count(*) FROM anew), "
-        "(SELECT count(*) FROM ({live}) AS x), (SELECT count(*) FROM ({anew}) AS x)").format(**only)).fetchone()  # fmt: skip
-    there, made, only_live, only_anew = counts or (0, 0, 0, 0)
-    samples: list[dict[str, Any]] = []
-    for side, query in only.items():
-        taken = connection.execute(
-            both + sql.SQL("SELECT row_to_json(x) FROM ({} LIMIT {}) AS x").format(query, SAMPLES)
-        )
-        samples += [{"only": side, **row} for (row,) in taken.fetchall()]
-    return Difference(old.name, there, made, only_live, only_anew, tuple(samples))
-
-
-def _scope(table: Table, from_batch: int) -> sql.Composable:
-    """The live rows that a replay replaces."""
-    return sql.SQL("_batch_id >= {}").format(from_batch) if table.disposition == "append" else sql.SQL("true")
-
-
-def forget(connection: Connection, live: Pipeline, built: Pipeline) -> None:
-    """Everything in the ledger about a replay that was not put in place. Whoever builds it at the moment is ended."""
-    connection.execute("SET LOCAL lock_timeout = '30s'")
-    row = connection.execute(queries()["lock_pipeline"], {"pipeline": built.name}).fetchone()
-    if row is not None and row[1] is not None:
-        connection.execute(queries()["end_sessions"], {"application_name": application_name(built.name, row[1])})
-    everything = {"pipeline": built.name, "epoch": 2**62}
-    for (staging_id,) in connection.execute(queries()["stale_staging"], everything).fetchall():
-        drop_staging(connection, staging_id)
-    connection.execute(queries()["forget_replay"], _key(live, built))
-    connection.execute(queries()["forget_builder"], _key(live, built))
-
-
-def drop_tables(connection: Connection, built: Pipeline) -> None:
-    """The tables that were built, and their schema if nothing else is in it."""
-    for table in built.contract.tables:
-        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(identifier(table.name)))
-    for schema in _schemas(built):
-        with suppress(psycopg.errors.DependentObjectsStillExist), connection.transaction():
-            connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} RESTRICT").format(sql.Identifier(schema)))
-
-
-def _raise_unless_done(url: str, replay_id: int, error: LedgerAway) -> None:
-    """A COMMIT that went unanswered: the ledger knows."""
-    try:
-        with connect(url) as connection, database_errors():
-            row = connection.execute(queries()["replayed"], {"replay_id": replay_id}).fetchone()
-    except LedgerAway as away:
-        raise OutcomeUnknown(f"whether replay {replay_id} is in place cannot be asked: {away} It is if executed_at is set in "
-                             "tidegate.replay") from away  # fmt: skip
-    if row is None or not row[0]:
-        raise error
-
-
-def _pairs(live: Pipeline, built: Pipeline) -> list[tuple[Table, Table]]:
-    return list(zip(live.contract.tables, built.contract.tables, strict=True))
-
-
-def _key(live: Pipeline, built: Pipeline) -> dict[str, Any]:
-    return {"pipeline": live.name, "beside": built.name, "topic": live.contract.topic}
+    @property
+    def _schemas(self) -> list[str]:
+        return sorted({table.name.partition(".")[0] for table in self.built.contract.tables})

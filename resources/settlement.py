@@ -210,7 +210,7 @@ def _statements(step: Step) -> Iterator[tuple[str, dict[str, Any]]]:
     elif step.was:
         yield "forget_position", {**here, "was_next": step.was.next_offset}
     elif step.becomes:
-        yield "add_position", {**here, **asdict(step.becomes)}
+        yield "add_position", {**here, **asdict(step.becomes), "late": True}
 
 
 def _unchanged(connection: psycopg.Connection[Any], key: dict[str, Any], decided: Settlement) -> None:

@@ -78,6 +78,14 @@ def lock_target(connection: Connection, table: Table) -> None:
         connection.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(identifier(table.name)))
 
 
+def refuse_unique(connection: Connection, table: Table) -> None:
+    """at_least_once writes rows again after a crash: into a table that takes each only once it never could."""
+    names = [name for (name,) in _rows(connection, "unique_indexes", table=table.name)]
+    if names:
+        raise BadInput(f"{table.name} takes a row only once ({', '.join(names)}), and at_least_once may write it again: after a "
+                       "crash it would never go on. Drop the constraint, or deliver exactly_once", field=table.name)  # fmt: skip
+
+
 def claim(connection: Connection, pipeline: str, table: Table) -> None:
     """Create `table` if this pipeline never had it, and make it the pipeline's own. Raises BadInput if it is another's."""
     owned = _rows(connection, "output_owner", table=table.name, pipeline=pipeline)

@@ -41,12 +41,16 @@ def replay(
         said = f"What was built of {pipeline} is dropped." if dropped else f"Nothing is being built of {pipeline}."
         _print({"pipeline": pipeline, "discarded": dropped}, output, said)
         return
-    first = wanted.first_batch(From.parse(start))
+    begin = From.parse(start)
     with progress() as say:
-        shown = wanted.execute(first, reason or "", getpass.getuser(), say) if execute else wanted.show(first, say)
+        if execute:
+            shown = wanted.execute(begin, reason or "", getpass.getuser(), say)
+        else:
+            shown = wanted.show(wanted.first_batch(begin), say)
     if output is Output.human:
         _show(shown)
-    again = f"tidegate replay {pipeline} --from {first} --execute --reason '...'"
+    first = shown.history.from_batch
+    again = f"tidegate replay {pipeline} --from {start} --execute --reason '...'"
     told = "It is in place." if execute else f"Nothing live has changed. To put it in place: {again}"
     document = {**asdict(shown), "pipeline": pipeline, "from_batch": first, "executed": execute}
     _print(document | ({} if execute else {"command": again}), output, told)

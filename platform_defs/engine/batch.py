@@ -28,6 +28,7 @@ from platform_defs.engine.errors import (
     LogTruncated,
     OutcomeUnknown,
     RowRefused,
+    RowsLost,
     StagingLost,
     TidegateError,
     TransformFailed,
@@ -90,7 +91,7 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
             yield published
             if time.monotonic() - started > budget.seconds:
                 return
-    except (Fenced, OutcomeUnknown):  # neither says more than is known
+    except (Fenced, OutcomeUnknown, RowsLost):  # none says more than is known
         raise
     except TidegateError as error:
         if outside.ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed

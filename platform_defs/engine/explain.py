@@ -67,10 +67,10 @@ class _Listener:
     def describe(self, topic: str) -> TopicView:  # noqa: ARG002
         return self.view
 
-    def refused_row(self, staged: Staged) -> None: ...
+    def rehearse(self, staged: Staged) -> None: ...
 
     @contextmanager
-    def publication(self, staged: Staged) -> Iterator["_Listener"]:  # noqa: ARG002
+    def publication(self, staged: Staged, *, recorded: bool) -> Iterator["_Listener"]:  # noqa: ARG002
         self.heard.append([])
         yield self
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from platform_defs.engine import crash_points
 from platform_defs.engine.contract import CheckResult, Contract, Delivery
-from platform_defs.engine.errors import OutcomeUnknown, RowRefused, RowsLost, StagingLost, TidegateError
+from platform_defs.engine.errors import OutcomeUnknown, RowsLost, StagingLost, TidegateError
 from platform_defs.engine.offsets import still_readable
 from platform_defs.engine.ports import Broker, Ledger, Staged
 
@@ -27,25 +27,27 @@ def publish(ledger: Ledger, broker: Broker, contract: Contract, staged: Staged, 
     """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing.
 
     Raises Fenced, Halt, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the ledger knows.
-    RowsLost, which only at_most_once can: the offsets were.
+    That is exactly_once. With at_least_once each of these may leave rows that the next try writes again; at_most_once
+    raises RowsLost where offsets were committed and rows were not.
     """
     # 1. The log is still the one that was planned: a topic created again in mid-read goes unnoticed by a consumer.
     still_readable(contract.pipeline, staged.pending, broker.describe(contract.topic))
     if {item.range for item in staged.coverage} != set(staged.pending.ranges):
         raise StagingLost("the staged ranges are not the planned ones; the batch is read again")
-    if contract.delivery == "at_most_once" and ledger.refused_row(staged) is not None:
-        raise RowRefused("the table refuses a row")  # asked first: once the offsets have moved it could not be left out
+    if contract.delivery == "at_most_once":
+        ledger.rehearse(staged)  # once the offsets have moved, no message could be left out any more
     for number, parts in enumerate(TRANSACTIONS[contract.delivery]):
         if number:
             crash_points.reach("between_commits")
-        with _losses_told(contract, staged, number), ledger.publication(staged) as transaction:
+        recorded = "offsets" in parts
+        with _losses_told(contract, staged, number), ledger.publication(staged, recorded=recorded) as transaction:
             # 2. The pipeline's row, locked, as its owner. Whoever was fenced gets no further.
             transaction.hold()
             # 3. The tables are still what the contract says: COPY stored bits, and they must mean the same here.
             transaction.check_tables()
             # 4. Every planned range was read to its end by one complete attempt.
             transaction.prove_coverage()
-            if "offsets" in parts:
+            if recorded:
                 # 5. Compare-and-swap of all positions in one statement: from where they were planned, or not at all.
                 transaction.move_positions()
                 # 6. The record: batch, ranges with gaps, check results, lineage. Its batch row decides a COMMIT gone
@@ -68,5 +70,5 @@ def _losses_told(contract: Contract, staged: Staged, number: int) -> Iterator[No
     except TidegateError as error:
         if number == 0 or contract.delivery != "at_most_once":
             raise
-        raise RowsLost(f"{contract.pipeline} is at_most_once: the offsets of batch {staged.pending.batch_id} are committed and "
-                       f"its {staged.rows} rows are lost, since {error}") from error  # fmt: skip
+        raise RowsLost(f"{contract.pipeline} is at_most_once: the offsets of batch {staged.pending.batch_id} are committed, and "
+                       f"nobody will write its {staged.rows} rows again: {error}") from error  # fmt: skip

@@ -5,10 +5,11 @@ steps as any other batch. No connection is opened here; resources/replay.py carr
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 
 from platform_defs.engine.contract import CheckResult, Contract, Table
@@ -22,7 +23,7 @@ BESIDE = "__replay"  # of the schema that it builds in
 
 @dataclass(frozen=True)
 class From:
-    """Where a replay begins: one of the four, or the very beginning when none is given."""
+    """Where a replay begins: one of the three, or the very beginning when none is given."""
 
     batch: int | None = None
     offsets: Mapping[int, int] | None = None  # by partition
@@ -55,7 +56,7 @@ class Standing:
     partition: int
     next_offset: int
     from_offset: int  # of the first replayed range; next_offset where there is none
-    added_after: int  # the batch after which the pipeline first saw this partition; 0 for its first ones
+    added_late: bool  # the pipeline knew other partitions before this one
     messages: int  # that the replayed batches read
 
 
@@ -67,6 +68,7 @@ class History:
     from_batch: int  # of the replay
     lost_until: int  # the last batch of which a log is gone for good; 0 if none
     standings: tuple[Standing, ...]
+    other_logs: tuple[str, ...] = ()  # that these batches read besides the one there is now: topic (topic id)
 
     @property
     def whole(self) -> bool:
@@ -80,15 +82,19 @@ class History:
 def refuse_a_lie(contract: Contract, history: History, view: TopicView) -> None:
     """Raise BadInput, with the reason, where tables built anew would not be what they say."""
     name, first = contract.pipeline, history.from_batch
+    partial = [table for table in contract.tables if table.disposition != "append"]
+    later = "" if partial else " A replay may begin behind them, at a later batch."
     if first <= history.lost_until:
         raise BadInput(f"the log that the batches up to {history.lost_until} read is gone (tidegate.lost_history): their rows "
-                       f"cannot be built again. A replay may begin behind them: --from {history.lost_until + 1}", field=name)  # fmt: skip
-    partial = [table for table in contract.tables if table.disposition != "append"]
+                       f"cannot be built again.{later}", field=name)  # fmt: skip
+    if history.other_logs:
+        raise BadInput(f"batches from {first} on read {', '.join(history.other_logs)}, which is not the topic of now: their "
+                       f"rows cannot be built again.{later}", field=name)  # fmt: skip
     if partial and not history.whole:
         names = " and ".join(f"{table.name} ({table.disposition})" for table in partial)
         raise BadInput(f"{names} cannot be replayed from batch {first}: what a row was before it is not kept. "
                        "Only the whole can be built anew: --from earliest", field=name)  # fmt: skip
-    if contract.row_table.disposition == "upsert" and len({item.added_after for item in history.standings}) > 1:
+    if contract.row_table.disposition == "upsert" and any(item.added_late for item in history.standings):
         raise BadInput(f"partitions were added to {contract.topic} since {name} began. The order of one key's messages across "
                        "old and new ones is the order in which they were read, which a replay does not have", field=name)  # fmt: skip
     lows = {number: held.low for number, held in view.partitions.items()}
@@ -96,26 +102,27 @@ def refuse_a_lie(contract: Contract, history: History, view: TopicView) -> None:
             if lows.get(s.partition, 0) > s.from_offset and s.from_offset < s.next_offset]  # fmt: skip
     if gone:
         spans = ", ".join(f"partition {p} [{start}, {low})" for p, start, low in gone)
-        raise BadInput(f"{contract.topic} does not hold {spans} any more (retention); their rows cannot be built again. "
-                       "A replay may begin behind them, at a later batch", field=name)  # fmt: skip
+        raise BadInput(f"{contract.topic} does not hold {spans} any more (retention); their rows cannot be built again.{later}",
+                       field=name)  # fmt: skip
 
 
 def refuse_other_messages(contract: Contract, history: History, read: Mapping[int, int]) -> None:
     """Raise BadInput where the log gave other messages than it did then. `read`: messages by partition, this time."""
-    if contract.row_table.disposition == "upsert":  # compaction may take what a later message of the key replaced
+    if contract.row_table.disposition == "upsert":  # it compacts; what that took for good is found row by row
         return
     for item in history.standings:
         if read.get(item.partition, 0) != item.messages:
             raise BadInput(f"partition {item.partition} of {contract.topic} held {item.messages} messages in "
-                           f"[{item.from_offset}, {item.next_offset}) and holds {read.get(item.partition, 0)} now (compaction?). "
-                           "Tables built from them would lack the others; nothing was changed",
+                           f"[{item.from_offset}, {item.next_offset}) and holds {read.get(item.partition, 0)} now (did it "
+                           "compact for a while, or was it cut?). Tables built from them would lack the others; nothing was changed",
                            field=contract.pipeline)  # fmt: skip
 
 
 def beside(pipeline: Pipeline) -> Pipeline:
     """The pipeline that builds the same tables beside the live ones, and publishes exactly once whatever the live one does.
 
-    Dead letters are kept however many there are: they are shown before anything is put in place.
+    Dead letters are kept however many there are: they are shown before anything is put in place. (Where the transform fails
+    on all there is, it stops like any other.)
     """
     contract = pipeline.contract
     limits = replace(contract.limits, dead_letter_share=1.0)
@@ -128,19 +135,31 @@ def beside(pipeline: Pipeline) -> Pipeline:
 
 def _moved(table: Table) -> Table:
     schema, _, name = table.name.partition(".")
-    new = f"{schema[: 63 - len(BESIDE)]}{BESIDE}.{name}"
+    if len(schema) > 63 - len(BESIDE):  # Postgres' longest name
+        schema = schema[: 54 - len(BESIDE)] + "_" + sha256(schema.encode()).hexdigest()[:8]
+    new = f"{schema}{BESIDE}.{name}"
     return replace(table, name=new, batch_rules=tuple(replace(rule, table=new) for rule in table.batch_rules))
 
 
-def fingerprint(pipeline: Pipeline, from_batch: int) -> str:
-    """Of everything that decides what a replay builds: where it begins, the contract, the transform's file."""
-    code = _code(pipeline.transform) if pipeline.transform else b""
-    return sha256(f"{from_batch} {pipeline.contract!r}".encode() + code).hexdigest()[:16]
+def fingerprint(pipeline: Pipeline, from_batch: int, shapes: Sequence[str]) -> str:
+    """Of what decides what a replay builds: where it begins, the contract, the code of its folder, the shapes of the live
+    tables, the versions of Tidegate and Spark. Not of code and data that a transform fetches from elsewhere.
+    """
+    name = pipeline.transform.__qualname__ if pipeline.transform else None
+    known = [from_batch, pipeline.contract, name, *shapes, version("tidegate"), version("pyspark")]
+    digest = sha256(repr(known).encode())
+    for path in _sources(pipeline):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
-def _code(transform: Callable[..., object]) -> bytes:
-    source = inspect.getsourcefile(inspect.unwrap(transform))
-    return transform.__qualname__.encode() + (Path(source).read_bytes() if source else b"")
+def _sources(pipeline: Pipeline) -> list[Path]:
+    """The Python files of the contract's folder, and the transform's own."""
+    folder = pipeline.contract.path.parent if pipeline.contract.path else None
+    found = set(folder.rglob("*.py")) if folder else set[Path]()
+    if pipeline.transform and (own := inspect.getsourcefile(inspect.unwrap(pipeline.transform))):
+        found.add(Path(own))
+    return sorted(found)
 
 
 @dataclass(frozen=True)

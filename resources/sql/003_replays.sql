@@ -15,5 +15,5 @@ CREATE UNIQUE INDEX replay_in_building ON tidegate.replay (pipeline) WHERE execu
 -- Batches whose rows and dead letters a replay has taken away. They stay as history; nothing counts them any more.
 ALTER TABLE tidegate.batch ADD COLUMN replaced_by bigint REFERENCES tidegate.replay (replay_id);
 
--- The batch after which a pipeline first saw this partition; 0 for the partitions that it began with.
-ALTER TABLE tidegate.source_position ADD COLUMN added_after bigint NOT NULL DEFAULT 0;
+-- Whether the pipeline knew other partitions before it knew this one.
+ALTER TABLE tidegate.source_position ADD COLUMN added_late boolean NOT NULL DEFAULT false;

@@ -37,9 +37,8 @@ SELECT pending FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- add_position: a partition seen for the first time. Only beside siblings of the same topic id, or as the first of all.
 INSERT INTO tidegate.source_position
-       (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset, added_after)
-SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(next_offset)s, %(next_offset)s,
-       (SELECT coalesce(max(batch_id), 0) FROM tidegate.batch WHERE pipeline = %(pipeline)s)
+       (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset, added_late)
+SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(next_offset)s, %(next_offset)s, %(late)s
  WHERE NOT EXISTS (SELECT 1 FROM tidegate.source_position
                     WHERE pipeline = %(pipeline)s AND topic = %(topic)s
                       AND (topic_id, cluster_id) <> (%(topic_id)s, %(cluster_id)s));
@@ -187,6 +186,10 @@ VALUES (to_regclass(%(table)s), %(table)s, %(pipeline)s, %(disposition)s);
 -- columns_of: the live columns of a table, as format_type prints them.
 SELECT attname, format_type(atttypid, atttypmod), attnotnull AND NOT (atthasdef OR attidentity <> '') AS demanded
   FROM pg_attribute WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum;
+
+-- unique_indexes: what lets a table take a row only once.
+SELECT indexrelid::regclass::text FROM pg_index
+ WHERE indrelid = to_regclass(%(table)s) AND (indisunique OR indisexclusion) ORDER BY 1;
 
 -- run_sessions: the sessions that Dagster runs keep open for as long as their process lives.
 SELECT application_name FROM pg_stat_activity WHERE starts_with(application_name, %(prefix)s);

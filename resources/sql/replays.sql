@@ -6,21 +6,43 @@ SELECT (SELECT min(batch_id) FROM tidegate.batch WHERE pipeline = %(pipeline)s A
 SELECT min(b.batch_id) AS batch_id
   FROM tidegate.batch AS b JOIN tidegate.batch_range AS r USING (batch_id)
   JOIN unnest(%(partitions)s::int[], %(offsets)s::bigint[]) AS o (partition, "offset") ON o.partition = r.partition
- WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND r.until_offset > o."offset"
-   AND r.topic_id = (SELECT min(topic_id) FROM tidegate.source_position AS p WHERE p.pipeline = b.pipeline);
+  JOIN tidegate.source_position AS p ON (p.pipeline, p.topic, p.topic_id, p.partition) = (b.pipeline, r.topic, r.topic_id, r.partition)
+ WHERE b.pipeline = %(pipeline)s AND r.topic = %(topic)s AND b.replaced_by IS NULL AND r.until_offset > o."offset";
 
 -- next_batch: this batch, or the first one after it that counts.
 SELECT min(batch_id) AS batch_id FROM tidegate.batch
  WHERE pipeline = %(pipeline)s AND replaced_by IS NULL AND batch_id >= %(batch_id)s;
 
+-- other_logs: what the batches to be replayed read that is not the log of now.
+SELECT DISTINCT r.topic, r.topic_id
+  FROM tidegate.batch AS b JOIN tidegate.batch_range AS r USING (batch_id)
+ WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id >= %(from_batch)s
+   AND NOT EXISTS (SELECT 1 FROM tidegate.source_position AS p
+                    WHERE (p.pipeline, p.topic, p.topic_id, p.partition) = (b.pipeline, r.topic, r.topic_id, r.partition)
+                      AND p.topic = %(topic)s)
+ ORDER BY r.topic, r.topic_id;
+
 -- standings: each partition, with where the batches to be replayed began in it and how many messages they read.
-SELECT p.partition, p.next_offset, coalesce(min(r.from_offset), p.next_offset) AS from_offset, p.added_after,
+SELECT p.partition, p.next_offset, coalesce(min(r.from_offset), p.next_offset) AS from_offset, p.added_late,
        coalesce(sum(r.messages), 0)::bigint AS messages
   FROM tidegate.source_position AS p
   LEFT JOIN (tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id))
-         ON b.pipeline = p.pipeline AND b.replaced_by IS NULL AND b.batch_id >= %(from_batch)s AND r.partition = p.partition
+         ON (b.pipeline, r.topic, r.topic_id, r.partition) = (p.pipeline, p.topic, p.topic_id, p.partition)
+        AND b.replaced_by IS NULL AND b.batch_id >= %(from_batch)s
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s
- GROUP BY p.partition, p.next_offset, p.added_after ORDER BY p.partition;
+ GROUP BY p.partition, p.next_offset, p.added_late ORDER BY p.partition;
+
+-- shape_of: the columns, constraints and indexes of a table. What was built like it must not be older.
+SELECT concat_ws('; ',
+         (SELECT string_agg(format('%%s %%s %%s', attname, format_type(atttypid, atttypmod), attnotnull), ', ' ORDER BY attnum)
+            FROM pg_attribute WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped),
+         (SELECT string_agg(pg_get_constraintdef(oid), ', ' ORDER BY conname)
+            FROM pg_constraint WHERE conrelid = to_regclass(%(table)s)),
+         (SELECT string_agg(pg_get_indexdef(indexrelid), ', ' ORDER BY indexrelid)
+            FROM pg_index WHERE indrelid = to_regclass(%(table)s))) AS shape;
+
+-- foreign_keys_of: what CREATE TABLE ... LIKE leaves out.
+SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = to_regclass(%(table)s) AND contype = 'f' ORDER BY conname;
 
 -- replay_of: the replay of a pipeline that is being built.
 SELECT replay_id, from_batch, fingerprint FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL;
@@ -54,13 +76,16 @@ SELECT partition, l.next_offset AS live, b.next_offset AS built
   FULL JOIN (SELECT * FROM tidegate.source_position WHERE pipeline = %(beside)s AND topic = %(topic)s) AS b USING (partition)
  WHERE (l.next_offset, l.topic_id, l.cluster_id) IS DISTINCT FROM (b.next_offset, b.topic_id, b.cluster_id);
 
--- lock_builder: the building pipeline, which nobody else may be running.
+-- lock_builder: the building pipeline, at which nobody is at work any more.
 SELECT 1 FROM tidegate.pipeline
- WHERE name = %(beside)s AND state = 'active' AND owner IS NULL AND pending IS NULL FOR UPDATE;
+ WHERE name = %(beside)s AND state = 'active' AND owner IS NULL AND pending IS NULL
+   AND NOT EXISTS (SELECT 1 FROM tidegate.staging WHERE pipeline = %(beside)s) FOR UPDATE;
 
 -- dead_letter_differences: how many there are of the replayed offsets, live and built, and how many only in one.
-WITH live AS (SELECT partition, "offset", stage, error_class FROM tidegate.dead_letter
-               WHERE pipeline = %(pipeline)s AND batch_id >= %(from_batch)s),
+WITH live AS (SELECT partition, "offset", stage, error_class FROM tidegate.dead_letter AS d
+               WHERE pipeline = %(pipeline)s AND batch_id >= %(from_batch)s
+                 AND NOT EXISTS (SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
+                                  WHERE b.pipeline = %(beside)s AND r.partition = d.partition AND r.gaps @> d."offset")),
      built AS (SELECT partition, "offset", stage, error_class FROM tidegate.dead_letter WHERE pipeline = %(beside)s)
 SELECT (SELECT count(*) FROM live) AS live, (SELECT count(*) FROM built) AS anew,
        (SELECT count(*) FROM (SELECT * FROM live EXCEPT SELECT * FROM built) AS x) AS only_live,
@@ -81,6 +106,12 @@ DELETE FROM tidegate.dead_letter AS d
 -- take_dead_letters_over: those that were built.
 UPDATE tidegate.dead_letter SET pipeline = %(pipeline)s WHERE pipeline = %(beside)s;
 
+-- name_live_table: check results and refusals of the building pipeline speak of the table that it built.
+WITH checks AS (UPDATE tidegate.check_result SET table_name = %(live)s
+                 WHERE table_name = %(built)s AND batch_id IN (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(beside)s))
+UPDATE tidegate.dead_letter SET error_message = replace(error_message, %(built)s, %(live)s)
+ WHERE pipeline = %(beside)s AND stage = 'publish';
+
 -- replace_batches: those whose rows are no longer there.
 UPDATE tidegate.batch SET replaced_by = %(replay_id)s
  WHERE pipeline = %(pipeline)s AND batch_id >= %(from_batch)s AND replaced_by IS NULL;
@@ -95,13 +126,16 @@ UPDATE tidegate.source_position AS l
  WHERE l.pipeline = %(pipeline)s AND b.pipeline = %(beside)s AND (l.topic, l.partition) = (b.topic, b.partition)
    AND b.batch_id IS NOT NULL;
 
+-- renumber_pending: a batch that waits is of the offsets after the replayed ones, and so must be its id.
+UPDATE tidegate.pipeline SET pending = jsonb_set(pending, '{batch_id}', to_jsonb(nextval('tidegate.batch_id')))
+ WHERE name = %(pipeline)s AND pending IS NOT NULL;
+
 -- end_replay: it is in place.
 UPDATE tidegate.replay SET executed_at = now(), executed_by = %(executed_by)s, reason = %(reason)s, differences = %(differences)s
  WHERE replay_id = %(replay_id)s AND executed_at IS NULL;
 
--- replayed: whether a replay whose COMMIT went unanswered is in place.
+-- replayed: whether a replay whose COMMIT went unanswered is in place. Asked under the pipeline's row lock.
 SELECT executed_at IS NOT NULL AS executed FROM tidegate.replay WHERE replay_id = %(replay_id)s;
 
--- renumber_pending: a batch that waits is of the offsets after the replayed ones, and so must be its id.
-UPDATE tidegate.pipeline SET pending = jsonb_set(pending, '{batch_id}', to_jsonb(nextval('tidegate.batch_id')))
- WHERE name = %(pipeline)s AND pending IS NOT NULL;
+-- replay_alone: for the rest of the transaction nobody else replays this pipeline.
+SELECT pg_try_advisory_xact_lock(hashtextextended('tidegate replay ' || %(pipeline)s, 0));

@@ -53,3 +53,13 @@ def _file(path: str) -> Path:
 
 def _defines(path: Path, name: str) -> bool:
     return re.search(rf"(?:def|class) {name}\b", path.read_text()) is not None
+
+
+def test_the_guarantees_name_every_scenario_and_no_other() -> None:
+    from tests.chaos.catalogue import SCENARIOS
+
+    chapter = GUARANTEES.partition("## Fault by fault")[2].partition("\n## ")[0]
+    rows = [line for line in chapter.splitlines() if line.startswith("| ")][1:]
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row.split(" | ")[-1])}
+    elsewhere = {name for name in SCENARIOS if name.endswith("of delivery") or name.startswith("consumer group")}
+    assert named == set(SCENARIOS) - elsewhere

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from platform_defs.engine.batch import drain, plan
-from platform_defs.engine.errors import BadInput, Fenced, Halt, LedgerAway
+from platform_defs.engine.errors import BadInput, Fenced, Halt, LedgerAway, Retryable
 from platform_defs.engine.ports import Pipeline
 from platform_defs.engine.replay import From
 from platform_defs.verification.verify import verify
@@ -53,8 +53,7 @@ def shown(world: World, pipeline: Pipeline, start: str = "earliest") -> Shown:
 
 
 def execute(world: World, pipeline: Pipeline, start: str = "earliest") -> Shown:
-    found = Replay(pipeline, world.endpoints, world.spark)
-    return found.execute(found.first_batch(From.parse(start)), "a test", "tester", print)
+    return Replay(pipeline, world.endpoints, world.spark).execute(From.parse(start), "a test", "tester", print)
 
 
 def counts(found: Shown) -> dict[str, tuple[int, int, int, int]]:
@@ -320,3 +319,105 @@ def test_where_a_replay_begins_is_read_in_four_forms(text: str, start: From) -> 
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         From.parse(text)
+
+
+def test_a_row_that_is_the_same_stays_with_all_that_hangs_on_it(world: World) -> None:
+    pipeline = views(world)
+    table = pipeline.contract.row_table.name
+    world.rows(
+        f"alter table {table} add column id bigint generated always as identity unique, add column reviewed boolean"
+    )
+    world.rows(f"create table {pipeline.name}.notes (row bigint references {table} (id) on delete cascade)")
+    world.rows(f"update {table} set reviewed = true")
+    world.rows(f"insert into {pipeline.name}.notes select id from {table}")
+    world.rows(f"update {table} set visitor = 'somebody' where _offset = 5")
+    assert counts(execute(world, pipeline))["page_views"] == (24, 24, 4, 4)
+    assert len(world.rows(f"select 1 from {pipeline.name}.notes")) == 20
+    assert len(world.rows(f"select 1 from {table} where reviewed")) == 20
+    exact(world, pipeline)
+
+
+def test_rows_that_compaction_took_for_good_are_not_replaced_by_nothing(world: World) -> None:
+    pipeline = world.new_pipeline("upsert", transform=None, config={"cleanup.policy": "delete"})
+    world.send(pipeline, [customer(1), b"not json", customer(2)], keys=[b"1", b"1", b"2"], partition=0)
+    world.drain(pipeline)
+    found = Replay(pipeline, world.endpoints, world.spark)
+    first = found.first_batch(From())
+    assert counts(found.show(first, print))["customers"] == (2, 2, 0, 0)
+    # As it is built where the cleaner has left only the last message of each key, whatever became of it.
+    world.rows(f"delete from {pipeline.name}__replay.customers where _key = '1'")
+    world.rows("update tidegate.batch_range set gaps = '{[0,1)}' where topic = %s", pipeline.contract.topic)
+    with pytest.raises(BadInput, match="compaction took the messages of 1 keys"):
+        found.show(first, print)
+
+
+def test_an_upsert_whose_topic_grew_before_its_first_batch_is_refused_as_well(world: World) -> None:
+    pipeline = world.new_pipeline("upsert", transform=None)
+    world.drain(pipeline)
+    admin = world.admin()
+    admin.create_partitions([NewPartitions(pipeline.contract.topic, 6)])[pipeline.contract.topic].result(20)
+    world.send(pipeline, [customer(1)], keys=[b"k"], partition=5)
+    world.drain(pipeline)
+    with pytest.raises(BadInput, match="partitions were added"):
+        shown(world, pipeline)
+
+
+def test_batches_of_another_topic_cannot_be_built_again(world: World) -> None:
+    pipeline = views(world, batches=1)
+    other = world.new_pipeline("append", transform=None)
+    moved = Pipeline(replace(pipeline.contract, topic=other.contract.topic))
+    world.send(moved, [view(n) for n in range(8)])
+    world.drain(moved)
+    with pytest.raises(BadInput, match="is not the topic of now"):
+        shown(world, moved)
+    last = world.rows("select max(batch_id) as id from tidegate.batch where pipeline = %s", pipeline.name)[0]["id"]
+    assert counts(execute(world, moved, str(last)))["page_views"] == (8, 8, 0, 0)
+
+
+def test_what_was_built_before_a_table_was_altered_is_built_again(world: World) -> None:
+    pipeline = views(world, batches=1)
+    table = pipeline.contract.row_table.name
+    world.rows(f"alter table {table} add constraint short check (duration_ms < 4) not valid")
+    assert counts(shown(world, pipeline))["page_views"] == (8, 4, 4, 0)
+    world.rows(f"alter table {table} drop constraint short")
+    assert counts(execute(world, pipeline))["page_views"] == (8, 8, 0, 0)
+
+
+def test_a_foreign_key_refuses_the_same_messages_again(world: World) -> None:
+    pipeline = world.new_pipeline("append", transform=None)
+    world.drain(pipeline)
+    table = pipeline.contract.row_table.name
+    world.rows(f"create table {pipeline.name}.visitors (name text primary key)")
+    world.rows(f"insert into {pipeline.name}.visitors values ('ada')")
+    world.rows(f"alter table {table} add foreign key (visitor) references {pipeline.name}.visitors (name)")
+    world.send(pipeline, [*(view(n) for n in range(4)), view(4, visitor="nobody")])
+    world.drain(pipeline)
+    found = counts(execute(world, pipeline))
+    assert (found["page_views"], found["dead letters"]) == ((4, 4, 0, 0), (1, 1, 0, 0))
+    (letter,) = world.dead_letters(pipeline)
+    assert letter["error_message"].startswith(f"{table} refuses this row")
+    exact(world, pipeline)
+
+
+def test_dagster_hears_of_a_replay_under_the_names_of_the_live_tables(world: World) -> None:
+    pipeline = bank(world)
+    execute(world, pipeline)
+    told = world.ledger.untold(pipeline.contract)
+    assert {check.table for batch in told for check in batch.checks} == {pipeline.contract.row_table.name}
+    assert sum(batch.messages for batch in told) == 82
+
+
+def test_two_replays_of_one_pipeline_do_not_meet(world: World) -> None:
+    pipeline = bank(world)
+    found = Replay(pipeline, world.endpoints, world.spark)
+    with found._replacement.alone(world.endpoints.postgres_url), pytest.raises(Retryable, match="by somebody else"):
+        found.discard()
+
+
+def test_somebody_elses_schema_of_that_name_is_left_alone(world: World) -> None:
+    pipeline = bank(world)
+    world.rows(f"create schema {pipeline.name}__replay")
+    with pytest.raises(BadInput, match="is not a replay's"):
+        shown(world, pipeline)
+    world.rows(f"drop schema {pipeline.name}__replay")
+    shown(world, pipeline)

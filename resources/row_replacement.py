@@ -1,0 +1,112 @@
+"""Rows that were built anew against the live ones: what differs, and the statements that make the live table the same.
+
+A row that is the same stays: only the batch that it belongs to changes. So whatever refers to it, or was added to it in
+columns of somebody else, stays as well.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import sql
+
+from platform_defs.engine.contract import Table
+from resources.tables import Connection, identifier, own_columns
+
+SAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What would become of a table, or of the dead letters: rows there are and will be, and those in one of the two only."""
+
+    name: str
+    live: int
+    anew: int
+    only_live: int
+    only_anew: int
+    samples: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A live table and the one that was built. Of an append table rows of batches before `from_batch` are not touched."""
+
+    old: Table
+    new: Table
+    from_batch: int  # 0: everything
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What tells the rows of a keyed table apart; nothing for an append table."""
+        return {"append": (), "upsert": ("_key",), "accumulate": self.old.group_by}[self.old.disposition]
+
+    def difference(self, connection: Connection) -> Difference:
+        """By everything but the batch that wrote a row."""
+        only = {
+            "live": self._sql("TABLE live EXCEPT ALL TABLE anew"),
+            "anew": self._sql("TABLE anew EXCEPT ALL TABLE live"),
+        }
+        both = self._sql(
+            "WITH live AS (SELECT {values} FROM {old} WHERE {scope}), anew AS (SELECT {values} FROM {new}) "
+        )
+        counts = connection.execute(both + sql.SQL(
+            "SELECT (SELECT count(*) FROM live), (SELECT count(*) FROM anew), "
+            "(SELECT count(*) FROM ({live}) AS x), (SELECT count(*) FROM ({anew}) AS x)").format(**only)).fetchone()  # fmt: skip
+        there, made, only_live, only_anew = counts or (0, 0, 0, 0)
+        samples: list[dict[str, Any]] = []
+        for side, query in only.items():
+            taken = connection.execute(
+                both + sql.SQL("SELECT row_to_json(x) FROM ({} LIMIT {}) AS x").format(query, SAMPLES)
+            )
+            samples += [{"only": side, **row} for (row,) in taken.fetchall()]
+        return Difference(self.old.name, there, made, only_live, only_anew, tuple(samples))
+
+    def orphans(self, connection: Connection, built: str) -> int:
+        """Keys that only the live table has, and whose message compaction has taken: they cannot be built again."""
+        query = self._sql(
+            "SELECT count(*) FROM {old} AS o WHERE NOT EXISTS (SELECT 1 FROM {new} AS n WHERE n._key = o._key) AND EXISTS "
+            "(SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)"
+            "  WHERE b.pipeline = %(built)s AND r.partition = o._partition AND r.gaps @> o._offset)")  # fmt: skip
+        (count,) = connection.execute(query, {"built": built}).fetchone() or (0,)
+        return count
+
+    def replace(self, connection: Connection) -> None:
+        """Make the live rows those that were built."""
+        for statement in _KEYED if self.keys else _APPENDED:
+            connection.execute(self._sql(statement))
+
+    def _sql(self, statement: str) -> sql.Composed:
+        own = [name for name, _ in own_columns(self.old)]
+        names = [*(column.name for column in self.old.columns), *own]
+        values = [name for name in names if name != "_batch_id"]
+        same = sql.SQL(" AND ").join(sql.SQL("o.{0} = n.{0}").format(sql.Identifier(name)) for name in self.keys)
+        sets = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(n)) for n in names if n not in self.keys]
+        scope = sql.SQL("_batch_id >= {}").format(self.from_batch) if self.from_batch else sql.SQL("true")
+        return sql.SQL(statement).format(  # pyright: ignore[reportArgumentType]  # the constants of this module
+            old=identifier(self.old.name), new=identifier(self.new.name), scope=scope, same=same,
+            names=_list(names), values=_list(values), keys=_list(self.keys), sets=sql.SQL(", ").join(sets),
+            of_o=_list(values, "o"), of_n=_list(values, "n"))  # fmt: skip
+
+
+# Rows of an append table may be the same several times over: the first of them here is the first of them there.
+_NUMBERED = """
+WITH o AS (SELECT ctid AS place, {values}, row_number() OVER (PARTITION BY {values}) AS nth FROM {old} WHERE {scope}),
+     n AS (SELECT ctid AS place, {values}, _batch_id, row_number() OVER (PARTITION BY {values}) AS nth FROM {new}),
+     kept AS (SELECT o.place, n.place AS of, n._batch_id FROM o JOIN n
+                  ON (o._partition, o._offset, o.nth) = (n._partition, n._offset, n.nth)
+                 AND ROW({of_o}) IS NOT DISTINCT FROM ROW({of_n}))
+"""
+_APPENDED = (
+    _NUMBERED + "DELETE FROM {old} WHERE ctid IN (SELECT place FROM o EXCEPT SELECT place FROM kept)",
+    _NUMBERED + "UPDATE {old} AS t SET _batch_id = kept._batch_id FROM kept WHERE t.ctid = kept.place",
+    # What is left are rows of the batches that were built, so these are not taken for old ones.
+    _NUMBERED + "INSERT INTO {old} ({names}) SELECT {names} FROM {new} WHERE ctid NOT IN (SELECT of FROM kept)",
+)
+_KEYED = (
+    "DELETE FROM {old} AS o WHERE NOT EXISTS (SELECT 1 FROM {new} AS n WHERE {same})",
+    "INSERT INTO {old} ({names}) SELECT {names} FROM {new} ORDER BY {keys} ON CONFLICT ({keys}) DO UPDATE SET {sets}",
+)
+
+
+def _list(names: Any, alias: str | None = None) -> sql.Composable:
+    return sql.SQL(", ").join(sql.Identifier(*(part for part in (alias, name) if part)) for name in names)
