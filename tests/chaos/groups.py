@@ -1,16 +1,21 @@
 """Consumer groups: what a crash does to one that is used by hand, and what becomes of ours, which is only for show."""
 
+import os
+import signal
 from typing import Literal
 
+import psycopg
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 
-from platform_defs.engine.ports import Pipeline
 from resources.kafka import show_progress
 from resources.outside import kafka_options
+from resources.settings import Endpoints
+from tests.chaos.runs import FORKS
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.world import World, transfers
 
 MESSAGES = 40
+Order = Literal["rows first", "offsets first"]
 
 
 @scenario
@@ -55,26 +60,32 @@ def _offsets(world: World, group: str) -> dict[int, int]:
     return {item.partition: item.offset for item in asked[group].result(20).topic_partitions}
 
 
-def _by_hand(world: World, order: Literal["rows first", "offsets first"]) -> tuple[int, int]:
-    """Messages lost, and messages written twice, when a group's consumer dies between its two commits."""
+def _by_hand(world: World, order: Order) -> tuple[int, int]:
+    """Messages lost, and messages written twice, when a group's consumer is killed between its two commits."""
     pipeline = world.new_pipeline()
     places = world.send(pipeline, transfers(MESSAGES))
     world.rows(f"create schema {pipeline.name}")
     world.rows(f"create table {pipeline.name}.seen (partition int, at bigint)")
     for dies in (True, False):
-        consumer = Consumer({**kafka_options(world.endpoints), "group.id": pipeline.name, "enable.auto.commit": False,
-                             "auto.offset.reset": "earliest", "enable.partition.eof": True})  # fmt: skip
-        consumer.subscribe([pipeline.contract.topic])
-        found = _all(consumer)
-        if order == "offsets first":
-            _commit(consumer, found)
-        if order == "rows first" or not dies:
-            _write(world, pipeline, found)
-        if order == "rows first" and not dies:
-            _commit(consumer, found)
-        consumer.close()
+        process = FORKS.Process(target=_consume, args=(world.endpoints, pipeline.name, order, dies))
+        process.start()
+        process.join(60)
+        assert process.exitcode == (-signal.SIGKILL if dies else 0)
     seen = [(row["partition"], row["at"]) for row in world.rows(f"select * from {pipeline.name}.seen")]
     return len(set(places) - set(seen)), len(seen) - len(set(seen))
+
+
+def _consume(endpoints: Endpoints, topic: str, order: Order, dies: bool) -> None:
+    """Read what the group has not committed, up to the end, and commit rows and offsets in this order. In a process."""
+    consumer = Consumer({**kafka_options(endpoints), "group.id": topic, "enable.auto.commit": False,
+                         "auto.offset.reset": "earliest", "enable.partition.eof": True})  # fmt: skip
+    consumer.assign([TopicPartition(topic, number) for number in range(4)])  # from where the group stands
+    found = _all(consumer)
+    steps = [lambda: _write(endpoints, topic, found), lambda: found and consumer.commit(asynchronous=False)]
+    for step in steps if order == "rows first" else reversed(steps):
+        step()
+        if dies:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _all(consumer: Consumer) -> list[tuple[int, int]]:
@@ -89,11 +100,6 @@ def _all(consumer: Consumer) -> list[tuple[int, int]]:
     return found
 
 
-def _commit(consumer: Consumer, found: list[tuple[int, int]]) -> None:
-    if found:
-        consumer.commit(asynchronous=False)
-
-
-def _write(world: World, pipeline: Pipeline, found: list[tuple[int, int]]) -> None:
-    with world.session() as session, session.cursor() as cursor:
-        cursor.executemany(f"insert into {pipeline.name}.seen values (%s, %s)", found)
+def _write(endpoints: Endpoints, schema: str, found: list[tuple[int, int]]) -> None:
+    with psycopg.connect(endpoints.postgres_url) as session, session.cursor() as cursor:
+        cursor.executemany(f"insert into {schema}.seen values (%s, %s)", found)

@@ -144,18 +144,24 @@ class Proxy:
             time.sleep(0.02)
 
 
-def commit_cutter(when: When, *, then_away: bool = False) -> Rule:
-    """Cuts the publishing connection once: before COMMIT reaches Postgres, or after Postgres has done it.
+def commit_cutter(when: When, *, then_away: bool = False, nth: int = 1) -> Rule:
+    """Cuts the publishing connection once, at its `nth` COMMIT: before it reaches Postgres, or after Postgres has done it.
 
     With `then_away`, it lets nobody through from then on.
     """
     publishing: set[Link] = set()
     fired: list[Link] = []
+    left = nth
 
     def rule(link: Link, data: bytes, said: bool) -> Fault | None:
+        nonlocal left
         if fired:
             return "cut" if then_away else None
         if said and link in publishing and b"COMMIT" in data:
+            left -= 1
+            publishing.discard(link)
+            if left:
+                return None
             fired.append(link)
             if when == "after":
                 link.server.sendall(data)
@@ -171,7 +177,7 @@ def commit_cutter(when: When, *, then_away: bool = False) -> Rule:
 class CommitCutter(Proxy):
     """A proxy before the Postgres at `url` that cuts its publishing connection once (`commit_cutter`)."""
 
-    def __init__(self, url: str, when: When, *, then_away: bool = False) -> None:
+    def __init__(self, url: str, when: When, *, then_away: bool = False, nth: int = 1) -> None:
         given = urlsplit(url)
-        super().__init__(given.hostname or "", given.port or 5432, commit_cutter(when, then_away=then_away))
+        super().__init__(given.hostname or "", given.port or 5432, commit_cutter(when, then_away=then_away, nth=nth))
         self.url = self.lead(url)
