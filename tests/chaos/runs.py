@@ -4,12 +4,14 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
 import psutil
+from pyspark.sql import SparkSession
 
 from assets import find_pipeline
 from platform_defs.engine.batch import drain
@@ -30,14 +32,16 @@ class Run:
     """A run of `pipeline` (the shipped `bank_transfers` under another name), started at once.
 
     `point` is armed with `how` (KILL or STOP). `forever`: it goes on when it has caught up, until it is killed.
+    `play` is what the process does, if not `play_run`.
     """
 
     def __init__(
-        self, pipeline: Pipeline, point: str | None = None, how: str = "KILL", *, forever: bool = False
-    ) -> None:
+        self, pipeline: Pipeline, point: str | None = None, how: str = "KILL", *, forever: bool = False,
+        play: Callable[..., None] | None = None,
+    ) -> None:  # fmt: skip
         self._ear, mouth = FORKS.Pipe(duplex=False)
         given = (pipeline.name, pipeline.contract.limits.batch_messages, point, how, forever, mouth)
-        self.process = FORKS.Process(target=_run, args=given)
+        self.process = FORKS.Process(target=play or play_run, args=given)
         self.process.start()
         mouth.close()
         self.words: list[Word] = []
@@ -76,7 +80,9 @@ class Run:
         deadline = time.monotonic() + seconds
         while not self._stopped():
             assert self.process.is_alive(), f"the run ended before it reached its point: {self.end()}"
-            assert time.monotonic() < deadline, "the run did not reach its point"
+            if time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError("the run did not reach its point")
             time.sleep(0.02)
         for one in self._tree():
             one.suspend()
@@ -98,7 +104,13 @@ class Run:
         return []
 
 
-def _run(name: str, batch_messages: int, point: str | None, how: str, forever: bool, mouth: Connection) -> None:
+def _session() -> SparkSession:
+    return start_session(spark_config())
+
+
+def play_run(name: str, batch_messages: int, point: str | None, how: str, forever: bool, mouth: Connection,
+             session: Callable[[], SparkSession] = _session) -> None:  # fmt: skip
+    """What the process of a run does: batches until caught up, each of them said."""
     if point:
         os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
     found = find_pipeline("bank_transfers")
@@ -107,7 +119,7 @@ def _run(name: str, batch_messages: int, point: str | None, how: str, forever: b
     say: Any = mouth.send
     try:
         while True:
-            with hold(Pipeline(contract, found.transform), connection(), _session) as outside:
+            with hold(Pipeline(contract, found.transform), connection(), session) as outside:
                 for batch in drain(Pipeline(contract, found.transform), outside):
                     say(("batch", str(batch.batch_id)))
             if not forever:
@@ -115,7 +127,3 @@ def _run(name: str, batch_messages: int, point: str | None, how: str, forever: b
         say(("done",))
     except TidegateError as error:
         say(("failed", type(error).__name__, str(error)))
-
-
-def _session() -> Any:
-    return start_session(spark_config())
