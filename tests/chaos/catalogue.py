@@ -2,6 +2,7 @@
 
 from tests.chaos import (  # noqa: F401
     brokers,
+    clock,
     cluster,
     commits,
     delivery,
@@ -10,6 +11,7 @@ from tests.chaos import (  # noqa: F401
     messages,
     network,
     postgres,
+    spark,
     storage,
     tables,
     topics,

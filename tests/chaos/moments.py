@@ -46,9 +46,9 @@ class _Ledger:
         return area
 
     @contextmanager
-    def publication(self, staged: Any) -> Iterator[Any]:
+    def publication(self, staged: Any, **how: Any) -> Iterator[Any]:
         self._intruder.at("before_publish", staged.staging_id)
-        with self._ledger.publication(staged) as transaction:
+        with self._ledger.publication(staged, **how) as transaction:
             yield _Publication(transaction, self._intruder, staged.staging_id)
 
 

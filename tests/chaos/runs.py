@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -36,18 +37,18 @@ class Run:
 
     `point` is armed with `how` (KILL or STOP). `forever`: it goes on when it has caught up, until it is killed.
     `spark`: it works through this session's JVM instead of one of its own. It starts in a second, and its tasks outlive
-    it; a point inside a task is not reached.
+    it; a point inside a task is not reached. `play` is what the process does, if not `play_run`.
     """
 
     def __init__(
         self, pipeline: Pipeline, point: str | None = None, how: str = "KILL", *, forever: bool = False,
-        spark: SparkSession | None = None
+        play: Callable[..., None] | None = None, spark: SparkSession | None = None,
     ) -> None:  # fmt: skip
         self._ear, mouth = FORKS.Pipe(duplex=False)
         contract = pipeline.contract
         changed = (contract.limits.batch_messages, contract.delivery)
-        given = (pipeline.name, changed, point, how, forever, _gateway(spark), mouth)
-        self.process = FORKS.Process(target=_run, args=given)
+        given = (pipeline.name, changed, point, how, forever, mouth, _gateway(spark))
+        self.process = FORKS.Process(target=play or play_run, args=given)
         self.process.start()
         mouth.close()
         self.words: list[Word] = []
@@ -86,7 +87,9 @@ class Run:
         deadline = time.monotonic() + seconds
         while not self._stopped():
             assert self.process.is_alive(), f"the run ended before it reached its point: {self.end()}"
-            assert time.monotonic() < deadline, "the run did not reach its point"
+            if time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError("the run did not reach its point")
             time.sleep(0.02)
         for one in self._tree():
             one.suspend()
@@ -108,8 +111,13 @@ class Run:
         return []
 
 
-def _run(name: str, changed: tuple[int, Delivery], point: str | None, how: str, forever: bool, gateway: Gateway | None,
-         mouth: Connection) -> None:  # fmt: skip
+def _session() -> SparkSession:
+    return start_session(spark_config())
+
+
+def play_run(name: str, changed: tuple[int, Delivery], point: str | None, how: str, forever: bool, mouth: Connection,
+             gateway: Gateway | None = None, session: Callable[[], SparkSession] = _session) -> None:  # fmt: skip
+    """What the process of a run does: batches until caught up, each of them said."""
     if point:
         os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
     found = find_pipeline("bank_transfers")
@@ -117,11 +125,13 @@ def _run(name: str, changed: tuple[int, Delivery], point: str | None, how: str, 
     limits = replace(contract.limits, batch_messages=changed[0])
     contract = replace(contract, limits=limits, delivery=changed[1])
     say: Any = mouth.send
-    spark = _joined(gateway) if gateway else None
+    if gateway:
+        joined = _joined(gateway)
+        session = lambda: joined  # noqa: E731
     say(("ready",))
     try:
         while True:
-            with hold(Pipeline(contract, found.transform), connection(), lambda: spark or _session()) as outside:
+            with hold(Pipeline(contract, found.transform), connection(), session) as outside:
                 for batch in drain(Pipeline(contract, found.transform), outside):
                     say(("batch", str(batch.batch_id)))
             if not forever:
@@ -129,10 +139,6 @@ def _run(name: str, changed: tuple[int, Delivery], point: str | None, how: str, 
         say(("done",))
     except TidegateError as error:
         say(("failed", type(error).__name__, str(error)))
-
-
-def _session() -> SparkSession:
-    return start_session(spark_config())
 
 
 def _gateway(spark: SparkSession | None) -> Gateway | None:

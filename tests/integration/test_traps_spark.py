@@ -1,12 +1,10 @@
 """What Spark does to a transform that looks beyond one message, and to tasks that fail: each trap that is known."""
 
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +12,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from platform_defs.engine.batch import run_batch
 from platform_defs.engine.errors import BadInput, Halt, StagingLost
 from platform_defs.engine.offsets import OffsetRange
 from platform_defs.engine.ports import Coverage, Pipeline
@@ -262,35 +259,6 @@ def test_a_function_that_raises_is_quoted_to_the_person_who_reads_the_dead_lette
     )
 
 
-def test_a_task_that_dies_is_tried_again_and_gives_no_row_twice(world: World, tmp_path: Path) -> None:
-    flag = str(tmp_path / "died")
-
-    def dying_once(account: str) -> str:
-        if not os.path.exists(flag):
-            Path(flag).touch()
-            os._exit(1)
-        return account
-
-    dies = F.udf(dying_once, "string")
-    pipeline = _single_entry(world, lambda messages: _plain(messages).withColumn("account", dies("account")))
-    world.send(pipeline, [*transfers(39), b"hello"])
-    (batch,) = world.drain(pipeline)
-    assert Path(flag).exists()
-    assert (batch.messages, batch.rows, batch.dead_letters) == (40, 39, 1)
-    assert len(world.table(pipeline)) == 39
-    assert len(world.dead_letters(pipeline)) == 1
-
-
-def test_a_range_that_two_attempts_read_is_published_once(world: World) -> None:
-    pipeline = _single_entry(world)
-    world.send(pipeline, [*transfers(19), b"hello"], partition=0)
-    with world.hold(pipeline) as outside:
-        twice = _CoveredTwice(outside.ledger, world)
-        assert run_batch(pipeline, replace(outside, ledger=twice)) is not None
-    assert len(world.table(pipeline)) == 19
-    assert len(world.dead_letters(pipeline)) == 1
-
-
 def test_two_complete_attempts_that_saw_different_things_are_not_believed() -> None:
     whole, rest = OffsetRange("t", 0, 0, 10), OffsetRange("t", 0, 10, 20)
     first = Coverage(whole, uuid4(), 10, 9, 1, 0, (), 0)
@@ -309,31 +277,3 @@ def _single_entry(world: World, transform: Transform = _plain) -> Pipeline:
     pipeline = world.new_pipeline(transform=transform)
     table = replace(pipeline.contract.row_table, batch_rules=())
     return replace(pipeline, contract=replace(pipeline.contract, tables=(table,)))
-
-
-class _CoveredTwice:
-    """A hold on the ledger as it is after a second attempt read every range to its end, and lost."""
-
-    def __init__(self, ledger: Any, world: World) -> None:
-        self._ledger, self._world = ledger, world
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ledger, name)
-
-    def coverage(self, staging_id: int) -> Any:
-        columns = 'partition, "offset", timestamp_ms, key, value, stage, error_class, error_message, field'
-        for first in self._ledger.coverage(staging_id):
-            again = uuid4()
-            self._world.rows(
-                "insert into tidegate_staging.coverage select staging_id, %s, partition, from_offset, until_offset,"
-                " messages, rows, dead_letters, unknown_fields, gaps, leader_epoch"
-                " from tidegate_staging.coverage where attempt = %s",
-                again, first.attempt,
-            )  # fmt: skip
-            self._world.rows(
-                f"insert into tidegate_staging.dead_letter (staging_id, attempt, {columns})"
-                f" select staging_id, %s, {columns}"
-                " from tidegate_staging.dead_letter where attempt = %s",
-                again, first.attempt,
-            )  # fmt: skip
-        return self._ledger.coverage(staging_id)

@@ -1,0 +1,47 @@
+"""A staging area in which one task's first copy is late: it has read its range, and COPYs after its speculative copy."""
+
+import time
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+import pyarrow as pa
+from pyspark import TaskContext
+
+from resources.staging import PostgresRecorder, PostgresStaging
+
+
+@dataclass(frozen=True)
+class LateCopy:
+    """See engine.ports.StagingArea. Travels to the executors."""
+
+    area: PostgresStaging
+
+    @property
+    def staging_id(self) -> int:
+        return self.area.staging_id
+
+    def recorder(self, partition: int, attempt: UUID) -> AbstractContextManager[PostgresRecorder]:
+        return self.area.recorder(partition, attempt)
+
+    def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
+        """The rows, in the first copy of the first task only when those of another copy are committed."""
+        task = TaskContext.get()
+        assert task is not None
+        if (task.partitionId(), task.attemptNumber()) != (0, 0):
+            return self.area.copy(batches, schema)
+        rows = list(batches)
+        partition = rows[0].column("_partition")[0].as_py()
+        wait_for(self.area.url, f"SELECT 1 FROM tidegate_staging.rows_{self.staging_id} WHERE _partition = {partition}")
+        return self.area.copy(rows, schema)
+
+
+def wait_for(url: str, query: str, seconds: float = 60.0) -> None:
+    """Until the query has a row. Raises AssertionError after so many seconds."""
+    deadline = time.monotonic() + seconds
+    with psycopg.connect(url, autocommit=True) as connection:
+        while connection.execute(query).fetchone() is None:  # pyright: ignore[reportArgumentType]
+            assert time.monotonic() < deadline, query
+            time.sleep(0.02)
