@@ -10,7 +10,7 @@ from platform_defs.engine.batch import Outside
 from platform_defs.engine.errors import BrokerAway, LedgerAway
 from platform_defs.engine.ports import Pipeline
 from tests.chaos.meddling import play
-from tests.chaos.proxy import LAST_BEFORE_COMMIT, Fault, Link, Proxy, Rule
+from tests.chaos.proxy import COMMIT, LAST_BEFORE_COMMIT, Fault, Link, Proxy, Rule
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.chaos.three_brokers import three_brokers
 from tests.world import World, transfers
@@ -208,7 +208,7 @@ def _at_commit(*, first_said: bool) -> Rule:
     def moment(link: Link, data: bytes, said: bool) -> bool:
         if said and LAST_BEFORE_COMMIT in data:
             publishing.add(link)
-        if said and link in publishing and b"COMMIT" in data:
+        if said and link in publishing and COMMIT in data:
             committing.add(link)
         return link in committing and said == first_said
 

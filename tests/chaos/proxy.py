@@ -13,6 +13,7 @@ from typing import Literal, Self
 from urllib.parse import urlsplit
 
 LAST_BEFORE_COMMIT = b"SET CONSTRAINTS ALL IMMEDIATE"  # as resources/ledger.py says it in the publishing transaction
+COMMIT = b"COMMIT\0"  # the statement itself, as the protocol ends it: comments of others speak of COMMIT too
 PIECE = 65_536  # bytes
 When = Literal["before", "after"]
 Fault = Literal["cut", "reset", "lost", "silent"]
@@ -157,7 +158,7 @@ def commit_cutter(when: When, *, then_away: bool = False, nth: int = 1) -> Rule:
         nonlocal left
         if fired:
             return "cut" if then_away else None
-        if said and link in publishing and b"COMMIT" in data:
+        if said and link in publishing and COMMIT in data:
             left -= 1
             publishing.discard(link)
             if left:

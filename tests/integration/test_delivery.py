@@ -26,6 +26,8 @@ def cut(world: World, pipeline: Pipeline, when: When, nth: int) -> None:
 def test_at_most_once_says_that_rows_are_lost_when_their_commit_is(world: World) -> None:
     pipeline = delivering(world, "at_most_once")
     world.send(pipeline, transfers(8))
+    world.drain(pipeline)
+    world.send(pipeline, transfers(8))
     with pytest.raises(RowsLost, match="nobody will write its 16 rows again"):
         cut(world, pipeline, "before", 2)
     world.drain(pipeline)
