@@ -63,7 +63,7 @@ class Machine(Expectations):
 
     # What happens to the topic.
 
-    @event(5, lambda self: sum(part.end for part in self.log.now.parts) < 16)  # little to read, so much can happen
+    @event(5, lambda self: sum(part.end for part in self.log.now.parts) < 40)
     def produce(self, draw: Draw) -> None:
         where, count = draw(some), len(self.log.now.parts)
         for key, kind in draw(messages):  # a key stands in one partition

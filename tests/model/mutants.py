@@ -17,12 +17,12 @@ Mutate = Callable[[pytest.MonkeyPatch], None]
 OWNED = " AND epoch = %(epoch)s AND owner = %(owner)s"
 
 
-def _without(statement: str, part: str, instead: str = "") -> Mutate:
+def _without(statement: str, part: str) -> Mutate:
     """The named statement of resources/sql without that part of it."""
 
     def mutate(patch: pytest.MonkeyPatch) -> None:
         assert part in queries()[statement]
-        patch.setitem(cast("dict[str, Any]", queries()), statement, queries()[statement].replace(part, instead))
+        patch.setitem(cast("dict[str, Any]", queries()), statement, queries()[statement].replace(part, ""))
 
     return mutate
 
