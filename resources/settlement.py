@@ -104,10 +104,9 @@ def _decide(code: str, detail: dict[str, Any], positions: Sequence[tuple[int, Pl
     if code not in ("retention_passed", "log_truncated", "topic_recreated", "cluster_switched", "partition_missing"):
         return "The pipeline goes on with the same batch. Mend what stopped it first; see the detail.", [], False, True
     view = broker.describe(contract.topic)
+    # Whatever it halted for: offsets of one log mean nothing in another.
     if any((at.cluster_id, at.topic_id) != (view.cluster_id, view.topic_id) for _, at in positions):
-        return _new_generation(
-            positions, view, start
-        )  # whatever it halted for: offsets of one log mean nothing in another
+        return _new_generation(positions, view, start)
     if code in ("topic_recreated", "cluster_switched"):
         return "The log that was read is there again. Reading goes on where it was.", [], False, True
     asked = detail.get("partitions", []) if code == "log_truncated" else []  # found by leader epoch: cut and written on

@@ -1,24 +1,15 @@
 """Dagster with the real broker, database and Spark: what it is told, when it starts a run, and killed runs."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 from confluent_kafka import TopicPartition
-from dagster import AssetCheckKey, AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus, RunsFilter
+from dagster import AssetCheckKey, AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus
 
-from assets import find_pipeline
 from platform_defs.definitions import compose
-from platform_defs.engine import offsets
 from platform_defs.engine.contract import Contract
 from platform_defs.engine.errors import Halt
 from platform_defs.engine.ports import Pipeline
@@ -27,15 +18,13 @@ from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.sensors import look
 from resources import settlement
 from resources.kafka import KafkaBroker
-from resources.local import dagster as ui
 from resources.outside import kafka_options
-from resources.run_session import runs_with_session
 from resources.settings import PROJECT_ROOT, Endpoints
 from resources.spark import SparkResource
+from tests.chaos.dagster import told, views, wait_for
 from tests.world import World, transfer, transfers
 
 Run = Callable[[Pipeline], dg.ExecuteInProcessResult]
-DAGSTER = str(Path(sys.executable).parent / "dagster")
 
 
 class KeptSpark(SparkResource):
@@ -63,24 +52,8 @@ def run(instance: DagsterInstance) -> Run:
     return execute
 
 
-@pytest.fixture
-def page_views(world: World) -> Pipeline:
-    """The shipped pipeline, since a process of Dagster's own knows no other; its topic made where it is missing."""
-    pipeline = find_pipeline("web_page_views")
-    if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:
-        world.create_topic(pipeline.contract.topic)
-    return pipeline
-
-
 def table_keys(pipeline: Pipeline) -> list[AssetKey]:
     return [AssetKey(table.name.split(".")) for table in pipeline.contract.tables]
-
-
-def told(instance: DagsterInstance, key: AssetKey) -> list[dict[str, Any]]:
-    """The metadata of every materialization that Dagster has of an asset, newest first."""
-    records = instance.fetch_materializations(key, limit=50).records
-    events = [record.asset_materialization for record in records]
-    return [{name: value.value for name, value in event.metadata.items()} for event in events if event]
 
 
 def check(instance: DagsterInstance, pipeline: Pipeline, name: str) -> dg.AssetCheckEvaluation:
@@ -98,24 +71,6 @@ def skipped(instance: DagsterInstance, contract: Contract, endpoints: Endpoints)
     result = look(instance, contract, endpoints, None)
     assert not result.run_requests
     return str(result.skip_reason.skip_message) if result.skip_reason else ""
-
-
-def views(count: int) -> list[bytes]:
-    start = time.time_ns()
-    return [
-        json.dumps({"event_id": f"e-{start}-{n}", "visitor": "v1", "url": "https://example.org/",
-                    "viewed_at": "2026-11-01T10:00:00Z"}).encode()
-        for n in range(count)
-    ]  # fmt: skip
-
-
-def wait_for(what: Callable[[], Any], seconds: float) -> Any:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if found := what():
-            return found
-        time.sleep(0.2)
-    raise AssertionError(f"not within {seconds} s")
 
 
 def test_a_run_tells_of_every_table_and_check_in_numbers(
@@ -174,18 +129,6 @@ def blocking(pipeline: Pipeline, rule: str) -> Pipeline:
     rules = tuple(replace(r, severity="blocking") if r.name == rule else r for r in table.batch_rules)
     tables = (replace(table, batch_rules=rules), *pipeline.contract.accumulates)
     return replace(pipeline, contract=replace(pipeline.contract, tables=tables))
-
-
-def test_batches_that_a_run_did_not_live_to_tell_of_are_told_by_the_next_one_once(
-    world: World, new_pipeline: Any, run: Run, instance: DagsterInstance
-) -> None:
-    pipeline = new_pipeline("append", lag_messages=1)
-    world.send(pipeline, views(4))
-    (published,) = world.drain(pipeline)
-    assert [item.batch_id for item in world.ledger.untold(pipeline.contract)] == [published.batch_id]
-    assert run(pipeline).success
-    assert run(pipeline).success
-    assert [item["batch_id"] for item in told(instance, table_keys(pipeline)[0])] == [published.batch_id]
 
 
 def test_the_sensor_starts_one_run_and_no_second_one_beside_it(
@@ -294,49 +237,6 @@ def settle(world: World, pipeline: Pipeline) -> None:
     decided = settlement.plan(pipeline.contract, world.ledger, broker, None)
     assert decided is not None
     settlement.settle(world.endpoints.postgres_url, pipeline.contract, decided, "a test", "tester")
-
-
-def test_a_killed_run_is_reported_and_the_sensor_carries_on_under_dagster_dev(
-    world: World, page_views: Pipeline, instance: DagsterInstance, home: Path
-) -> None:
-    world.send(page_views, views(10_000))  # as many as start a run at once
-    killed = _kill_a_run_of_the_command_line(world, instance)
-    record = instance.get_run_by_id(killed)
-    assert record is not None
-    assert record.status == DagsterRunStatus.STARTED  # and would be for ever
-    ui.up(lambda _: None)
-    try:
-        wait_for(lambda: instance.get_run_by_id(killed).is_failure, 60)  # pyright: ignore[reportOptionalMemberAccess]
-        wait_for(lambda: _lag(world, page_views) == 0, 120)
-        mine = RunsFilter(job_name=page_views.name)
-        wait_for(lambda: instance.get_runs(mine) and instance.get_runs(mine)[0].is_finished, 60)
-        (launched,) = instance.get_runs(mine)
-        assert launched.is_success
-        assert told(instance, AssetKey(["web", "page_views"]))[0]["messages"] > 0
-    finally:
-        ui.down()
-    assert ui.running(home) == []
-    rows = world.rows("select count(*) as rows, count(distinct (_partition, _offset)) as places from web.page_views")[0]
-    assert rows["rows"] == rows["places"] >= 10_000
-
-
-def _kill_a_run_of_the_command_line(world: World, instance: DagsterInstance) -> str:
-    """Start a materialization and kill it, its Spark and all, once its session is open; its run id."""
-    command = [DAGSTER, "asset", "materialize", "--select", "web/page_views", "-m", "platform_defs.definitions"]
-    process = subprocess.Popen(command, cwd=PROJECT_ROOT, env={**os.environ, "DAGSTER_HOME": str(PROJECT_ROOT)}, start_new_session=True,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-    (run_id,) = wait_for(lambda: runs_with_session(world.ledger), 60)
-    opened = RunsFilter(run_ids=[run_id], tags={"tidegate/session": "open"})
-    wait_for(lambda: instance.get_runs(opened), 10)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    wait_for(lambda: not runs_with_session(world.ledger), 10)
-    return run_id
-
-
-def _lag(world: World, pipeline: Pipeline) -> int:
-    view = KafkaBroker(kafka_options(world.endpoints)).describe(pipeline.contract.topic)
-    return sum(offsets.lag(world.ledger.positions(pipeline.name, pipeline.contract.topic), view).values())
 
 
 def test_a_run_that_ended_by_itself_is_not_taken_for_dead(

@@ -49,9 +49,11 @@ class Expectations(RuleBasedStateMachine):
         return False
 
     def _plan(self, run: Run) -> bool:
-        code = self._code([(p["cluster_id"], p["topic_id"], p["partition"], p["next_offset"])
-                           for p in self.look()["source_position"]])  # fmt: skip
-        new = self._known and any(part.low for part in self.log.now.parts[len(positions(self.look())) :])
+        seen = self.look()
+        known = seen["source_position"]
+        code = self._code([(p["cluster_id"], p["topic_id"], p["partition"], p["next_offset"]) for p in known])
+        added = self.log.now.parts[len(known) :] if known and not seen["pipeline"]["pending"] else []
+        new = any(part.low for part in added)  # they are read from 0
         try:
             pending = run.plan()
         except Halt as halt:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from psycopg import sql
 
-from platform_defs.engine import batch, publish
+from platform_defs.engine import publish
 from platform_defs.engine.errors import StagingLost
 from resources.postgres import queries
 from resources.publication import PostgresPublication
@@ -17,12 +17,12 @@ Mutate = Callable[[pytest.MonkeyPatch], None]
 OWNED = " AND epoch = %(epoch)s AND owner = %(owner)s"
 
 
-def _without(statement: str, part: str, instead: str = "") -> Mutate:
+def _without(statement: str, part: str) -> Mutate:
     """The named statement of resources/sql without that part of it."""
 
     def mutate(patch: pytest.MonkeyPatch) -> None:
         assert part in queries()[statement]
-        patch.setitem(cast("dict[str, Any]", queries()), statement, queries()[statement].replace(part, instead))
+        patch.setitem(cast("dict[str, Any]", queries()), statement, queries()[statement].replace(part, ""))
 
     return mutate
 
@@ -48,17 +48,9 @@ MUTANTS: dict[str, Mutate] = {
     "neither epoch nor owner is asked for": _without("hold", OWNED),
     "a halted pipeline can be held": _without("hold", " AND state = 'active'"),
     "whoever was fenced can halt": _without("halt", OWNED),
-    "whoever was fenced can back off": _without("back_off", OWNED),
-    "whoever was fenced can give the pipeline back": _without("release", OWNED),
-    "a sweep takes what the owner staged": _without("stale_staging", " AND epoch <= %(epoch)s"),
     "the pending batch is not cleared": _without("clear_pending", "pending = NULL, "),
-    "a settlement forgets what is to be drained": _without("settle_position", "THEN seen_end END", "THEN NULL::bigint END"),
     "rows of attempts that lost are published": _instead(PostgresPublication, "winners", property(lambda _: sql.SQL("true"))),
     "coverage is not proven": _instead(PostgresPublication, "prove_coverage", lambda _: None),
     "rows are not counted": _instead(PostgresPublication, "write_rows", _never_short(PostgresPublication.write_rows)),
-    "dead letters are not counted": _instead(
-        PostgresPublication, "write_dead_letters", _never_short(PostgresPublication.write_dead_letters)
-    ),
     "the log is not asked before publish": _instead(publish, "still_readable", lambda *_: None),
-    "new partitions are not held back": _instead(batch.offsets, "old_before_new", lambda positions, _: positions),
 }  # fmt: skip

@@ -20,7 +20,7 @@ bounded = settings(max_examples=40, stateful_step_count=40, deadline=None, datab
 
 # What must have happened in one example at least, or the test has not tested it.
 HAPPENED = {
-    "published", "settled", "partitions added", "led back", "moved by hand", "staging lost", "stage failed",
+    "published", "settled", "partitions added", "led back", "moved by hand", "staging lost",
     "refused: Fenced", "refused: Halt", "retention_passed", "topic_recreated", "cluster_switched",
 }  # fmt: skip
 

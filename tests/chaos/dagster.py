@@ -1,0 +1,136 @@
+"""Dagster, killed piece by piece: a run between commit and telling, the daemon, the web server."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from dagster import AssetKey, DagsterInstance, DagsterRunStatus
+
+from assets import find_pipeline
+from platform_defs.engine import offsets
+from platform_defs.engine.ports import Pipeline
+from platform_defs.orchestration.runs import unfinished
+from resources.kafka import KafkaBroker
+from resources.local import dagster as ui
+from resources.outside import kafka_options
+from resources.run_session import runs_with_session
+from resources.settings import PROJECT_ROOT, settings
+from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.world import World
+
+DAGSTER = Path(sys.executable).parent / "dagster"
+DUE = 10_000  # messages: as many as make the sensor start a run at once
+
+
+@scenario
+def Dagsters_run_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
+    """A run killed before it told is reported as failed, its batch told by the next one, once; the rest starts again."""
+    world, pipeline = chaos.world, _page_views(chaos.world)
+    with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance, _dagster_down_at_the_end():
+        world.send(pipeline, views(DUE))
+        killed = _killed_between_commit_and_telling(world, pipeline, instance)
+        first = [batch.batch_id for batch in world.ledger.untold(pipeline.contract)]
+        assert len(first) == 1
+        for piece in ("dagster._daemon", "dagster_webserver"):
+            world.send(pipeline, views(DUE))
+            ui.up(lambda _: None)
+            wait_for(lambda: runs_with_session(world.ledger), 90)
+            _kill(piece)
+        world.send(pipeline, views(DUE))
+        ui.up(lambda _: None)
+        wait_for(lambda: _lag(world, pipeline) == 0 and not unfinished(instance), 150)
+        assert instance.get_run_by_id(killed).is_failure  # pyright: ignore[reportOptionalMemberAccess]
+        ids = Counter(item["batch_id"] for item in told(instance, AssetKey(["web", "page_views"])))
+    committed = world.rows("select batch_id from tidegate.batch where pipeline = %s", pipeline.name)
+    assert set(ids) == {row["batch_id"] for row in committed}
+    assert ids[first[0]] == 1, ids
+    assert world.ledger.untold(pipeline.contract) == []
+    return chaos.judge(pipeline, 3, "told by the next run; nothing written again")
+
+
+def _page_views(world: World) -> Pipeline:
+    """The shipped pipeline, since a process of Dagster's own knows no other; its topic made where it is missing."""
+    pipeline = find_pipeline("web_page_views")
+    if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:
+        world.create_topic(pipeline.contract.topic)
+    return pipeline
+
+
+@contextmanager
+def _dagster_down_at_the_end() -> Iterator[None]:
+    try:
+        yield
+    finally:
+        ui.down()
+    assert ui.running(settings().home) == []
+
+
+def _killed_between_commit_and_telling(world: World, pipeline: Pipeline, instance: DagsterInstance) -> str:
+    """A materialization of the command line, killed once its batch is committed; its run id. It stays STARTED."""
+    command = f"TIDEGATE_CRASH_POINT=after_commit:$$:KILL exec {DAGSTER} asset materialize --select web/page_views"
+    run = subprocess.Popen(
+        ["bash", "-c", f"{command} -m platform_defs.definitions"], cwd=PROJECT_ROOT, start_new_session=True,
+        env={**os.environ, "DAGSTER_HOME": str(PROJECT_ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        assert run.wait(180) == -signal.SIGKILL
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)  # its Spark as well
+    wait_for(lambda: not runs_with_session(world.ledger), 30)
+    (status,) = world.rows("select run_id from tidegate.pipeline where name = %s", pipeline.name)
+    record = instance.get_run_by_id(status["run_id"])
+    assert record is not None
+    assert record.status == DagsterRunStatus.STARTED  # and would be for ever
+    return record.run_id
+
+
+def _kill(piece: str) -> None:
+    """SIGKILL to the process of `dagster dev` that runs this module; without it, the others end, or are ended by `up`."""
+    home = settings().home
+    (found,) = [process for process in ui.running(home) if _runs(process, piece)]
+    found.kill()
+    wait_for(lambda: ui.status().url is None, 60)
+
+
+def _runs(process: Any, module: str) -> bool:
+    return any(part.startswith(module) for part in process.cmdline()[1:4])
+
+
+def _lag(world: World, pipeline: Pipeline) -> int:
+    view = KafkaBroker(kafka_options(world.endpoints)).describe(pipeline.contract.topic)
+    return sum(offsets.lag(world.ledger.positions(pipeline.name, pipeline.contract.topic), view).values())
+
+
+def told(instance: DagsterInstance, key: AssetKey) -> list[dict[str, Any]]:
+    """The metadata of every materialization that Dagster has of an asset, newest first."""
+    records = instance.fetch_materializations(key, limit=50).records
+    events = [record.asset_materialization for record in records]
+    return [{name: value.value for name, value in event.metadata.items()} for event in events if event]
+
+
+def views(count: int) -> list[bytes]:
+    """`count` good page views."""
+    start = time.time_ns()
+    return [
+        json.dumps({"event_id": f"e-{start}-{n}", "visitor": "v1", "url": "https://example.org/",
+                    "viewed_at": "2026-11-01T10:00:00Z"}).encode()
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def wait_for(what: Callable[[], Any], seconds: float) -> Any:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if found := what():
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"not within {seconds} s")
