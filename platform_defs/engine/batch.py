@@ -34,7 +34,7 @@ from platform_defs.engine.errors import (
     TransformFailed,
 )
 from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
-from platform_defs.engine.planning import decide
+from platform_defs.engine.planning import TASKS, decide
 from platform_defs.engine.ports import Broker, Ledger, LineageEvents, Pipeline, Published, Source, Staged
 from platform_defs.engine.publish import publish
 from platform_defs.engine.staging import stage
@@ -125,12 +125,12 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
             excluded[found.place] = found.fault
 
 
-def plan(contract: Contract, outside: Outside) -> PendingBatch | None:
+def plan(contract: Contract, outside: Outside, tasks: int = TASKS) -> PendingBatch | None:
     """Step 1: the pending batch if one is left, or a new one fixed in the ledger. Raises Halt."""
     ledger = outside.ledger
     positions = ledger.positions()
     view = describe(outside.broker, contract.topic, positions)
-    decided = decide(contract, positions, ledger.pending(), view)
+    decided = decide(contract, positions, ledger.pending(), view, tasks)
     if decided.added:
         ledger.add_positions(decided.added, decided.positions)
     if decided.halt is not None:
