@@ -11,7 +11,6 @@ from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.world import World, transfers
 
-IN_TASKS = {"in_decode", "in_copy"}  # points that Spark's workers reach; the others are the driver's
 COMMITTED = {"after_commit"}  # points at which the batch is real already
 
 
@@ -24,7 +23,7 @@ def killed_at_each_named_point(chaos: Chaos) -> Verdict:
             continue
         before = len(chaos.world.table(pipeline))
         chaos.world.send(pipeline, [*transfers(800, start=fired * 800), b"not json"])
-        run = Run(pipeline, point, spark=None if point in IN_TASKS else chaos.world.spark())
+        run = Run(pipeline, point, spark=chaos.spark_for(point))
         run.process.join(120)
         assert run.process.exitcode == -signal.SIGKILL, run.words
         fired += 1
@@ -76,9 +75,9 @@ def stopped_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
 @scenario
 def two_runs_at_once(chaos: Chaos) -> Verdict:
     """One commits; the other stops, and says that it was fenced, or finds nothing left to do."""
-    pipeline = chaos.world.new_pipeline(batch_messages=2_000)
-    chaos.world.send(pipeline, transfers(20_000))
-    runs = [Run(pipeline), Run(pipeline)]
+    pipeline = chaos.world.new_pipeline(batch_messages=500)
+    chaos.world.send(pipeline, transfers(5_000))
+    runs = [Run(pipeline, spark=chaos.world.spark()), Run(pipeline, spark=chaos.world.spark())]
     ends = [run.end() for run in runs]
     assert ("done",) in ends, ends
     assert all(end == ("done",) or (end and end[:2] == ("failed", "Fenced")) for end in ends), ends
@@ -99,11 +98,11 @@ def _kill_at_random(chaos: Chaos, run: Run) -> None:
 
 def _overtaken(chaos: Chaos, point: str) -> Verdict:
     pipeline = chaos.world.new_pipeline()
-    chaos.world.send(pipeline, [*transfers(8_000), b"not json"])
-    run = Run(pipeline, point, "STOP")
+    chaos.world.send(pipeline, [*transfers(800), b"not json"])
+    run = Run(pipeline, point, "STOP", spark=chaos.spark_for(point))
     run.wait_until_stopped()
     (batch,) = chaos.world.drain(pipeline)
-    assert (batch.messages, batch.dead_letters) == (8_001, 1)
+    assert (batch.messages, batch.dead_letters) == (801, 1)
     before = chaos.world.table(pipeline)
     last = run.end()
     assert (last or ())[:2] == ("failed", "Fenced"), f"the run that was stopped ended with {last}"

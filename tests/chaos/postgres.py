@@ -46,7 +46,7 @@ def Postgres_restarted_between_stage_and_publish(chaos: Chaos) -> Verdict:
     intruder = Intruder("before_publish", restart)
     with pytest.raises(LedgerAway):
         intruder.drain(chaos.world, pipeline)
-    assert (kept, chaos.world.table(pipeline)) == ([16_000], [])
+    assert (kept, chaos.world.table(pipeline)) == ([1_600], [])
     return chaos.judge(pipeline, intruder.fired, "the run fails, the next one goes on")
 
 
@@ -73,7 +73,7 @@ def statement_timeout(chaos: Chaos) -> Verdict:
     """Rolled back; the next run publishes the same batch."""
     pipeline = _sent(chaos.world)
     chaos.world.drain(pipeline)
-    chaos.world.send(pipeline, transfers(80, start=8_000))
+    chaos.world.send(pipeline, transfers(80, start=800))
     with _role(chaos.world, "statement_timeout", "1s"), chaos.world.session() as other, other.transaction():
         other.execute(f"LOCK TABLE {pipeline.contract.row_table.name} IN SHARE MODE")
         with pytest.raises(LedgerAway, match="statement timeout"):
@@ -86,7 +86,7 @@ def deadlock(chaos: Chaos) -> Verdict:
     """Postgres ends our transaction; the next run publishes the same batch."""
     pipeline = _sent(chaos.world)
     chaos.world.drain(pipeline)
-    chaos.world.send(pipeline, transfers(80, start=8_000))
+    chaos.world.send(pipeline, transfers(80, start=800))
     with chaos.world.session() as other:
         other.execute("SET deadlock_timeout = '60s'")  # so that ours is the one that finds the circle, and is ended
         other.execute("BEGIN")
@@ -121,13 +121,13 @@ def _take_all_connections(world: World, crowd: ExitStack) -> None:
 
 def _sent(world: World) -> Pipeline:
     pipeline = world.new_pipeline()
-    world.send(pipeline, transfers(8_000))
+    world.send(pipeline, transfers(800))
     return pipeline
 
 
 def _killed(chaos: Chaos, point: str) -> Verdict:
     pipeline = _sent(chaos.world)
-    run = Run(pipeline, point, "STOP")
+    run = Run(pipeline, point, "STOP", spark=chaos.spark_for(point))
     run.wait_until_stopped()
     pid = stack.status().postgres.pid
     assert pid

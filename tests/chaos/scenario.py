@@ -5,9 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from pyspark.sql import SparkSession
+
 from platform_defs.engine.ports import Pipeline
 from platform_defs.verification.verify import verify
 from tests.world import World
+
+IN_TASKS = {"in_decode", "in_copy"}  # crash points that Spark's workers reach; the others are the driver's
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,10 @@ class Chaos:
     world: World
     random: random.Random
     kills: int  # how often the scenario that kills at random moments does
+
+    def spark_for(self, point: str) -> SparkSession | None:
+        """The session through which a run reaches this crash point: workers of another JVM than the run's would not."""
+        return None if point in IN_TASKS else self.world.spark()
 
     def judge(self, pipeline: Pipeline, fired: int, outcome: str, *, messages: int | None = None) -> Verdict:
         """Let the pipeline catch up, if it has not, and ask `verify`. Raises AssertionError unless all is as it must be.
