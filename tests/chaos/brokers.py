@@ -7,10 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from threading import Thread
 
+import psutil
+
 from platform_defs.engine.errors import BrokerAway, StagingLost
 from platform_defs.engine.ports import Pipeline
-from resources.local import stack
-from tests.chaos.meddling import mark, play, within_a_range
+from resources.local import processes, stack
+from tests.chaos.moments import mark, play, within_a_range
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.chaos.three_brokers import wait_until
 from tests.world import transfers
@@ -22,8 +24,14 @@ SILENCE = 3.0  # seconds for which a stopped broker keeps its connections open a
 def broker_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """The run waits, or fails and says that Kafka went; nothing is lost."""
     pipeline, before = _sent(chaos), _broker()
+    dying = psutil.Process(before)
+
+    def start_again() -> None:
+        processes.end([dying], signal.SIGKILL, within=10.0)  # or `up` takes one that is still dying for one that runs
+        stack.up()
+
     try:
-        _meet(chaos, pipeline, signal.SIGKILL, stack.up)
+        _meet(chaos, pipeline, signal.SIGKILL, start_again)
         outcome = "it waited and went on"
     except (BrokerAway, StagingLost) as error:
         outcome = f"it said {type(error).__name__}"

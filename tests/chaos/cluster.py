@@ -18,7 +18,7 @@ from platform_defs.engine.offsets import lag
 from platform_defs.engine.ports import Pipeline
 from resources.kafka import KafkaBroker
 from resources.outside import kafka_options
-from tests.chaos.meddling import mark, play, within_a_range
+from tests.chaos.moments import mark, play, within_a_range
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.chaos.three_brokers import NODES, ThreeBrokers, three_brokers, wait_until
 from tests.world import World, transfers

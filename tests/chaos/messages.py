@@ -27,8 +27,8 @@ def poison_above_the_limit(chaos: Chaos) -> Verdict:
     world.drain(pipeline)
     for round_ in (1, 2):
         world.send(pipeline, _poisoned(100))
-        code, detail = halted(world, pipeline)
-        assert (code, detail["messages"], detail["dead_letters"]) == ("too_many_dead_letters", 100, 30)
+        detail = halted(world, pipeline, "too_many_dead_letters")
+        assert (detail["messages"], detail["dead_letters"]) == (100, 30)
         assert detail["by_reason"] == {"InvalidJson": 30}
         assert "poison" in detail["samples"][0]["message"]
         acknowledge(world, pipeline)
@@ -82,11 +82,11 @@ def sum_that_an_accumulate_refuses(chaos: Chaos) -> Verdict:
     balances = pipeline.contract.accumulates[0].name
     world.rows(f"ALTER TABLE {balances} ADD CONSTRAINT no_debts CHECK (balance > -100000)")
     world.send(pipeline, [transfer(500, "99999.00"), transfer(501, "99999.00")])
-    code, detail = halted(world, pipeline)
-    assert (code, set(detail)) == ("accumulate_refused", {"error"})
+    detail = halted(world, pipeline, "accumulate_refused")
+    assert set(detail) == {"error"}
     assert 'relation "balances" violates check constraint "no_debts"' in detail["error"]
     acknowledge(world, pipeline)
-    assert halted(world, pipeline) == (code, detail)
+    assert halted(world, pipeline, "accumulate_refused") == detail
     world.rows(f"ALTER TABLE {balances} DROP CONSTRAINT no_debts")
     acknowledge(world, pipeline)
     (batch,) = world.drain(pipeline)

@@ -9,7 +9,7 @@ import pytest
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.errors import BrokerAway, LedgerAway
 from platform_defs.engine.ports import Pipeline
-from tests.chaos.meddling import play
+from tests.chaos.moments import play
 from tests.chaos.proxy import COMMIT, LAST_BEFORE_COMMIT, Fault, Link, Proxy, Rule
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.chaos.three_brokers import three_brokers

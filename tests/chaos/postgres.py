@@ -1,18 +1,18 @@
 """What Postgres can do to a run, other than run out of disk or lose its memory (storage.py)."""
 
-import os
 import signal
 import threading
 import time
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 
 from platform_defs.engine.errors import LedgerAway
 from platform_defs.engine.ports import Pipeline
-from resources.local import postgres, stack
+from resources.local import postgres, processes, stack
 from tests.chaos.moments import Intruder
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, Verdict, scenario
@@ -131,7 +131,7 @@ def _killed(chaos: Chaos, point: str) -> Verdict:
     run.wait_until_stopped()
     pid = stack.status().postgres.pid
     assert pid
-    os.kill(pid, signal.SIGKILL)
+    processes.end([psutil.Process(pid)], signal.SIGKILL, within=10.0)  # until it is gone, or `up` would think that it runs
     stack.up()
     last = run.end()
     assert (last or ())[:2] == ("failed", "LedgerAway"), last

@@ -11,15 +11,8 @@ from platform_defs.engine.batch import Outside
 from platform_defs.engine.errors import BrokerAway, StagingLost
 from platform_defs.engine.ports import Pipeline
 from resources.settings import Endpoints
-from tests.chaos.meddling import (
-    acknowledge,
-    before_the_publication,
-    before_the_read,
-    halted,
-    mark,
-    play,
-    within_a_range,
-)
+from tests.chaos.halts import acknowledge, halted
+from tests.chaos.moments import before_the_publication, before_the_read, mark, play, within_a_range
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.chaos.three_brokers import three_brokers, wait_until
 from tests.logs import add_partitions, configure, create_again, delete_records
