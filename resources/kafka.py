@@ -179,6 +179,7 @@ READING: Mapping[str, Any] = {
     "queued.max.messages.kbytes": 16_384,
     "fetch.queue.backoff.ms": 5,  # the default lets a full queue run dry for a second: a third of the speed
     "fetch.wait.max.ms": 50,
+    "reconnect.backoff.max.ms": 1_000,  # a broker that is back is found again soon, not after up to ten seconds
     "check.crcs": True,
 }
 

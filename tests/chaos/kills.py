@@ -5,8 +5,11 @@ import threading
 import time
 from typing import get_args
 
+import pytest
+
 from platform_defs.engine.crash_points import CrashPoint
 from platform_defs.engine.ports import Pipeline
+from resources import ledger
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.world import World, transfers
@@ -69,7 +72,9 @@ def stopped_in_COPY(chaos: Chaos) -> Verdict:
 @scenario
 def stopped_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
     """The second run waits for the row lock, then ends the session that holds it; the first one says it was fenced."""
-    return _overtaken(chaos, "in_publish")
+    with pytest.MonkeyPatch.context() as hurried:
+        hurried.setattr(ledger, "LOCK_WAIT", "3s")  # of the second run, which is in this process; usually 30
+        return _overtaken(chaos, "in_publish")
 
 
 @scenario

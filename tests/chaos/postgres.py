@@ -131,7 +131,9 @@ def _killed(chaos: Chaos, point: str) -> Verdict:
     run.wait_until_stopped()
     pid = stack.status().postgres.pid
     assert pid
-    processes.end([psutil.Process(pid)], signal.SIGKILL, within=10.0)  # until it is gone, or `up` would think that it runs
+    processes.end(
+        [psutil.Process(pid)], signal.SIGKILL, within=10.0
+    )  # until it is gone, or `up` would think that it runs
     stack.up()
     last = run.end()
     assert (last or ())[:2] == ("failed", "LedgerAway"), last
