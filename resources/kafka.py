@@ -76,14 +76,16 @@ class KafkaBroker:
 
 
 def _watermarks(admin: AdminClient, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
-    """Low watermark and last stable offset; the high watermark would start empty runs behind an open transaction."""
+    """Low watermark, last stable offset (the high watermark would start empty runs behind an open transaction), and that."""
     latest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.latest())
     earliest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.earliest())
     ends = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=5)
+    highs = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=5)
     lows = admin.list_offsets(earliest, request_timeout=5)
     end = {p.partition: _answer(future) for p, future in ends.items()}
+    high = {p.partition: _answer(future).offset for p, future in highs.items()}
     low = {p.partition: _answer(future).offset for p, future in lows.items()}
-    return {p: PartitionView(low[p], end[p].offset, end[p].leader_epoch) for p in low}
+    return {p: PartitionView(low[p], end[p].offset, end[p].leader_epoch, high[p]) for p in low}
 
 
 def _compacts(admin: AdminClient, topic: str) -> bool:

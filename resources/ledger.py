@@ -5,7 +5,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -118,7 +118,6 @@ class Hold:
     contract: Contract
     holder: Holder
     connection: psycopg.Connection[tuple[Any, ...]]
-    _stale: list[int] = field(default_factory=list)
 
     def positions(self) -> list[Position]:
         with database_errors():
@@ -225,7 +224,9 @@ class Hold:
         """Write the rows, of the accumulates as well, and take them back. Raises RowRefused where a table refuses one."""
         try:
             with database_errors(), self.connection.transaction(force_rollback=True):
-                PostgresPublication(self.connection, self.holder, self.contract, staged).write_rows()
+                publication = PostgresPublication(self.connection, self.holder, self.contract, staged)
+                publication.check_tables()
+                publication.write_rows()
                 self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             raise RowRefused(str(error).strip()) from error
@@ -344,6 +345,10 @@ def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: st
                 (epoch,) = connection.execute(queries()["take_over"], key).fetchone() or (0,)
             break
         except psycopg.errors.LockNotAvailable as error:
+            if connection.execute(queries()["replacing"], key).fetchone() == (True,):
+                raise LedgerAway(
+                    f"a replay of {name} is being put in place; the next run goes on when it is there"
+                ) from error
             if last_try:
                 raise LedgerAway(
                     f"{name} stayed locked for {LOCK_WAIT} twice; look at pg_locks for who holds it"

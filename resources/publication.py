@@ -83,7 +83,7 @@ class PostgresPublication:
         })  # fmt: skip
         if moved.rowcount != len(spans):
             raise Fenced(f"{self.holder.pipeline}: {len(spans) - moved.rowcount} of {len(spans)} positions are no longer where "
-                         f"batch {pending.batch_id} was planned from; nothing was published")  # fmt: skip
+                         f"batch {pending.batch_id} was planned from; none was moved")  # fmt: skip
 
     def write_rows(self) -> None:
         """The winners' rows into the row table, then merged into each accumulate."""

@@ -5,7 +5,7 @@ old rows to its end, everybody else the new ones at once (docs/decisions/0007-re
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from platform_defs.engine.contract import Table
 from platform_defs.engine.errors import BadInput, Fenced, LedgerAway, OutcomeUnknown, Retryable
 from platform_defs.engine.ports import Pipeline
 from platform_defs.engine.replay import History
@@ -21,7 +22,7 @@ from resources.ledger import LOCK_WAIT, Hold
 from resources.postgres import DURABLE, application_name, connect, database_errors, queries
 from resources.publication import hold
 from resources.row_replacement import Difference, Pair
-from resources.tables import Connection, check_target, drop_staging, identifier, lock_target
+from resources.tables import Connection, check_target, drop_staging, identifier
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Replacement:
         self.forget(connection)
         for old in self.live.contract.tables:
             check_target(connection, self.live.name, old)
+            self._refuse_unfit(connection, old)
         try:
             parameters = {"pipeline": self.live.name, "from_batch": from_batch, "fingerprint": fingerprint}
             (replay_id,) = connection.execute(queries()["begin_replay"], parameters).fetchone() or (0,)
@@ -71,14 +73,24 @@ class Replacement:
     @contextmanager
     def alone(self, url: str) -> Iterator[None]:
         """Nobody else replays this pipeline while the block runs. Raises Retryable where somebody does."""
-        with (
-            connect(url, f"tidegate replay {self.live.name}"[:63]) as connection,
-            database_errors(),
-            connection.transaction(),
-        ):
-            if connection.execute(queries()["replay_alone"], self.key).fetchone() != (True,):
-                raise Retryable(f"{self.live.name} is being replayed by somebody else; try again when that has ended")
+        with closing(
+            connect(url, f"tidegate replay {self.live.name}"[:63])
+        ) as connection:  # closed, not committed: if it
+            with database_errors():  # has died by the end, nothing depends on it any more
+                connection.execute("BEGIN")
+                if connection.execute(queries()["replay_alone"], self.key).fetchone() != (True,):
+                    raise Retryable(
+                        f"{self.live.name} is being replayed by somebody else; try again when that has ended"
+                    )
             yield
+
+    def _refuse_unfit(self, connection: Connection, old: Table) -> None:
+        if connection.execute(queries()["plain_table"], {"table": old.name}).fetchone() != (True,):
+            raise BadInput(f"{old.name} is partitioned or has child tables; a replay puts rows in place in plain tables only",
+                           field=old.name)  # fmt: skip
+        if connection.execute(queries()["may_replace"], {"table": old.name}).fetchone() != (True,):
+            raise BadInput(f"to put a replay in place takes INSERT, UPDATE and DELETE on {old.name}; grant them first",
+                           field=old.name)  # fmt: skip
 
     def apart(self, connection: Connection) -> bool:
         """Whether the two stand at different offsets, or in different logs."""
@@ -153,7 +165,9 @@ class Replacement:
             held.connection,
             {**self.key, "replay_id": done.replay_id, "from_batch": done.history.from_batch},
         )
-        # 1. Both pipelines' rows, locked: the live one as its owner, the building one with nobody at work on it.
+        # 1. Both pipelines' rows, locked: the live one as its owner, the building one with nobody at work on it. It takes as
+        #    long as there are rows, and whoever waits for the first one is told so.
+        connection.execute(queries()["replace_now"], key)
         hold(connection, held.holder)
         if connection.execute(queries()["lock_builder"], key).fetchone() is None:
             raise Retryable(f"the replay of {self.live.name} is being built by somebody else, was discarded, or one of its tasks "
@@ -183,14 +197,23 @@ class Replacement:
     def _replace_rows(self, held: Hold, history: History) -> None:
         try:
             for pair in self._pairs(history):
-                lock_target(held.connection, pair.old)
+                lock = sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE")  # readers go on, writers of any kind wait
+                held.connection.execute(lock.format(identifier(pair.old.name)))
                 check_target(held.connection, self.live.name, pair.old)
                 check_target(held.connection, self.built.name, pair.new)
                 pair.replace(held.connection)
+                self._prove(held.connection, pair)
             held.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except (psycopg.IntegrityError, psycopg.DataError, psycopg.errors.RaiseException) as error:
             raise BadInput(f"a table of {self.live.name} refuses rows that were built anew: {str(error).strip()}. Nothing was "
                            "changed", field=self.live.name) from error  # fmt: skip
+
+    def _prove(self, connection: Connection, pair: Pair) -> None:
+        """The live rows are those that were built now. A trigger or a rule could have kept them from it."""
+        left = pair.difference(connection)
+        if left.only_live or left.only_anew:
+            raise BadInput(f"{left.only_live} rows of {left.name} stayed and {left.only_anew} did not come (has the table triggers "
+                           "or rules?). Nothing was changed", field=left.name)  # fmt: skip
 
     def _found_in_place(self, url: str, replay_id: int) -> bool:
         """Whether a replay whose COMMIT went unanswered is there. Asked under the row lock: nothing is in flight then."""

@@ -10,12 +10,13 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from math import inf
 
+import psycopg
 from pyspark.sql import SparkSession
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from platform_defs.engine import replay
 from platform_defs.engine.batch import Budget, Outside, drain
-from platform_defs.engine.errors import BadInput, Fenced, Halt, Retryable
+from platform_defs.engine.errors import BadInput, Fenced, Halt, LedgerAway, Retryable
 from platform_defs.engine.offsets import Position, judge
 from platform_defs.engine.ports import Pipeline
 from platform_defs.engine.replay import From, History, InTheNameOf, Standing, UpTo
@@ -62,6 +63,7 @@ class Replay:
             raise BadInput(f"{name} has published nothing yet: there is nothing to replay", field=name)
         found = bounds["first_batch"]
         if start.batch is not None:
+            self._refuse_replaced(start.batch)
             found = ledger.rows("next_batch", pipeline=name, batch_id=start.batch)[0]["batch_id"]
         elif start.offsets is not None or start.timestamp is not None:
             found = self._batch_of(start)
@@ -87,18 +89,10 @@ class Replay:
         first = self.first_batch(start)
         with self._replacement.alone(self.endpoints.postgres_url):
             self._build(self._history(first), say)  # the long part, beside the pipeline as it runs
-            for attempt in Retrying(
-                retry=retry_if_exception_type(Fenced), stop=stop_after_attempt(TRIES), reraise=True
-            ):
-                with attempt, closing(self._ledger.acquire(self.live.contract)) as held:
-                    shown = self._show(first, say)
-                    say("putting it in place")
-                    done = Done(shown.replay_id, shown.history, shown.differences, reason, who)
-                    self._replacement.put_in_place(held, done)
-                    with connect(self.endpoints.postgres_url) as connection, database_errors():
-                        self._replacement.drop_tables(connection)
-                    return shown
-        raise AssertionError("Retrying returns or raises")
+            trying = Retrying(retry=retry_if_exception_type(Fenced), stop=stop_after_attempt(TRIES), reraise=True)
+            shown = trying(self._put_in_place, first, reason, who, say)
+            self._drop_tables(say)
+            return shown
 
     def discard(self) -> bool:
         """Drop what was built and not put in place. False when there is nothing."""
@@ -108,13 +102,38 @@ class Replay:
             return self._replacement.forget(connection)
 
     def _show(self, from_batch: int, say: Say) -> Shown:
-        for attempt in Retrying(retry=retry_if_exception_type(_Moved), stop=stop_after_attempt(TRIES), reraise=True):
-            with attempt:
-                history = self._history(from_batch)
-                replay_id = self._build(history, say)
-                say("comparing")
-                return self._compare(replay_id, history)
-        raise AssertionError("Retrying returns or raises")
+        trying = Retrying(retry=retry_if_exception_type(_Moved), stop=stop_after_attempt(TRIES), reraise=True)
+        return trying(self._build_and_compare, from_batch, say)
+
+    def _build_and_compare(self, from_batch: int, say: Say) -> Shown:
+        history = self._history(from_batch)
+        replay_id = self._build(history, say)
+        say("comparing")
+        return self._compare(replay_id, history)
+
+    def _put_in_place(self, from_batch: int, reason: str, who: str, say: Say) -> Shown:
+        """As the pipeline's owner, so that it stands still."""
+        with closing(self._ledger.acquire(self.live.contract)) as held:
+            shown = self._show(from_batch, say)
+            say("putting it in place")
+            done = Done(shown.replay_id, shown.history, shown.differences, reason, who)
+            self._replacement.put_in_place(held, done)
+            return shown
+
+    def _drop_tables(self, say: Say) -> None:
+        """Of a replay that is in place. Where somebody looks at them they stay, and that is all."""
+        try:
+            with connect(self.endpoints.postgres_url, settings={"lock_timeout": "10s"}) as connection:
+                self._replacement.drop_tables(connection)
+        except (LedgerAway, psycopg.Error) as error:
+            say(
+                f"it is in place; what was built could not be dropped ({error}): tidegate replay {self.live.name} --discard"
+            )
+
+    def _refuse_replaced(self, batch_id: int) -> None:
+        for row in self._ledger.rows("replaced_by", pipeline=self.live.name, batch_id=batch_id):
+            raise BadInput(f"batch {batch_id} was replaced by replay {row['replaced_by']}. tidegate.batch and batch_range know the "
+                           "batches that read its offsets since; or give offsets, 0:100,1:250", field="--from")  # fmt: skip
 
     def _batch_of(self, start: From) -> int | None:
         offsets, contract = start.offsets, self.live.contract
@@ -138,8 +157,8 @@ class Replay:
         try:
             judge(contract.pipeline, ledger.positions(contract.pipeline, contract.topic), view)
         except Halt as halt:
-            raise BadInput(f"the next run will halt ({halt.code}), and a replay reads the same log. Let it, and settle that "
-                           f"first: {halt}", field=contract.pipeline) from halt  # fmt: skip
+            raise BadInput(f"the next run will halt ({halt.code}): {halt.reason} A replay reads the same log: let it run, and "
+                           "settle that first", field=contract.pipeline) from halt  # fmt: skip
         replay.refuse_a_lie(contract, history, view)
         return history
 
@@ -152,7 +171,7 @@ class Replay:
                     done += batch.messages
                     say(f"{done} messages read anew, of {history.messages} in all")
             except Halt as halt:
-                raise BadInput(f"the replay stopped ({halt.code}): {halt} Nothing live has changed. Mend the cause, then "
+                raise BadInput(f"the replay stopped ({halt.code}): {halt.reason} Nothing live has changed. Mend the cause, then "
                                f"tidegate replay {self.live.name} again", field=self.live.name) from halt  # fmt: skip
         return replay_id
 

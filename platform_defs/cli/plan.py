@@ -81,7 +81,7 @@ def look(pipeline: Pipeline) -> tuple[dict[str, Any], Plan | None]:
         if planned.halt is not None:
             raise planned.halt
     except Halt as halt:
-        return {**document, "halt": _halt(halt)}, None
+        return {**document, "halt": _halt(halt, status["state"])}, None
     return {**document, **_batch(planned)}, planned
 
 
@@ -109,8 +109,11 @@ def _state(
     }  # fmt: skip
 
 
-def _halt(halt: Halt) -> dict[str, Any]:
-    return {"code": halt.code, "message": str(halt), "detail": halt.detail, "command": halt.command}
+def _halt(halt: Halt, state: str) -> dict[str, Any]:
+    coming = (f"{halt.pipeline} is going to halt with its next run ({halt.code}): {halt.reason} When it has, to see what settles "
+              f"it: {halt.command}")  # fmt: skip
+    message = str(halt) if state == "halted" else coming
+    return {"code": halt.code, "message": message, "detail": halt.detail, "command": halt.command}
 
 
 def _batch(planned: Plan) -> dict[str, Any]:

@@ -7,8 +7,8 @@ TidegateError
 │   ├── LedgerAway        Postgres did not answer within the limit
 │   ├── StagingLost       staged rows or coverage are missing or disagree; the same ranges are read again
 │   ├── LogTruncated      the log was cut and written on; a task says so, and the batch makes a Halt of it
-│   ├── OutcomeUnknown    the connection died in COMMIT and the answer could not be had; the ledger knows it
-│   └── RowsLost          at_most_once: the offsets were committed and the rows were not
+│   └── OutcomeUnknown    the connection died in COMMIT and the answer could not be had; the ledger knows it
+├── RowsLost              at_most_once: the offsets were committed and the rows were not
 ├── RowRefused            the table refuses a message; it becomes a dead letter
 │   └── TransformFailed   the transform does
 ├── GateFailed            a blocking check failed: nothing was published, the same ranges are judged again
@@ -75,7 +75,7 @@ class OutcomeUnknown(Retryable):
     """COMMIT was sent and neither success nor failure could be established. Never read as 'did not happen'."""
 
 
-class RowsLost(Retryable):
+class RowsLost(TidegateError):
     """A pipeline of delivery at_most_once committed a batch's offsets, and could not write its rows after that."""
 
 
@@ -101,11 +101,11 @@ class GateFailed(TidegateError):
 class Halt(TidegateError):
     """The pipeline stops until a person settles it.
 
-    `detail` is a JSON object with the exact ranges, `command` is what shows how to settle it.
+    `reason` says what was seen, `detail` is a JSON object with the exact ranges, `command` is what shows how to settle it.
     """
 
     def __init__(self, pipeline: str, code: HaltCode, message: str, detail: dict[str, Any] | None = None) -> None:
-        self.pipeline, self.code, self.detail = pipeline, code, detail or {}
+        self.pipeline, self.code, self.reason, self.detail = pipeline, code, message, detail or {}
         self.command = f"tidegate ack {pipeline}"
         super().__init__(f"{pipeline} is halted ({code}): {message} To see what settles it: {self.command}")
 

@@ -1,6 +1,7 @@
 """Offsets: where a pipeline is, what the broker holds, and the pure decision of what to read next.
 
-No connection is opened here: `plan` turns what the ledger and the broker said into OffsetRanges or a Halt.
+No connection is opened here. `judge` says whether what the ledger and the broker said fit each other, or raises Halt;
+`plan` makes OffsetRanges of them; engine/planning.py puts the two together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,12 @@ class PartitionView:
     low: int
     end: int
     leader_epoch: int | None = None  # grows whenever the partition gets a leader: without that no log is ever cut
+    high: int | None = None  # the high watermark where it is known: beyond `end` lie transactions that are still open
+
+    @property
+    def written(self) -> int:
+        """The end of all that was written, whether its transaction has ended or not."""
+        return self.end if self.high is None else max(self.high, self.end)
 
 
 @dataclass(frozen=True)
@@ -101,14 +108,15 @@ def first_positions(positions: Sequence[Position], view: TopicView) -> list[Posi
 
 
 def note_ends(positions: Sequence[Position], view: TopicView) -> list[Position]:
-    """`positions` as they are once partitions are added: an upsert reads each up to where it ends now before it reads those.
+    """`positions` as they are once partitions are added: an upsert reads each up to where it ends now before it reads those,
+    what lies in open transactions included: the same one may write a key's newer value to a new partition.
 
     While others are still drained for partitions added earlier, those that wait for it go on waiting.
     """
     draining = _draining(positions, view)
     return [
         item if draining and item.seen_end is None
-        else replace(item, seen_end=max(item.seen_end or 0, view.partitions[item.partition].end))
+        else replace(item, seen_end=max(item.seen_end or 0, view.partitions[item.partition].written))
         for item in positions
     ]  # fmt: skip
 
@@ -125,7 +133,7 @@ def old_before_new(positions: Sequence[Position], view: TopicView) -> list[Posit
 
 def _draining(positions: Sequence[Position], view: TopicView) -> bool:
     """Whether a partition is yet to reach its noted end, or the end of the log where that was cut meanwhile."""
-    ends = {item.partition: min(item.seen_end or 0, view.partitions[item.partition].end) for item in positions}
+    ends = {item.partition: min(item.seen_end or 0, view.partitions[item.partition].written) for item in positions}
     return any(item.next_offset < ends[item.partition] for item in positions)
 
 

@@ -172,7 +172,7 @@ class UpTo:
     def describe(self, topic: str) -> TopicView:
         view = self.broker.describe(topic)
         known = {number: held for number, held in view.partitions.items() if number in self.ends}
-        cut = {number: replace(held, end=min(held.end, self.ends[number])) for number, held in known.items()}
+        cut = {n: replace(held, end=min(held.end, self.ends[n]), high=None) for n, held in known.items()}
         return replace(view, partitions=cut)
 
 

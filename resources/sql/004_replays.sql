@@ -17,3 +17,7 @@ ALTER TABLE tidegate.batch ADD COLUMN replaced_by bigint REFERENCES tidegate.rep
 
 -- Whether the pipeline knew other partitions before it knew this one.
 ALTER TABLE tidegate.source_position ADD COLUMN added_late boolean NOT NULL DEFAULT false;
+UPDATE tidegate.source_position AS p SET added_late = true
+ WHERE (SELECT min(r.batch_id) FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
+         WHERE b.pipeline = p.pipeline AND r.partition = p.partition)
+     > (SELECT min(batch_id) FROM tidegate.batch AS b WHERE b.pipeline = p.pipeline);

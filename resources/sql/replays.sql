@@ -139,3 +139,20 @@ SELECT executed_at IS NOT NULL AS executed FROM tidegate.replay WHERE replay_id 
 
 -- replay_alone: for the rest of the transaction nobody else replays this pipeline.
 SELECT pg_try_advisory_xact_lock(hashtextextended('tidegate replay ' || %(pipeline)s, 0));
+
+-- replace_now: while this transaction goes on, whoever waits for the pipeline's row waits for a replay and ends nobody.
+SELECT pg_advisory_xact_lock(hashtextextended('tidegate replacement ' || %(pipeline)s, 0));
+
+-- replacing: whether such a transaction goes on.
+SELECT NOT pg_try_advisory_xact_lock(hashtextextended('tidegate replacement ' || %(pipeline)s, 0));
+
+-- plain_table: not partitioned, without children: its rows are told apart by their place.
+SELECT relkind = 'r' AND NOT EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent = c.oid)
+  FROM pg_class AS c WHERE c.oid = to_regclass(%(table)s);
+
+-- may_replace: whether this user may do all that it takes to put rows in place.
+SELECT has_table_privilege(to_regclass(%(table)s)::oid, 'INSERT') AND has_table_privilege(to_regclass(%(table)s)::oid, 'UPDATE')
+   AND has_table_privilege(to_regclass(%(table)s)::oid, 'DELETE');
+
+-- replaced_by: the replay that took this batch's place.
+SELECT replaced_by FROM tidegate.batch WHERE pipeline = %(pipeline)s AND batch_id = %(batch_id)s AND replaced_by IS NOT NULL;

@@ -14,6 +14,8 @@ from platform_defs.engine.errors import BadInput, Fenced, Halt, LedgerAway, Retr
 from platform_defs.engine.ports import Pipeline
 from platform_defs.engine.replay import From
 from platform_defs.verification.verify import verify
+from resources import ledger
+from resources.postgres import queries
 from resources.replay import Replay, Shown
 from tests.chaos.proxy import CommitCutter
 from tests.integration.test_verify import customer, view
@@ -421,3 +423,49 @@ def test_somebody_elses_schema_of_that_name_is_left_alone(world: World) -> None:
         shown(world, pipeline)
     world.rows(f"drop schema {pipeline.name}__replay")
     shown(world, pipeline)
+
+
+def test_a_partitioned_table_is_refused_before_anything_is_built(world: World) -> None:
+    pipeline = world.new_pipeline("append", transform=None)
+    world.drain(pipeline)
+    table = pipeline.contract.row_table.name
+    world.rows(f"create table {pipeline.name}.child () inherits ({table})")
+    world.send(pipeline, [view(n) for n in range(4)])
+    world.drain(pipeline)
+    with pytest.raises(BadInput, match="plain tables only"):
+        shown(world, pipeline)
+    assert nothing_left(world, pipeline)
+
+
+def test_a_table_that_swallows_deletions_is_noticed_and_nothing_is_changed(world: World) -> None:
+    pipeline = views(world, batches=1)
+    table = pipeline.contract.row_table.name
+    world.rows(f"update {table} set visitor = 'somebody' where _offset = 1")
+    before = world.table(pipeline)
+    world.rows(f"create rule kept as on delete to {table} do instead nothing")
+    with pytest.raises(BadInput, match=r"4 rows .* stayed"):
+        execute(world, pipeline)
+    assert world.table(pipeline) == before
+
+
+def test_a_run_that_starts_while_a_replay_is_put_in_place_waits_and_ends_nobody(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = bank(world)
+    monkeypatch.setattr(ledger, "LOCK_WAIT", "1s")
+    with world.session() as replaying:
+        replaying.execute("begin")
+        replaying.execute(queries()["replace_now"], {"pipeline": pipeline.name})
+        replaying.execute("select 1 from tidegate.pipeline where name = %s for update", [pipeline.name])
+        with pytest.raises(LedgerAway, match=r"a replay of .* is being put in place"):
+            world.drain(pipeline)
+        replaying.execute("rollback")
+    world.drain(pipeline)
+
+
+def test_a_batch_that_a_replay_has_replaced_is_no_place_to_begin(world: World) -> None:
+    pipeline = views(world, batches=2)
+    first = world.rows("select min(batch_id) as id from tidegate.batch where pipeline = %s", pipeline.name)[0]["id"]
+    execute(world, pipeline)
+    with pytest.raises(BadInput, match="was replaced by replay"):
+        shown(world, pipeline, str(first))

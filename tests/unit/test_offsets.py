@@ -229,3 +229,15 @@ def test_a_planned_batch_of_another_topic_is_not_readable() -> None:
     with pytest.raises(Halt) as halt:
         still_readable("p", pending, view_of([(0, 0, 5)], topic_id="another"))
     assert halt.value.code == "topic_recreated"
+
+
+def test_what_lies_in_an_open_transaction_is_read_before_partitions_added_meanwhile() -> None:
+    """The same transaction may write a key's newer value to the new partition, at a lower offset."""
+    positions = [Position(0, "c", "t", 100)]
+    open_still = TopicView("topic", "c", "t", {0: PartitionView(0, 100, high=106), 1: PartitionView(0, 0, high=2)})
+    every = [*note_ends(positions, open_still), *first_positions(positions, open_still)]
+    assert [item.partition for item in old_before_new(every, open_still)] == [0]
+    ended = TopicView("topic", "c", "t", {0: PartitionView(0, 106, high=106), 1: PartitionView(0, 2, high=2)})
+    assert [item.partition for item in old_before_new(every, ended)] == [0]
+    drained = [replace(every[0], next_offset=106), every[1]]
+    assert [item.partition for item in old_before_new(drained, ended)] == [0, 1]
