@@ -1,80 +1,21 @@
-"""Tables built anew from the log: what is shown, what is put in place, and what is refused since it would lie."""
+"""Tables built anew from the log: what is shown, and what is put in place."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import NewPartitions
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from platform_defs.engine.batch import drain, plan
-from platform_defs.engine.errors import BadInput, Fenced, Halt, LedgerAway, Retryable
+from platform_defs.engine.errors import Fenced, LedgerAway
 from platform_defs.engine.ports import Pipeline
-from platform_defs.engine.replay import From
 from platform_defs.verification.verify import verify
 from resources import ledger
 from resources.postgres import queries
-from resources.replay import Replay, Shown
+from resources.replay import Replay
 from tests.chaos.proxy import CommitCutter
 from tests.integration.test_verify import customer, view
+from tests.replays import bank, counts, doubled, exact, execute, nothing_left, shown, views
 from tests.world import World, transfers
-
-
-def doubled(messages: DataFrame) -> DataFrame:
-    """Not what the shipped transform does: postings of twice the amount, and none for every other transfer."""
-    twice = (F.col("amount") * 2).cast("decimal(18,2)")
-    sides = [F.struct(F.col(f"{side}_account").alias("account"), amount.alias("amount"))
-             for side, amount in (("debit", -twice), ("credit", twice))]  # fmt: skip
-    kept = messages.where(F.col("_offset") % 2 == 0)
-    return kept.select("transfer_id", F.inline(F.array(*sides)), "currency", "occurred_at", "_partition", "_offset")
-
-
-def bank(world: World, count: int = 40, batches: int = 2) -> Pipeline:
-    """Read in so many batches, with a message that is no row in each."""
-    pipeline = world.new_pipeline()
-    for number in range(batches):
-        world.send(pipeline, [*transfers(count, number * count), b"not json"])
-        world.drain(pipeline)
-    return pipeline
-
-
-def views(world: World, batches: int = 3) -> Pipeline:
-    """An append table alone."""
-    pipeline = world.new_pipeline("append", transform=None)
-    for number in range(batches):
-        world.send(pipeline, [view(number * 8 + n) for n in range(8)])
-        world.drain(pipeline)
-    return pipeline
-
-
-def shown(world: World, pipeline: Pipeline, start: str = "earliest") -> Shown:
-    found = Replay(pipeline, world.endpoints, world.spark)
-    return found.show(found.first_batch(From.parse(start)), print)
-
-
-def execute(world: World, pipeline: Pipeline, start: str = "earliest") -> Shown:
-    return Replay(pipeline, world.endpoints, world.spark).execute(From.parse(start), "a test", "tester", print)
-
-
-def counts(found: Shown) -> dict[str, tuple[int, int, int, int]]:
-    return {item.name.partition(".")[2] or item.name: (item.live, item.anew, item.only_live, item.only_anew)
-            for item in found.differences}  # fmt: skip
-
-
-def exact(world: World, pipeline: Pipeline) -> str:
-    """verify's digest of tables that are as they must be."""
-    report = verify(pipeline, world.endpoints, world.spark)
-    assert report.ok, report.explanation
-    return report.digest
-
-
-def nothing_left(world: World, pipeline: Pipeline) -> bool:
-    """Whether nothing of a building pipeline is left."""
-    name = f"{pipeline.name}~replay"
-    schemas = world.rows("select 1 from pg_namespace where nspname = %s", f"{pipeline.name}__replay")
-    return not schemas and not world.rows("select 1 from tidegate.pipeline where name = %s", name)
 
 
 def test_what_has_not_changed_is_built_the_same_and_put_in_place_without_a_trace(world: World) -> None:
@@ -260,69 +201,6 @@ def test_lineage_of_a_replay_leaves_when_it_is_in_place(world: World) -> None:
     assert world.rows(waiting, pipeline.name)[0]["n"] == before + len(built)
 
 
-def test_a_partial_replay_of_what_accumulates_is_refused(world: World) -> None:
-    pipeline = bank(world)
-    last = world.rows("select max(batch_id) as id from tidegate.batch where pipeline = %s", pipeline.name)[0]["id"]
-    with pytest.raises(BadInput, match=r"balances \(accumulate\) cannot be replayed from batch"):
-        shown(world, pipeline, str(last))
-
-
-def test_a_replay_of_what_retention_took_is_refused_with_the_ranges(world: World) -> None:
-    pipeline = bank(world)
-    admin = world.admin()  # kept: a future is cancelled when its client is collected
-    for future in admin.delete_records([TopicPartition(pipeline.contract.topic, 1, 5)]).values():
-        future.result(20)
-    with pytest.raises(BadInput, match=r"does not hold partition 1 \[0, 5\) any more"):
-        shown(world, pipeline)
-
-
-def test_a_replay_of_an_upsert_whose_topic_grew_is_refused(world: World) -> None:
-    pipeline = world.new_pipeline("upsert", transform=None)
-    world.send(pipeline, [customer(1)], keys=[b"k"])
-    world.drain(pipeline)
-    admin = world.admin()
-    admin.create_partitions([NewPartitions(pipeline.contract.topic, 6)])[pipeline.contract.topic].result(20)
-    world.send(pipeline, [customer(2)], keys=[b"k"], partition=5)
-    world.drain(pipeline)
-    with pytest.raises(BadInput, match="partitions were added"):
-        shown(world, pipeline)
-
-
-def test_a_halted_pipeline_is_settled_before_it_is_replayed(world: World) -> None:
-    pipeline = world.new_pipeline(dead_letter_minimum=1, dead_letter_share=0.1)
-    world.send(pipeline, transfers(4))
-    world.drain(pipeline)
-    world.send(pipeline, [b"not json"] * 4)
-    with pytest.raises(Halt):
-        world.drain(pipeline)
-    with pytest.raises(BadInput, match="settle that first: tidegate ack"):
-        shown(world, pipeline)
-
-
-def test_a_pipeline_that_never_ran_has_nothing_to_replay(world: World) -> None:
-    with pytest.raises(BadInput, match="nothing to replay"):
-        shown(world, world.new_pipeline())
-
-
-@pytest.mark.parametrize(
-    ("text", "start"),
-    [
-        ("earliest", From()),
-        ("12", From(batch=12)),
-        ("0:100,1:250", From(offsets={0: 100, 1: 250})),
-        ("2026-11-21T10:00:00Z", From(timestamp=datetime(2026, 11, 21, 10, tzinfo=UTC))),
-    ],
-)
-def test_where_a_replay_begins_is_read_in_four_forms(text: str, start: From) -> None:
-    assert From.parse(text) == start
-
-
-@pytest.mark.parametrize("text", ["yesterday", "2026-11-21T10:00:00", "0:1:2", "0:x", "-1", ""])
-def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(BadInput):
-        From.parse(text)
-
-
 def test_a_row_that_is_the_same_stays_with_all_that_hangs_on_it(world: World) -> None:
     pipeline = views(world)
     table = pipeline.contract.row_table.name
@@ -337,43 +215,6 @@ def test_a_row_that_is_the_same_stays_with_all_that_hangs_on_it(world: World) ->
     assert len(world.rows(f"select 1 from {pipeline.name}.notes")) == 20
     assert len(world.rows(f"select 1 from {table} where reviewed")) == 20
     exact(world, pipeline)
-
-
-def test_rows_that_compaction_took_for_good_are_not_replaced_by_nothing(world: World) -> None:
-    pipeline = world.new_pipeline("upsert", transform=None, config={"cleanup.policy": "delete"})
-    world.send(pipeline, [customer(1), b"not json", customer(2)], keys=[b"1", b"1", b"2"], partition=0)
-    world.drain(pipeline)
-    found = Replay(pipeline, world.endpoints, world.spark)
-    first = found.first_batch(From())
-    assert counts(found.show(first, print))["customers"] == (2, 2, 0, 0)
-    # As it is built where the cleaner has left only the last message of each key, whatever became of it.
-    world.rows(f"delete from {pipeline.name}__replay.customers where _key = '1'")
-    world.rows("update tidegate.batch_range set gaps = '{[0,1)}' where topic = %s", pipeline.contract.topic)
-    with pytest.raises(BadInput, match="compaction took the messages of 1 keys"):
-        found.show(first, print)
-
-
-def test_an_upsert_whose_topic_grew_before_its_first_batch_is_refused_as_well(world: World) -> None:
-    pipeline = world.new_pipeline("upsert", transform=None)
-    world.drain(pipeline)
-    admin = world.admin()
-    admin.create_partitions([NewPartitions(pipeline.contract.topic, 6)])[pipeline.contract.topic].result(20)
-    world.send(pipeline, [customer(1)], keys=[b"k"], partition=5)
-    world.drain(pipeline)
-    with pytest.raises(BadInput, match="partitions were added"):
-        shown(world, pipeline)
-
-
-def test_batches_of_another_topic_cannot_be_built_again(world: World) -> None:
-    pipeline = views(world, batches=1)
-    other = world.new_pipeline("append", transform=None)
-    moved = Pipeline(replace(pipeline.contract, topic=other.contract.topic))
-    world.send(moved, [view(n) for n in range(8)])
-    world.drain(moved)
-    with pytest.raises(BadInput, match="is not the topic of now"):
-        shown(world, moved)
-    last = world.rows("select max(batch_id) as id from tidegate.batch where pipeline = %s", pipeline.name)[0]["id"]
-    assert counts(execute(world, moved, str(last)))["page_views"] == (8, 8, 0, 0)
 
 
 def test_what_was_built_before_a_table_was_altered_is_built_again(world: World) -> None:
@@ -409,45 +250,6 @@ def test_dagster_hears_of_a_replay_under_the_names_of_the_live_tables(world: Wor
     assert sum(batch.messages for batch in told) == 82
 
 
-def test_two_replays_of_one_pipeline_do_not_meet(world: World) -> None:
-    pipeline = bank(world)
-    found = Replay(pipeline, world.endpoints, world.spark)
-    with found._replacement.alone(world.endpoints.postgres_url), pytest.raises(Retryable, match="by somebody else"):
-        found.discard()
-
-
-def test_somebody_elses_schema_of_that_name_is_left_alone(world: World) -> None:
-    pipeline = bank(world)
-    world.rows(f"create schema {pipeline.name}__replay")
-    with pytest.raises(BadInput, match="is not a replay's"):
-        shown(world, pipeline)
-    world.rows(f"drop schema {pipeline.name}__replay")
-    shown(world, pipeline)
-
-
-def test_a_partitioned_table_is_refused_before_anything_is_built(world: World) -> None:
-    pipeline = world.new_pipeline("append", transform=None)
-    world.drain(pipeline)
-    table = pipeline.contract.row_table.name
-    world.rows(f"create table {pipeline.name}.child () inherits ({table})")
-    world.send(pipeline, [view(n) for n in range(4)])
-    world.drain(pipeline)
-    with pytest.raises(BadInput, match="plain tables only"):
-        shown(world, pipeline)
-    assert nothing_left(world, pipeline)
-
-
-def test_a_table_that_swallows_deletions_is_noticed_and_nothing_is_changed(world: World) -> None:
-    pipeline = views(world, batches=1)
-    table = pipeline.contract.row_table.name
-    world.rows(f"update {table} set visitor = 'somebody' where _offset = 1")
-    before = world.table(pipeline)
-    world.rows(f"create rule kept as on delete to {table} do instead nothing")
-    with pytest.raises(BadInput, match=r"4 rows .* stayed"):
-        execute(world, pipeline)
-    assert world.table(pipeline) == before
-
-
 def test_a_run_that_starts_while_a_replay_is_put_in_place_waits_and_ends_nobody(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -461,11 +263,3 @@ def test_a_run_that_starts_while_a_replay_is_put_in_place_waits_and_ends_nobody(
             world.drain(pipeline)
         replaying.execute("rollback")
     world.drain(pipeline)
-
-
-def test_a_batch_that_a_replay_has_replaced_is_no_place_to_begin(world: World) -> None:
-    pipeline = views(world, batches=2)
-    first = world.rows("select min(batch_id) as id from tidegate.batch where pipeline = %s", pipeline.name)[0]["id"]
-    execute(world, pipeline)
-    with pytest.raises(BadInput, match="was replaced by replay"):
-        shown(world, pipeline, str(first))
