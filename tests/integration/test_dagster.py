@@ -6,7 +6,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from confluent_kafka import TopicPartition
 from dagster import AssetCheckKey, AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus
 
 from platform_defs.definitions import compose
@@ -16,12 +15,11 @@ from platform_defs.engine.ports import Pipeline
 from platform_defs.orchestration.halts import NOT_HALTED
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.sensors import look
-from resources import settlement
-from resources.kafka import KafkaBroker
-from resources.outside import kafka_options
 from resources.settings import PROJECT_ROOT, Endpoints
 from resources.spark import SparkResource
 from tests.chaos.dagster import told, views, wait_for
+from tests.chaos.halts import acknowledge
+from tests.logs import delete_records
 from tests.world import World, transfer, transfers
 
 Run = Callable[[Pipeline], dg.ExecuteInProcessResult]
@@ -182,7 +180,7 @@ def test_a_halt_fails_its_runs_and_keeps_its_check_red_until_it_is_settled(
             assert [record.data for record in metadata["ranges"].value.records] == [UNREAD]
             assert metadata["detail"].value == {"ranges": [UNREAD]}
     assert tick(instance, pipeline, endpoints) == []  # Dagster shows it already
-    settle(world, pipeline)
+    acknowledge(world, pipeline)
     assert red(instance, pipeline)
     assert [event.passed for event in tick(instance, pipeline, endpoints)] == [True]
     assert check(instance, pipeline, NOT_HALTED).passed
@@ -202,7 +200,7 @@ def test_a_halt_that_dagster_did_not_see_is_told_by_the_sensor_and_settled_by_th
     assert "messages were deleted before they were read" in description
     assert f"tidegate ack {pipeline.name}" in description
     assert f"tidegate ack {pipeline.name}" in skipped(instance, pipeline.contract, endpoints)
-    settle(world, pipeline)
+    acknowledge(world, pipeline)
     assert run(pipeline).success
     assert check(instance, pipeline, NOT_HALTED).passed
 
@@ -213,9 +211,7 @@ UNREAD = {"partition": 2, "from_offset": 2, "until_offset": 5}
 def delete_unread(world: World, pipeline: Pipeline) -> None:
     """Six messages more in partition 2, of which the first three are gone before anybody read them."""
     world.send(pipeline, transfers(6), partition=2)
-    admin = world.admin()
-    for future in admin.delete_records([TopicPartition(pipeline.contract.topic, 2, 5)]).values():
-        future.result(20)
+    delete_records(world, pipeline, {2: 5})
 
 
 def red(instance: DagsterInstance, pipeline: Pipeline) -> dg.AssetCheckEvaluation:
@@ -230,13 +226,6 @@ def tick(instance: DagsterInstance, pipeline: Pipeline, endpoints: Endpoints) ->
     for event in events:
         instance.report_runless_asset_event(event)
     return list(events)
-
-
-def settle(world: World, pipeline: Pipeline) -> None:
-    broker = KafkaBroker(kafka_options(world.endpoints))
-    decided = settlement.plan(pipeline.contract, world.ledger, broker, None)
-    assert decided is not None
-    settlement.settle(world.endpoints.postgres_url, pipeline.contract, decided, "a test", "tester")
 
 
 def test_a_run_that_ended_by_itself_is_not_taken_for_dead(

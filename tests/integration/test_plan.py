@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import NewPartitions
 from typer.testing import CliRunner, Result
 
 from assets import find_pipeline
@@ -20,10 +18,9 @@ from platform_defs.engine.contract import Delivery
 from platform_defs.engine.errors import Halt
 from platform_defs.engine.explain import transactions
 from platform_defs.engine.ports import Pipeline, Publication
-from resources import settlement
-from resources.kafka import KafkaBroker
-from resources.outside import kafka_options
 from resources.publication import PostgresPublication
+from tests.chaos.halts import acknowledge
+from tests.logs import add_partitions, delete_records
 from tests.world import Budget, World, transfers
 
 Place = tuple[int, int, int]  # partition, from_offset, until_offset
@@ -84,11 +81,6 @@ def ranges_shown(answer: dict[str, Any]) -> list[Place]:
 def ranges_read(world: World, pipeline: Pipeline) -> list[Place]:
     (batch,) = world.drain(pipeline, Budget(batches=1))
     return [(item.partition, item.from_offset, item.until_offset) for item in batch.ranges]
-
-
-def add_partitions(world: World, pipeline: Pipeline, total: int) -> None:
-    admin, topic = world.admin(), pipeline.contract.topic
-    admin.create_partitions([NewPartitions(topic, total)])[topic].result(10)
 
 
 @pytest.mark.parametrize("disposition", ["append", "upsert"])
@@ -188,11 +180,8 @@ def test_a_partition_added_after_its_first_messages_were_deleted_halts_as_shown_
     with pytest.raises(Halt) as found:
         world.drain(pipeline)
     assert found.value.detail == halt["detail"]
-    broker = KafkaBroker(kafka_options(world.endpoints))
-    decided = settlement.plan(pipeline.contract, world.ledger, broker, None)
-    assert decided is not None
+    decided = acknowledge(world, pipeline)
     assert [(step.partition, step.skip) for step in decided.steps] == [(4, (0, 3))]
-    settlement.settle(world.endpoints.postgres_url, pipeline.contract, decided, "a test", "tester")
     assert shown(world, pipeline)["halt"] is None
     assert ranges_read(world, pipeline) == [(4, 3, 6)]
 
@@ -200,9 +189,7 @@ def test_a_partition_added_after_its_first_messages_were_deleted_halts_as_shown_
 def delete_before(world: World, pipeline: Pipeline, partition: int, offset: int) -> None:
     """Six messages more in a partition, and those before `offset` deleted."""
     send(world, pipeline, 6, partition=partition)
-    admin = world.admin()
-    for future in admin.delete_records([TopicPartition(pipeline.contract.topic, partition, offset)]).values():
-        future.result(20)
+    delete_records(world, pipeline, {partition: offset})
 
 
 @pytest.mark.parametrize(("delivery", "count"), [("exactly_once", 1), ("at_least_once", 2), ("at_most_once", 2)])
