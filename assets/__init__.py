@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from platform_defs.engine.contract_file import check_fits_without_transform, load
-from platform_defs.engine.errors import BadInput
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.odcs import check_fits_without_transform, load
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import BadInput
 
 HERE = Path(__file__).parent
 

@@ -26,17 +26,17 @@ from rich.console import Console
 
 from assets import find_pipeline
 from bench import by_hand
+from platform_defs.contract.model import Column, Contract, Table
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit
 from platform_defs.engine.batch import drain
-from platform_defs.engine.contract import Column, Contract, Table
-from platform_defs.engine.offsets import OffsetRange
-from platform_defs.engine.ports import Pipeline
 from platform_defs.engine.trial import read_alone
-from resources.kafka import KafkaBroker, KafkaSource
+from platform_defs.offsets import OffsetRange
+from platform_defs.operations.open_run import hold, kafka_options
+from resources.kafka.source import KafkaBroker, KafkaSource
 from resources.local import stack
-from resources.outside import hold, kafka_options
 from resources.settings import connection
-from resources.spark import spark_config, start_session
+from resources.spark.session import spark_config, start_session
 
 PARTITIONS = 4
 BY_HAND = "by hand: confluent-kafka, orjson, psycopg COPY, no checks"

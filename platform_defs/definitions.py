@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import dagster as dg
 
 from assets import find_pipelines
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.orchestration.assets import table_assets
 from platform_defs.orchestration.checks import verify_check
 from platform_defs.orchestration.jobs import pipeline_job, verify_job
 from platform_defs.orchestration.schedules import nightly_verify
 from platform_defs.orchestration.sensors import lag_sensor
 from platform_defs.orchestration.topics import observe_topics, topic_asset
-from resources.run_session import RunSession
-from resources.spark import SparkResource
+from resources.dagster.run_session import RunSession
+from resources.spark.session import SparkResource
 
 
 def compose(pipelines: Sequence[Pipeline], spark: SparkResource | None = None) -> dg.Definitions:

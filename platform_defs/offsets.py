@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from platform_defs.engine.errors import Halt
+from platform_defs.errors import Halt
 
 
 @dataclass(frozen=True, order=True)

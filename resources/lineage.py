@@ -18,9 +18,9 @@ from openlineage.client.facet_v2 import data_quality_assertions_dataset, output_
 from openlineage.client.serde import Serde
 from openlineage.client.transport.file import FileConfig, FileTransport
 
-from platform_defs.engine.contract import CheckResult, Contract
+from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.ports import Staged
-from resources.ledger import Ledger
+from resources.postgres.ledger import Ledger
 
 PRODUCER = "https://pypi.org/project/tidegate"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 
 PREFIX = "TIDEGATE_"
 KAFKA_PREFIX = PREFIX + "KAFKA_"

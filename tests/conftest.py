@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from platform_defs.engine.ports import Pipeline, Published
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.ports import Published
 from resources.local import stack
 from resources.settings import Endpoints, connection
 from tests.world import World
@@ -34,7 +35,7 @@ def endpoints(home: Path) -> Iterator[Endpoints]:
 @pytest.fixture(scope="session")
 def spark(endpoints: Endpoints) -> Iterator[Callable[[], SparkSession]]:
     """Gives the session's Spark session, started by the first test that asks."""
-    from resources.spark import spark_config, start_session
+    from resources.spark.session import spark_config, start_session
 
     yield lambda: start_session(spark_config())
     if (running := SparkSession.getActiveSession()) is not None:

@@ -15,8 +15,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from platform_defs.engine.ports import Pipeline
-from resources.outside import kafka_options
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.operations.open_run import kafka_options
 from tests.world import World
 
 OPEN_FOR = 600_000  # ms after which a coordinator ends a transaction that nobody does: later than any test

@@ -3,10 +3,10 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.replay import From
+from platform_defs.operations.replay import Replay, Shown
 from platform_defs.verification.verify import verify
-from resources.replay import Replay, Shown
 from tests.integration.test_verify import view
 from tests.world import World, transfers
 

@@ -13,13 +13,14 @@ from psycopg.rows import dict_row
 from pyspark.sql import SparkSession
 
 from assets import find_pipelines
+from platform_defs.contract.model import Contract, Table
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, Outside, drain
-from platform_defs.engine.contract import Contract, Table
-from platform_defs.engine.offsets import PartitionView
-from platform_defs.engine.ports import Pipeline, Published
-from resources.kafka import KafkaBroker
-from resources.ledger import Ledger
-from resources.outside import hold, kafka_options
+from platform_defs.engine.ports import Published
+from platform_defs.offsets import PartitionView
+from platform_defs.operations.open_run import hold, kafka_options
+from resources.kafka.source import KafkaBroker
+from resources.postgres.ledger import Ledger
 from resources.settings import Endpoints
 
 SHIPPED = {"append": "web_page_views", "upsert": "crm_customers", "accumulate": "bank_transfers"}

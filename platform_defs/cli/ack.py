@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 
 app = typer.Typer()
 
@@ -30,10 +30,10 @@ def ack(
 ) -> None:
     """Show what stopped a pipeline and what settles it; with --execute, settle it."""
     from assets import find_pipeline
-    from resources import settlement
-    from resources.kafka import KafkaBroker
-    from resources.ledger import Ledger
-    from resources.outside import kafka_options
+    from platform_defs.operations import settlement
+    from platform_defs.operations.open_run import kafka_options
+    from resources.kafka.source import KafkaBroker
+    from resources.postgres.ledger import Ledger
     from resources.settings import connection
 
     if execute and not (reason or "").strip():

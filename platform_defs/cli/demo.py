@@ -18,7 +18,7 @@ import psycopg
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, progress
-from platform_defs.engine.errors import BadInput, TidegateError
+from platform_defs.errors import BadInput, TidegateError
 
 app = typer.Typer()
 

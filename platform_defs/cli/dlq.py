@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 
 app = typer.Typer(help="Dead letters: messages that could not become rows.", no_args_is_help=True)
 
@@ -59,7 +59,7 @@ def show(
 
 def _ledger(pipeline: str) -> Any:
     from assets import find_pipeline
-    from resources.ledger import Ledger
+    from resources.postgres.ledger import Ledger
     from resources.settings import connection
 
     find_pipeline(pipeline)

@@ -5,8 +5,8 @@ from typing import Any
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table
-from platform_defs.engine.errors import BadInput
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import BadInput
 
 app = typer.Typer()
 
@@ -18,9 +18,9 @@ def lag(
 ) -> None:
     """Show position, end (the last stable offset) and lag of each partition, and whether the pipeline is halted."""
     from assets import find_pipeline, find_pipelines
-    from resources.kafka import KafkaBroker
-    from resources.ledger import Ledger
-    from resources.outside import kafka_options
+    from platform_defs.operations.open_run import kafka_options
+    from resources.kafka.source import KafkaBroker
+    from resources.postgres.ledger import Ledger
     from resources.settings import connection
 
     pipelines, endpoints = [find_pipeline(pipeline)] if pipeline else find_pipelines(), connection()

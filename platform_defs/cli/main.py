@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typing_extensions import override
 
 from platform_defs.cli.output import print_error
-from platform_defs.engine.errors import TidegateError
+from platform_defs.errors import TidegateError
 
 COMMANDS = {
     "demo": "platform_defs.cli.demo",

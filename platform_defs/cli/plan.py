@@ -7,10 +7,10 @@ from typing import Any
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
-from platform_defs.engine.errors import Halt
-from platform_defs.engine.offsets import PendingBatch
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.planning import Plan, decide
-from platform_defs.engine.ports import Pipeline
+from platform_defs.errors import Halt
+from platform_defs.offsets import PendingBatch
 
 app = typer.Typer()
 
@@ -60,9 +60,9 @@ def plan(
 def look(pipeline: Pipeline) -> tuple[dict[str, Any], Plan | None]:
     """The answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run does."""
     from platform_defs.engine.batch import describe
-    from resources.kafka import KafkaBroker
-    from resources.ledger import Ledger
-    from resources.outside import kafka_options
+    from platform_defs.operations.open_run import kafka_options
+    from resources.kafka.source import KafkaBroker
+    from resources.postgres.ledger import Ledger
     from resources.settings import connection
 
     contract, endpoints = pipeline.contract, connection()
@@ -136,10 +136,10 @@ def _explained(pipeline: Pipeline, planned: Plan) -> dict[str, Any]:
     """The steps in sentences, and Spark's plan of the job, for which Spark is started."""
     from platform_defs.engine.explain import explain
     from platform_defs.engine.trial import describe_job
-    from resources.kafka import KafkaSource
-    from resources.outside import kafka_options
+    from platform_defs.operations.open_run import kafka_options
+    from resources.kafka.source import KafkaSource
     from resources.settings import connection
-    from resources.spark import spark_config, start_session
+    from resources.spark.session import spark_config, start_session
 
     with progress() as show:
         show("starting Spark for its plan of the job, which is not run")

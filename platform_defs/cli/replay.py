@@ -29,9 +29,9 @@ def replay(
     """
     from assets import find_pipeline
     from platform_defs.engine.replay import From
-    from resources.replay import Replay
+    from platform_defs.operations.replay import Replay
     from resources.settings import connection
-    from resources.spark import spark_config, start_session
+    from resources.spark.session import spark_config, start_session
 
     if execute and not (reason or "").strip():
         raise typer.BadParameter("--execute needs --reason: it is kept with who and when")

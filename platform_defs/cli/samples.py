@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from platform_defs.engine.contract import Contract, Field
-from platform_defs.engine.errors import BadInput
+from platform_defs.contract.model import Contract, Field
+from platform_defs.errors import BadInput
 from platform_defs.verification.judge import Judge, NoRow
 
 POOL = 1_000  # different values of a field in one block of messages

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 from open_data_contract_standard.model import CustomProperty, SchemaProperty
 
-from platform_defs.engine.column_types import ColumnType, column_type
-from platform_defs.engine.contract_text import ContractText, Place, one_of
-from platform_defs.engine.errors import BadInput
+from platform_defs.contract.column_types import ColumnType, column_type
+from platform_defs.contract.text import ContractText, Place, one_of
+from platform_defs.errors import BadInput
 
 _NAME = r"[a-z_][a-z0-9_]*"
 _LONGEST = 63  # bytes: NAMEDATALEN - 1; Postgres cuts longer names without an error

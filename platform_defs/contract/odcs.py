@@ -21,12 +21,12 @@ from typing import Any, get_args
 
 from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
-from platform_defs.engine.contract import Contract, Delivery, Field, Limits
-from platform_defs.engine.contract_names import checked_name, column_name, column_type_of, custom_values
-from platform_defs.engine.contract_rules import examples_of, rules_of
-from platform_defs.engine.contract_tables import read_tables
-from platform_defs.engine.contract_text import ContractText, Place, one_of
-from platform_defs.engine.errors import BadInput
+from platform_defs.contract.model import Contract, Delivery, Field, Limits
+from platform_defs.contract.names import checked_name, column_name, column_type_of, custom_values
+from platform_defs.contract.rules import examples_of, rules_of
+from platform_defs.contract.tables import read_tables
+from platform_defs.contract.text import ContractText, Place, one_of
+from platform_defs.errors import BadInput
 
 _LIMITS = {  # custom property → field of Limits, its type
     "batchMessages": ("batch_messages", int),

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute
 from open_data_contract_standard.model import DataQuality, SchemaProperty
 
-from platform_defs.engine.column_types import ColumnType
-from platform_defs.engine.contract import RowRule, RuleKind
-from platform_defs.engine.contract_text import ContractText, Place, one_of
-from platform_defs.engine.contract_values import Value, contract_value
-from platform_defs.engine.row_checks import anchored, broken, wanted
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.model import RowRule, RuleKind
+from platform_defs.contract.predicates import anchored, broken, wanted
+from platform_defs.contract.text import ContractText, Place, one_of
+from platform_defs.contract.values import Value, contract_value
 
 pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
 _OPTIONS: dict[str, RuleKind] = {  # ODCS' logicalTypeOptions, in the order in which rules run

@@ -5,10 +5,10 @@ from typing import Any, Literal, cast, get_args
 
 from open_data_contract_standard.model import DataQuality, SchemaObject, SchemaProperty
 
-from platform_defs.engine.column_types import ColumnType
-from platform_defs.engine.contract import Aggregate, BatchRule, Column, Disposition, Severity, Table
-from platform_defs.engine.contract_names import checked_name, column_name, column_type_of, custom_values
-from platform_defs.engine.contract_text import ContractText, Place, one_of
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.model import Aggregate, BatchRule, Column, Disposition, Severity, Table
+from platform_defs.contract.names import checked_name, column_name, column_type_of, custom_values
+from platform_defs.contract.text import ContractText, Place, one_of
 
 _AGGREGATE = re.compile(r"(\w+)\(\s*(\*|\w+)\s*\)")
 _FUNCTIONS = ("sum", "count", "min", "max")

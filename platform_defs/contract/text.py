@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML, YAMLError
 from ruamel.yaml.error import MarkedYAMLError
 
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 
 Place = tuple[str | int, ...]  # such as ("schema", 0, "properties", 3, "required")
 

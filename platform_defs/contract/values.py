@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from platform_defs.engine.column_types import ColumnType
+from platform_defs.contract.column_types import ColumnType
 
 Value = str | int | float | bool | date | datetime | Decimal
 

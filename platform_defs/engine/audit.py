@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from platform_defs.engine.contract import BatchRule, CheckResult, Contract
-from platform_defs.engine.errors import BadInput, GateFailed, LedgerAway
+from platform_defs.contract.model import BatchRule, CheckResult, Contract
+from platform_defs.errors import BadInput, GateFailed, LedgerAway
 
 Faults = Mapping[tuple[str, str], tuple[int, list[dict[str, Any]]]]
 SAMPLES = 10

@@ -1,13 +1,13 @@
 """One batch, from plan to commit, in the eight steps of docs/design.md. Read this file first.
 
-0 acquire   Ledger.acquire, once a run            resources/ledger.py
-1 plan      which offsets                         engine/planning.py, engine/offsets.py
-2 read      the messages, in Spark's tasks        engine/task.py, resources/kafka.py
-3 check     decode and row rules, in the task     engine/decode.py, engine/row_checks.py
+0 acquire   Ledger.acquire, once a run            resources/postgres/ledger.py
+1 plan      which offsets                         engine/planning.py, offsets.py
+2 read      the messages, in Spark's tasks        engine/task.py, resources/kafka/source.py
+3 check     decode and row rules, in the task     formats/json/decode.py, engine/row_checks.py
 4 transform the pipeline's own PySpark function   assets/<domain>/transform.py, engine/row_local.py
-5 stage     COPY beside the tables                engine/staging.py, resources/staging.py
+5 stage     COPY beside the tables                engine/staging.py, resources/postgres/staging.py
 6 audit     rules over the batch                  engine/audit.py
-7 publish   one transaction                       engine/publish.py, resources/publication.py
+7 publish   one transaction                       engine/publish.py, resources/postgres/publication.py
 8 tell      Dagster, lineage                      orchestration/
 """
 
@@ -18,9 +18,16 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
+from platform_defs.contract.model import CheckResult, Contract, Fault
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
-from platform_defs.engine.contract import CheckResult, Contract, Fault
-from platform_defs.engine.errors import (
+from platform_defs.engine.planning import TASKS, decide
+from platform_defs.engine.ports import Broker, Ledger, LineageEvents, Published, Source, Staged
+from platform_defs.engine.publish import publish
+from platform_defs.engine.staging import stage
+from platform_defs.engine.task import TaskWork
+from platform_defs.engine.trial import REFUSALS, find_poison
+from platform_defs.errors import (
     BadInput,
     Fenced,
     GateFailed,
@@ -33,13 +40,7 @@ from platform_defs.engine.errors import (
     TidegateError,
     TransformFailed,
 )
-from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
-from platform_defs.engine.planning import TASKS, decide
-from platform_defs.engine.ports import Broker, Ledger, LineageEvents, Pipeline, Published, Source, Staged
-from platform_defs.engine.publish import publish
-from platform_defs.engine.staging import stage
-from platform_defs.engine.task import TaskWork
-from platform_defs.engine.trial import REFUSALS, find_poison
+from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
 
 @dataclass(frozen=True)

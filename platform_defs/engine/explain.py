@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from platform_defs.contract.model import Contract, Limits, Table
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit
-from platform_defs.engine.contract import Contract, Limits, Table
-from platform_defs.engine.offsets import OffsetRange, PendingBatch, TopicView
 from platform_defs.engine.planning import Plan
-from platform_defs.engine.ports import Coverage, Pipeline, Publication, Staged
+from platform_defs.engine.ports import Coverage, Publication, Staged
 from platform_defs.engine.publish import publish
 from platform_defs.engine.staging import transform_file
+from platform_defs.offsets import OffsetRange, PendingBatch, TopicView
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from platform_defs.engine import offsets
-from platform_defs.engine.contract import Contract
-from platform_defs.engine.errors import BadInput, Halt
-from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
+from platform_defs import offsets
+from platform_defs.contract.model import Contract
+from platform_defs.errors import BadInput, Halt
+from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
 TASKS = 4  # into about so many ranges a large batch is split
 

@@ -4,17 +4,16 @@
 picklable and opens its connections there.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
-from platform_defs.engine.contract import CheckResult, Contract, Fault
-from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
+from platform_defs.contract.model import CheckResult, Contract, Fault
+from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
 
 class Message(Protocol):
@@ -191,15 +190,3 @@ class LineageEvents(Protocol):
     """Makes the OpenLineage event of a batch, to be stored with it."""
 
     def of_batch(self, contract: Contract, staged: Staged, checks: Sequence[CheckResult]) -> Mapping[str, Any]: ...
-
-
-@dataclass(frozen=True)
-class Pipeline:
-    """A topic on its way into tables: the contract and, if wanted, the transform of one domain folder."""
-
-    contract: Contract
-    transform: Callable[[DataFrame], DataFrame] | None = None  # row-local
-
-    @property
-    def name(self) -> str:
-        return self.contract.pipeline

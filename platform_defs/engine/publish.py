@@ -1,4 +1,4 @@
-"""Step 7: one transaction makes a batch real. This is the guarantee; read it with resources/publication.py.
+"""Step 7: one transaction makes a batch real. This is the guarantee; read it with resources/postgres/publication.py.
 
 money from account A to account B: the transfer and the offset, or neither.
 """
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from platform_defs.contract.model import CheckResult, Contract, Delivery
 from platform_defs.engine import crash_points
-from platform_defs.engine.contract import CheckResult, Contract, Delivery
-from platform_defs.engine.errors import OutcomeUnknown, RowsLost, StagingLost, TidegateError
-from platform_defs.engine.offsets import still_readable
 from platform_defs.engine.ports import Broker, Ledger, Staged
+from platform_defs.errors import OutcomeUnknown, RowsLost, StagingLost, TidegateError
+from platform_defs.offsets import still_readable
 
 # What a batch's transactions hold, in their order. Where the offsets are written relative to the rows is the whole
 # difference: https://kafka.apache.org/43/design/design/#message-delivery-semantics

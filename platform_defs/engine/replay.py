@@ -1,7 +1,7 @@
 """What a replay may do: from which batch, into which tables beside the live ones, and why not.
 
 A replay builds a pipeline's tables anew from a batch on, with the contract and the transform of now, in the same eight
-steps as any other batch. No connection is opened here; resources/replay.py carries it out.
+steps as any other batch. No connection is opened here; platform_defs/operations/replay.py carries it out.
 """
 
 import inspect
@@ -12,10 +12,11 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
-from platform_defs.engine.contract import CheckResult, Contract, Table
-from platform_defs.engine.errors import BadInput
-from platform_defs.engine.offsets import TopicView
-from platform_defs.engine.ports import Broker, LineageEvents, Pipeline, Staged
+from platform_defs.contract.model import CheckResult, Contract, Table
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.ports import Broker, LineageEvents, Staged
+from platform_defs.errors import BadInput
+from platform_defs.offsets import TopicView
 
 SUFFIX = "~replay"  # of the pipeline that builds: no contract can have this name
 BESIDE = "__replay"  # of the schema that it builds in

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 
 ALLOWED = {"Project", "Filter", "Generate", "Expand", "SubqueryAlias", "View", "ResolvedHint"}
 GROUP = "declare the sum as an accumulate table in the contract, or make a downstream asset of it"

@@ -10,12 +10,15 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from platform_defs.engine import errors, task
-from platform_defs.engine.errors import BadInput, StagingLost, TidegateError, TransformFailed
-from platform_defs.engine.offsets import OffsetRange, PendingBatch
-from platform_defs.engine.ports import Coverage, Ledger, Pipeline, Staged
+from platform_defs import errors
+from platform_defs.contract.own_columns import PROVENANCE
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine import task
+from platform_defs.engine.ports import Coverage, Ledger, Staged
 from platform_defs.engine.row_local import check_columns, check_row_local
 from platform_defs.engine.task import TaskWork
+from platform_defs.errors import BadInput, StagingLost, TidegateError, TransformFailed
+from platform_defs.offsets import OffsetRange, PendingBatch
 
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -59,7 +62,7 @@ def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork) -> DataF
     check_row_local(decoded, result, where=where)
     staged = [name for name in work.staged_schema.names if name != "_attempt"]
     wanted = {c.name: c.type.spark for c in pipeline.contract.row_table.columns}
-    wanted |= {name: kind.spark for name, kind in task.PROVENANCE}
+    wanted |= {name: kind.spark for name, kind in PROVENANCE}
     check_columns(result, wanted, where=where)
     return result.select(*staged)
 
@@ -156,7 +159,7 @@ def _uncovered(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -> list
 
 
 # At the beginning of a line, where a traceback has it: a message's text may be quoted anywhere else.
-_RAISED = re.compile(r"^platform_defs\.engine\.errors\.(\w+): (.*)", re.MULTILINE)
+_RAISED = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): (.*)", re.MULTILINE)
 
 
 def _as_raised(error: PySparkException) -> TidegateError:

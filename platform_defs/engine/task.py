@@ -13,15 +13,15 @@ from uuid import UUID, uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from platform_defs.contract.column_types import ATTEMPT
+from platform_defs.contract.model import Contract, Fault
+from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
-from platform_defs.engine.column_types import ATTEMPT, INTEGER, PARTITION, STRING
-from platform_defs.engine.contract import Contract, Fault
-from platform_defs.engine.decode import decode_block
-from platform_defs.engine.offsets import OffsetRange
 from platform_defs.engine.ports import Block, Coverage, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
+from platform_defs.formats.json.decode import decode_block
+from platform_defs.offsets import OffsetRange
 
-PROVENANCE = (("_partition", PARTITION), ("_offset", INTEGER))
 RESULT = "attempt string, rows bigint"
 
 
@@ -42,15 +42,14 @@ class TaskWork:
     @property
     def decoded_schema(self) -> pa.Schema:
         """The message's fields, then `_key`, `_deleted` (upsert only), `_partition`, `_offset`."""
-        key = [("_key", STRING.arrow), ("_deleted", pa.bool_())] if self.keyed else []
-        own = [(name, kind.arrow) for name, kind in PROVENANCE]
-        return pa.schema([*self.contract.arrow_schema, *map(pa.field, *zip(*key + own, strict=True))])
+        own = [pa.field(name, kind.arrow) for name, kind in decoded_columns(self.contract)]
+        return pa.schema([*self.contract.arrow_schema, *own])
 
     @property
     def staged_schema(self) -> pa.Schema:
         """The row table's columns, then the engine's own, then `_attempt`."""
-        own = [item for item in self.decoded_schema if item.name.startswith("_")]
-        return pa.schema([*self.contract.row_table.arrow_schema, *own, pa.field("_attempt", ATTEMPT.arrow)])
+        own = [pa.field(name, kind.arrow) for name, kind in staged_columns(self.contract)]
+        return pa.schema([*self.contract.row_table.arrow_schema, *own])
 
 
 def read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

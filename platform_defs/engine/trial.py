@@ -9,13 +9,14 @@ from uuid import UUID
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from platform_defs.contract.model import Contract, Fault
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import task
-from platform_defs.engine.contract import Contract, Fault
-from platform_defs.engine.errors import BadInput, StagingLost, TransformFailed
-from platform_defs.engine.offsets import OffsetRange
-from platform_defs.engine.ports import Block, Coverage, Pipeline, Recorder, Source
+from platform_defs.engine.ports import Block, Coverage, Recorder, Source
 from platform_defs.engine.staging import bound, range_numbers, run, stage_frame, transform_file, transformed
 from platform_defs.engine.task import TaskWork
+from platform_defs.errors import BadInput, StagingLost, TransformFailed
+from platform_defs.offsets import OffsetRange
 
 REFUSALS = 20  # messages that the transform or the table may refuse in one batch, each of which costs a bisection
 SAMPLE = 5  # messages: if the transform fails on all of these, it is not single messages

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql import SparkSession
 
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
-from platform_defs.engine.ports import Pipeline
-from resources.kafka import KafkaBroker, KafkaSource
-from resources.ledger import Ledger
+from resources.kafka.source import KafkaBroker, KafkaSource
 from resources.lineage import OpenLineageEvents
+from resources.postgres.ledger import Ledger
 from resources.settings import Endpoints
 
 

@@ -2,7 +2,7 @@
 
 The building pipeline is one like any other: it has positions, batches and dead letters of its own in the ledger, under
 the name `<pipeline>~replay`, and stops where the live one stands. What it may do is decided in engine/replay.py; how it
-is put in place, in one transaction, is in resources/replacement.py.
+is put in place, in one transaction, is in resources/postgres/replacement.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,17 +14,17 @@ import psycopg
 from pyspark.sql import SparkSession
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import replay
 from platform_defs.engine.batch import Budget, Outside, drain
-from platform_defs.engine.errors import BadInput, Fenced, Halt, LedgerAway, Retryable
-from platform_defs.engine.offsets import Position, judge
-from platform_defs.engine.ports import Pipeline
 from platform_defs.engine.replay import From, History, InTheNameOf, Standing, UpTo
-from resources.kafka import KafkaBroker, offsets_at
-from resources.ledger import Ledger
-from resources.outside import hold, kafka_options
-from resources.postgres import connect, database_errors
-from resources.replacement import Difference, Done, Replacement
+from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, Retryable
+from platform_defs.offsets import Position, judge
+from platform_defs.operations.open_run import hold, kafka_options
+from resources.kafka.source import KafkaBroker, offsets_at
+from resources.postgres.connection import connect, database_errors
+from resources.postgres.ledger import Ledger
+from resources.postgres.replacement import Difference, Done, Replacement
 from resources.settings import Endpoints
 
 TRIES = 3  # while another run of the pipeline comes between

@@ -20,12 +20,12 @@ import psycopg
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from platform_defs.engine.contract import Contract
-from platform_defs.engine.errors import BadInput, Retryable
-from platform_defs.engine.offsets import PartitionView, TopicView
+from platform_defs.contract.model import Contract
 from platform_defs.engine.ports import Broker
-from resources.ledger import Ledger
-from resources.postgres import connect, database_errors, queries
+from platform_defs.errors import BadInput, Retryable
+from platform_defs.offsets import PartitionView, TopicView
+from resources.postgres.connection import connect, database_errors, queries
+from resources.postgres.ledger import Ledger
 
 From = Literal["beginning", "end"]
 

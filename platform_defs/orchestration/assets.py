@@ -10,21 +10,21 @@ from datetime import timedelta
 
 import dagster as dg
 
+from platform_defs.contract.model import Contract, Table
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit
 from platform_defs.engine.batch import drain
-from platform_defs.engine.contract import Contract, Table
-from platform_defs.engine.errors import Fenced, GateFailed, Halt, TidegateError
-from platform_defs.engine.ports import Pipeline
+from platform_defs.errors import Fenced, GateFailed, Halt, TidegateError
+from platform_defs.operations.open_run import hold
 from platform_defs.orchestration.checks import check_specs
 from platform_defs.orchestration.halts import halt_metadata, told_at_the_end
 from platform_defs.orchestration.keys import PIPELINE_TAG, is_row_table, table_key, topic_key
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.teller import Teller
-from resources.ledger import Ledger
-from resources.outside import hold
-from resources.run_session import RunSession
+from resources.dagster.run_session import RunSession
+from resources.postgres.ledger import Ledger
 from resources.settings import connection
-from resources.spark import SparkResource
+from resources.spark.session import SparkResource
 
 LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
 

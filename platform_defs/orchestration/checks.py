@@ -3,17 +3,17 @@
 
 import dagster as dg
 
+from platform_defs.contract.model import Contract
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit
-from platform_defs.engine.contract import Contract
-from platform_defs.engine.errors import TidegateError
-from platform_defs.engine.ports import Pipeline
+from platform_defs.errors import TidegateError
 from platform_defs.orchestration.halts import halt_check_spec
 from platform_defs.orchestration.keys import VERIFY, table_key, topic_key
 from platform_defs.orchestration.telling import samples_table
-from resources.ledger import Ledger
-from resources.run_session import RunSession
+from resources.dagster.run_session import RunSession
+from resources.postgres.ledger import Ledger
 from resources.settings import connection
-from resources.spark import SparkResource
+from resources.spark.session import SparkResource
 
 
 def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:

@@ -11,11 +11,11 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterInstance
 
-from platform_defs.engine.contract import Contract
-from platform_defs.engine.errors import Halt, TidegateError
+from platform_defs.contract.model import Contract
+from platform_defs.errors import Halt, TidegateError
 from platform_defs.orchestration.keys import table_key
 from platform_defs.orchestration.telling import samples_table
-from resources.ledger import Ledger
+from resources.postgres.ledger import Ledger
 
 NOT_HALTED = "not_halted"
 

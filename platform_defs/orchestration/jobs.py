@@ -7,7 +7,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition as AssetJob,  # what define_asset_job returns has no public name
 )
 
-from platform_defs.engine.contract import Contract
+from platform_defs.contract.model import Contract
 from platform_defs.orchestration.keys import PIPELINE_TAG, table_keys, verify_key
 
 NO_RETRIES = {"dagster/max_retries": "0"}  # the sensor starts the next run; a retry beside it would only wait for it

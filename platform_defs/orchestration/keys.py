@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from platform_defs.engine.contract import Contract, Table
+from platform_defs.contract.model import Contract, Table
 
 PIPELINE_TAG = "tidegate/pipeline"
 VERIFY = "verify"

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass
 
-from platform_defs.engine.contract import Limits
+from platform_defs.contract.model import Limits
 
 
 @dataclass(frozen=True)

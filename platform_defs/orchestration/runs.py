@@ -1,7 +1,7 @@
 """Which runs write a pipeline, and which of those that Dagster shows as started are dead.
 
 A run from the command line bypasses queue and pool, and one that is killed stays started for ever and keeps its pool
-slot: run monitoring does not see it. So a run's life is its database session (resources/run_session.py), asked here by
+slot: run monitoring does not see it. So a run's life is its database session (resources/dagster/run_session.py), asked here by
 every sensor tick and at the start of every run.
 """
 
@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 
 from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
-from platform_defs.engine.contract import Contract
+from platform_defs.contract.model import Contract
 from platform_defs.orchestration.keys import PIPELINE_TAG, table_keys
-from resources.ledger import Ledger
-from resources.run_session import TAG, runs_with_session
+from resources.dagster.run_session import TAG, runs_with_session
+from resources.postgres.ledger import Ledger
 
 UNFINISHED = [
     DagsterRunStatus.QUEUED, DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED,

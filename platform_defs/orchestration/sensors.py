@@ -12,17 +12,17 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterInstance
 
-from platform_defs.engine import offsets
-from platform_defs.engine.contract import Contract
-from platform_defs.engine.errors import BadInput, Halt
+from platform_defs import offsets
+from platform_defs.contract.model import Contract
+from platform_defs.errors import BadInput, Halt
+from platform_defs.operations.open_run import kafka_options
 from platform_defs.orchestration.halts import untold
 from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.keys import PIPELINE_TAG
 from platform_defs.orchestration.lag import Waiting, back_off, due, still_waiting
 from platform_defs.orchestration.runs import failures_in_a_row, report_dead, writer
-from resources.kafka import KafkaBroker
-from resources.ledger import Ledger
-from resources.outside import kafka_options
+from resources.kafka.source import KafkaBroker
+from resources.postgres.ledger import Ledger
 from resources.settings import Endpoints, connection
 
 EVERY = 5  # seconds

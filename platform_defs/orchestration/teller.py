@@ -4,18 +4,18 @@ import time
 
 import dagster as dg
 
-from platform_defs.engine import offsets
+from platform_defs import offsets
+from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.batch import Outside
-from platform_defs.engine.contract import CheckResult, Contract
-from platform_defs.engine.errors import BadInput, BrokerAway, GateFailed, LedgerAway
-from platform_defs.engine.offsets import TopicView
 from platform_defs.engine.ports import Published
+from platform_defs.errors import BadInput, BrokerAway, GateFailed, LedgerAway
+from platform_defs.offsets import TopicView
+from platform_defs.operations.open_run import kafka_options
 from platform_defs.orchestration.telling import Tally, evaluation, materializations
-from resources.kafka import show_progress
-from resources.ledger import Ledger
+from resources.kafka.source import show_progress
 from resources.lineage import emit_waiting
-from resources.outside import kafka_options
-from resources.row_counts import row_count
+from resources.postgres.ledger import Ledger
+from resources.postgres.row_counts import row_count
 from resources.settings import Endpoints, settings
 
 VIEW_SECONDS = 1.0  # how old the broker's end offsets may be in a lag that is told

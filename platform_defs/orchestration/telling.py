@@ -10,10 +10,10 @@ from typing import Any
 
 import dagster as dg
 
+from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.engine.audit import SAMPLES
-from platform_defs.engine.contract import CheckResult, Contract, Table
-from platform_defs.engine.offsets import OffsetRange
 from platform_defs.engine.ports import Published
+from platform_defs.offsets import OffsetRange
 from platform_defs.orchestration.keys import is_row_table, table_key
 
 SEVERITIES = {"blocking": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN}

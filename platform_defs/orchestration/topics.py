@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from platform_defs.engine.contract import Contract, Field
-from platform_defs.engine.errors import BadInput
+from platform_defs.contract.model import Contract, Field
+from platform_defs.errors import BadInput
+from platform_defs.operations.open_run import kafka_options
 from platform_defs.orchestration.keys import PIPELINE_TAG, topic_key
-from resources.kafka import KafkaBroker, topic_facts
-from resources.outside import kafka_options
+from resources.kafka.source import KafkaBroker, topic_facts
 from resources.settings import connection
 
 EVERY = 60  # seconds between two observations of a topic

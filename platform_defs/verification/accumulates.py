@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from platform_defs.engine.contract import Aggregate, Table
+from platform_defs.contract.model import Aggregate, Table
 from platform_defs.verification.report import Findings
 from platform_defs.verification.snapshot import Snapshot
 

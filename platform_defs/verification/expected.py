@@ -8,8 +8,8 @@ import pyarrow.compute
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from platform_defs.engine.errors import BadInput
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import BadInput
 
 pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
 OWN = (("_partition", pa.int32()), ("_offset", pa.int64()))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, NoReturn
 
-from platform_defs.engine.contract import Contract, RowRule
+from platform_defs.contract.model import Contract, RowRule
 from platform_defs.verification.patterns import whole_match
 from platform_defs.verification.values import Integer, NotTheType, Number, Pairs, reader
 

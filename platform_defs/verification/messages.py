@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from platform_defs.engine.errors import BadInput, BrokerAway
+from platform_defs.errors import BadInput, BrokerAway
 
 PATIENCE = 30  # seconds without a message before the broker counts as away
 POLL = 0.2  # seconds

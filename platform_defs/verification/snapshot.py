@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute
 from psycopg import sql
 
-from platform_defs.engine.contract import Contract, Table
-from platform_defs.engine.errors import BadInput
+from platform_defs.contract.model import Contract, Table
+from platform_defs.errors import BadInput
 from platform_defs.verification.spans import Span, less, within
-from resources.postgres import connect, database_errors, queries, session_url
+from resources.postgres.connection import connect, database_errors, queries, session_url
 
 pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
 OWN = (("_partition", pa.int32()), ("_offset", pa.int64()))

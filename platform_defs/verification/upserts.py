@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from platform_defs.engine.contract import Contract
+from platform_defs.contract.model import Contract
 from platform_defs.verification.compare import LATE, DeadLetters
 from platform_defs.verification.judge import Judge, NoRow, key_text
 from platform_defs.verification.messages import Chunk, Topic

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from platform_defs.engine.column_types import ColumnType
+from platform_defs.contract.column_types import ColumnType
 
 
 class NotTheType(ValueError):

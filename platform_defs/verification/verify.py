@@ -15,8 +15,8 @@ from contextlib import closing
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from platform_defs.engine.errors import BadInput
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import BadInput
 from platform_defs.verification.accumulates import Accumulated
 from platform_defs.verification.compare import AppendComparison, DeadLetters
 from platform_defs.verification.expected import Expected
@@ -127,6 +127,6 @@ def _count(batches: Iterable[pa.RecordBatch]) -> int:
 
 
 def _start_spark() -> SparkSession:
-    from resources.spark import spark_config, start_session  # imports Dagster: only where it is needed
+    from resources.spark.session import spark_config, start_session  # imports Dagster: only where it is needed
 
     return start_session(spark_config())

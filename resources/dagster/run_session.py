@@ -8,9 +8,9 @@ import dagster as dg
 import psycopg
 from pydantic import PrivateAttr
 
-from platform_defs.engine.errors import TidegateError
-from resources.ledger import Ledger
-from resources.postgres import connect
+from platform_defs.errors import TidegateError
+from resources.postgres.connection import connect
+from resources.postgres.ledger import Ledger
 from resources.settings import connection
 
 PREFIX = "tidegate/run/"

@@ -16,8 +16,8 @@ from psycopg import sql
 from sqlalchemy.engine import make_url
 from typing_extensions import override
 
-from platform_defs.engine.errors import LedgerAway, TidegateError
-from resources.postgres import connect
+from platform_defs.errors import LedgerAway, TidegateError
+from resources.postgres.connection import connect
 from resources.settings import Settings, settings
 
 SCHEMA = "dagster"

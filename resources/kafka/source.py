@@ -24,9 +24,9 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
-from platform_defs.engine.errors import BadInput, BrokerAway, LogTruncated, StagingLost
-from platform_defs.engine.offsets import OffsetRange, PartitionView, TopicView
 from platform_defs.engine.ports import Block
+from platform_defs.errors import BadInput, BrokerAway, LogTruncated, StagingLost
+from platform_defs.offsets import OffsetRange, PartitionView, TopicView
 
 BLOCK = 10_000  # messages decoded at once: 2 MB of the usual JSON, which a core has in its cache, and 20 ms of work
 POLL = 0.2  # seconds; consume() waits it out whenever fewer messages came than were asked for

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 from resources.local import processes
 from resources.settings import PROJECT_ROOT, connection, settings
 

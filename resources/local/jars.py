@@ -17,7 +17,7 @@ from jgo.constants import MAVEN_CENTRAL_URL
 from jgo.env import LockedDependency, LockFile
 from jgo.maven import MavenContext
 
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 
 LOCK_PATH = Path(__file__).with_name("kafka.lock.toml")
 

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 
 OLDEST = 17
 

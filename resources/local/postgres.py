@@ -15,7 +15,7 @@ import psutil
 import psycopg
 from psycopg import sql
 
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 from resources.local import processes, state
 from resources.local.state import DATABASE, USER, Server, postgres_data
 

@@ -11,7 +11,7 @@ from signal import SIGKILL as KILL
 
 import psutil
 
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 
 NEEDED_BYTES = 500_000_000
 LOG_BYTES = 10_000_000

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 from resources.local import processes, state
 from resources.settings import PROJECT_ROOT, Settings, settings
 

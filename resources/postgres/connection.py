@@ -12,7 +12,7 @@ from uuid import UUID
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from platform_defs.engine.errors import LedgerAway
+from platform_defs.errors import LedgerAway
 
 SQL = Path(__file__).parent / "sql"
 TRY_AGAIN = {"08", "40", "53", "55", "57"}  # connection, rollback, resources, not in the state, operator intervention

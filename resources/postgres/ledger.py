@@ -14,15 +14,15 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine import crash_points
-from platform_defs.engine.contract import CheckResult, Contract
-from platform_defs.engine.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, RowRefused
-from platform_defs.engine.offsets import OffsetRange, PendingBatch, Position, TopicView
 from platform_defs.engine.ports import Coverage, Publication, Published, Staged
-from resources import tables
-from resources.postgres import DURABLE, SQL, application_name, connect, database_errors, limited, queries
-from resources.publication import Holder, PostgresPublication, find_refused, hold
-from resources.staging import PostgresStaging
+from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, RowRefused
+from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
+from resources.postgres import tables
+from resources.postgres.connection import DURABLE, SQL, application_name, connect, database_errors, limited, queries
+from resources.postgres.publication import Holder, PostgresPublication, find_refused, hold
+from resources.postgres.staging import PostgresStaging
 
 # The third ends the session like the others: it was stopped for so long inside the publishing transaction.
 _CONNECTION_TROUBLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.IdleInTransactionSessionTimeout)

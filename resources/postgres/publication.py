@@ -10,13 +10,14 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from platform_defs.engine.contract import Aggregate, CheckResult, Contract, Table
-from platform_defs.engine.errors import BadInput, Fenced, Retryable, StagingLost
-from platform_defs.engine.offsets import OffsetRange
+from platform_defs.contract.model import Aggregate, CheckResult, Contract, Table
+from platform_defs.contract.own_columns import target_columns
 from platform_defs.engine.ports import Staged
-from resources.postgres import queries
-from resources.staging import multirange
-from resources.tables import Connection, check_target, identifier, lock_target, own_columns, staging_table
+from platform_defs.errors import BadInput, Fenced, Retryable, StagingLost
+from platform_defs.offsets import OffsetRange
+from resources.postgres.connection import queries
+from resources.postgres.staging import multirange
+from resources.postgres.tables import Connection, check_target, identifier, lock_target, staging_table
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,9 @@ def append(publication: PostgresPublication, table: Table, where: sql.Composable
 
 def upsert(publication: PostgresPublication, table: Table, where: sql.Composable) -> None:
     """The newest message of each key decides: a row is put in its place, a tombstone takes it away."""
-    names = [column.name for column in table.columns] + [name for name, _ in own_columns(table) if name != "_batch_id"]
+    names = [column.name for column in table.columns] + [
+        name for name, _ in target_columns(table) if name != "_batch_id"
+    ]
     columns = sql.SQL(", ").join(map(sql.Identifier, names))
     latest = sql.SQL(
         "SELECT DISTINCT ON (_key) {}, _deleted FROM {} WHERE {} AND {} ORDER BY _key, _offset DESC"

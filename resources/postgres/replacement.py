@@ -14,15 +14,15 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from platform_defs.engine.contract import Table
-from platform_defs.engine.errors import BadInput, Fenced, LedgerAway, OutcomeUnknown, Retryable
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.model import Table
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.replay import History
-from resources.ledger import LOCK_WAIT, Hold
-from resources.postgres import DURABLE, application_name, connect, database_errors, queries
-from resources.publication import hold
-from resources.row_replacement import Difference, Pair
-from resources.tables import Connection, check_target, drop_staging, identifier
+from platform_defs.errors import BadInput, Fenced, LedgerAway, OutcomeUnknown, Retryable
+from resources.postgres.connection import DURABLE, application_name, connect, database_errors, queries
+from resources.postgres.ledger import LOCK_WAIT, Hold
+from resources.postgres.publication import hold
+from resources.postgres.row_replacement import Difference, Pair
+from resources.postgres.tables import Connection, check_target, drop_staging, identifier
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 import psycopg
 from psycopg import sql
 
-from platform_defs.engine.contract import Contract, Table
-from resources.ledger import Ledger
-from resources.postgres import connect
-from resources.tables import identifier
+from platform_defs.contract.model import Contract, Table
+from resources.postgres.connection import connect
+from resources.postgres.ledger import Ledger
+from resources.postgres.tables import identifier
 
 LIMIT = "200ms"  # for counting; a batch must not wait for a large table
 

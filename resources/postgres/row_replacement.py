@@ -9,8 +9,9 @@ from typing import Any
 
 from psycopg import sql
 
-from platform_defs.engine.contract import Table
-from resources.tables import Connection, identifier, own_columns
+from platform_defs.contract.model import Table
+from platform_defs.contract.own_columns import target_columns
+from resources.postgres.tables import Connection, identifier
 
 SAMPLES = 5
 
@@ -76,7 +77,7 @@ class Pair:
             connection.execute(self._sql(statement))
 
     def _sql(self, statement: str) -> sql.Composed:
-        own = [name for name, _ in own_columns(self.old)]
+        own = [name for name, _ in target_columns(self.old)]
         names = [*(column.name for column in self.old.columns), *own]
         values = [name for name in names if name != "_batch_id"]
         same = sql.SQL(" AND ").join(sql.SQL("o.{0} = n.{0}").format(sql.Identifier(name)) for name in self.keys)

@@ -9,11 +9,11 @@ from uuid import UUID
 import psycopg
 import pyarrow as pa
 
-from platform_defs.engine.contract import Fault
-from platform_defs.engine.errors import LedgerAway
+from platform_defs.contract.model import Fault
 from platform_defs.engine.ports import Block, Coverage, Message
-from resources.postgres import connect, database_errors, queries, session_url
-from resources.tables import STAGING_SCHEMA
+from platform_defs.errors import LedgerAway
+from resources.postgres.connection import connect, database_errors, queries, session_url
+from resources.postgres.tables import STAGING_SCHEMA
 
 DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (staging_id, attempt, partition, "offset", timestamp_ms, key, value,
     header_names, header_values, stage, error_class, error_message, field) FROM STDIN (FORMAT binary)"""

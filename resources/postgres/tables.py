@@ -1,33 +1,19 @@
 """The tables a pipeline writes: their DDL, and whether the live ones still are what the contract says."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from platform_defs.engine.column_types import ATTEMPT, INTEGER, PARTITION, STRING, ColumnType, column_type
-from platform_defs.engine.contract import Contract, Table
-from platform_defs.engine.errors import BadInput
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.model import Contract, Table
+from platform_defs.contract.own_columns import staged_columns, target_columns
 from platform_defs.engine.ports import Staged
-from resources.postgres import queries
+from platform_defs.errors import BadInput
+from resources.postgres.connection import queries
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 STAGING_SCHEMA = "tidegate_staging"
-
-PROVENANCE: tuple[tuple[str, ColumnType], ...] = (
-    ("_batch_id", INTEGER),
-    ("_partition", PARTITION),
-    ("_offset", INTEGER),
-)
-KEY = (("_key", STRING),)
-
-
-def own_columns(table: Table) -> tuple[tuple[str, ColumnType], ...]:
-    """The engine's columns in a target table: its key (upsert), and where each row came from (all but accumulate)."""
-    if table.disposition == "accumulate":
-        return ()
-    return (*KEY, *PROVENANCE) if table.disposition == "upsert" else PROVENANCE
 
 
 def identifier(table: str) -> sql.Identifier:
@@ -39,7 +25,7 @@ def create_target(connection: Connection, table: Table) -> None:
     schema = table.name.partition(".")[0]
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
     columns = [_column(c.name, c.type, required=c.required and table.disposition != "upsert") for c in table.columns]
-    columns += [_column(name, kind, required=True) for name, kind in own_columns(table)]
+    columns += [_column(name, kind, required=True) for name, kind in target_columns(table)]
     key = table.group_by if table.disposition == "accumulate" else ("_key",) if table.disposition == "upsert" else ()
     if key:
         columns.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, key))))
@@ -60,7 +46,7 @@ def check_target(connection: Connection, pipeline: str, table: Table) -> None:
     if not live:
         raise BadInput(f"table {table.name} of pipeline {pipeline} does not exist any more. Restore it with its rows; an "
                        "empty one in its place would have lost what the offsets say is written", field=table.name)  # fmt: skip
-    wanted = {c.name: c.type.postgres for c in table.columns} | {n: t.postgres for n, t in own_columns(table)}
+    wanted = {c.name: c.type.postgres for c in table.columns} | {n: t.postgres for n, t in target_columns(table)}
     for name, kind in wanted.items():
         is_kind = live.get(name, ("missing", False))[0]
         if is_kind != kind:
@@ -117,17 +103,10 @@ def _refuse_history(connection: Connection, pipeline: str, table: Table) -> None
                        "this one", field=table.name)  # fmt: skip
 
 
-def staged_columns(contract: Contract) -> Sequence[tuple[str, ColumnType]]:
-    """Columns of a staging table: the row table's, the engine's, and the attempt that wrote the row."""
-    table = contract.row_table
-    flags = (("_key", STRING), ("_deleted", column_type("boolean")))
-    own = (*flags, *PROVENANCE[1:]) if table.disposition == "upsert" else PROVENANCE[1:]
-    return (*((c.name, c.type) for c in table.columns), *own, ("_attempt", ATTEMPT))
-
-
 def create_staging(connection: Connection, contract: Contract, staging_id: int) -> None:
     """An UNLOGGED table like the row table, without its constraints: what it refuses is found at publish."""
-    columns = [_column(name, kind, required=False) for name, kind in staged_columns(contract)]
+    named = [*((column.name, column.type) for column in contract.row_table.columns), *staged_columns(contract)]
+    columns = [_column(name, kind, required=False) for name, kind in named]
     connection.execute(
         sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = off)").format(
             staging_table(staging_id), sql.SQL(", ").join(columns)

@@ -1,6 +1,6 @@
 """A class data sharing archive of Spark: halves what a run waits for the JVM and for its first job.
 
-`python -m resources.spark_archive` makes it, once for each environment, as part of the installation: a session that
+`python -m resources.spark.archive` makes it, once for each environment, as part of the installation: a session that
 does what a batch does, whose classes the JVM writes to a file when it ends (JEP 350). It lies in the environment,
 since it is good for that environment's jars and Java alone; the JVM checks, and ignores one that does not fit.
 """
@@ -16,7 +16,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from platform_defs.engine.errors import TidegateError
+from platform_defs.errors import TidegateError
 
 FOLDER = Path(sys.prefix) / "share" / "tidegate"
 
@@ -65,7 +65,7 @@ def _make(path: Path) -> None:
 def _record(file: Path) -> None:
     """Do what a batch does, in a local session whose JVM writes its classes to `file` when it ends."""
     from resources.settings import settings
-    from resources.spark import spark_config, start_session
+    from resources.spark.session import spark_config, start_session
 
     config = spark_config(settings().model_copy(update={"spark_master": None}))
     options = f"-XX:ArchiveClassesAtExit={file} -Xlog:cds=off -Xlog:cds+dynamic=off"

@@ -1,6 +1,6 @@
 """Spark's Python daemon, with what every task needs imported before it forks: workers start warm.
 
-Spark runs it as `python -m resources.spark_daemon` (spark.python.daemon.module). Importing starts no thread in any of
+Spark runs it as `python -m resources.spark.daemon` (spark.python.daemon.module). Importing starts no thread in any of
 these, so forking after it is safe.
 """
 
@@ -18,8 +18,8 @@ import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
 import platform_defs.engine.task  # noqa: F401
-import resources.kafka
-import resources.staging  # noqa: F401
+import resources.kafka.source
+import resources.postgres.staging  # noqa: F401
 
 if __name__ == "__main__":
     gc.freeze()  # what was imported stays: no collection in a worker, and there is one after each task, walks through it

@@ -10,7 +10,7 @@ from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
 from resources.settings import Settings, settings
-from resources.spark_archive import java_options
+from resources.spark.archive import java_options
 
 # A task that is retried needs local[N, failures]; a run of ours needs the two cores that this project is built for.
 LOCAL_MASTER = "local[*,4]"
@@ -36,7 +36,7 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
         "spark.sql.ansi.enabled": "true",
         "spark.python.worker.reuse": "true",  # keeps the Kafka consumer and the imports
-        "spark.python.daemon.module": "resources.spark_daemon",
+        "spark.python.daemon.module": "resources.spark.daemon",
         "spark.log.level": "ERROR",
         "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {java_options()}",
     }

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from resources.local import stack
 from resources.settings import connection
-from resources.spark import spark_config, start_session
+from resources.spark.session import spark_config, start_session
 from tests.chaos import three_brokers
 from tests.chaos.catalogue import SCENARIOS
 from tests.chaos.scenario import Chaos, Play

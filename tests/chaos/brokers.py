@@ -9,8 +9,8 @@ from threading import Thread
 
 import psutil
 
-from platform_defs.engine.errors import BrokerAway, StagingLost
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import BrokerAway, StagingLost
 from resources.local import processes, stack
 from tests.chaos.moments import mark, play, within_a_range
 from tests.chaos.scenario import Chaos, Verdict, scenario

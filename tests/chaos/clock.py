@@ -10,10 +10,10 @@ from itertools import pairwise
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from platform_defs.engine.errors import GateFailed
-from platform_defs.engine.ports import Pipeline
-from resources.kafka import READING
-from resources.outside import kafka_options
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import GateFailed
+from platform_defs.operations.open_run import kafka_options
+from resources.kafka.source import READING
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.world import World, transfer, transfers
 

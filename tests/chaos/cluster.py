@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka import ElectionType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import plan
-from platform_defs.engine.errors import BrokerAway
-from platform_defs.engine.offsets import lag
-from platform_defs.engine.ports import Pipeline
-from resources.kafka import KafkaBroker
-from resources.outside import kafka_options
+from platform_defs.errors import BrokerAway
+from platform_defs.offsets import lag
+from platform_defs.operations.open_run import kafka_options
+from resources.kafka.source import KafkaBroker
 from tests.chaos.moments import mark, play, within_a_range
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.chaos.three_brokers import NODES, ThreeBrokers, three_brokers, wait_until

@@ -12,7 +12,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from resources.settings import PROJECT_ROOT, settings
-from resources.spark import spark_config, start_session
+from resources.spark.session import spark_config, start_session
 
 HOSTS = ("127.0.0.2", "127.0.0.3")  # all of 127.0.0.0/8 is this machine
 CORES, MEMORY_MB = 1, 1024  # of each

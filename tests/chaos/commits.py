@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from platform_defs.engine.errors import LedgerAway, OutcomeUnknown
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import LedgerAway, OutcomeUnknown
 from tests.chaos.proxy import CommitCutter
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.world import World, transfers

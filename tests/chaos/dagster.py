@@ -15,13 +15,13 @@ from typing import Any
 from dagster import AssetKey, DagsterInstance, DagsterRunStatus
 
 from assets import find_pipeline
-from platform_defs.engine import offsets
-from platform_defs.engine.ports import Pipeline
+from platform_defs import offsets
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.operations.open_run import kafka_options
 from platform_defs.orchestration.runs import unfinished
-from resources.kafka import KafkaBroker
+from resources.dagster.run_session import runs_with_session
+from resources.kafka.source import KafkaBroker
 from resources.local import dagster as ui
-from resources.outside import kafka_options
-from resources.run_session import runs_with_session
 from resources.settings import PROJECT_ROOT, settings
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.world import World

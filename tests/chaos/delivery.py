@@ -3,8 +3,8 @@
 import signal
 from dataclasses import replace
 
-from platform_defs.engine.contract import Delivery
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.model import Delivery
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.verification.report import Report
 from platform_defs.verification.verify import verify
 from tests.chaos.runs import Run

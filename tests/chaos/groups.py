@@ -7,8 +7,8 @@ from typing import Literal
 import psycopg
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 
-from resources.kafka import show_progress
-from resources.outside import kafka_options
+from platform_defs.operations.open_run import kafka_options
+from resources.kafka.source import show_progress
 from resources.settings import Endpoints
 from tests.chaos.runs import FORKS
 from tests.chaos.scenario import Chaos, Verdict, scenario

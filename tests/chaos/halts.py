@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from platform_defs.engine.errors import Halt
-from platform_defs.engine.ports import Pipeline
-from resources import settlement
-from resources.kafka import KafkaBroker
-from resources.outside import kafka_options
-from resources.settlement import From, Settlement
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import Halt
+from platform_defs.operations import settlement
+from platform_defs.operations.open_run import kafka_options
+from platform_defs.operations.settlement import From, Settlement
+from resources.kafka.source import KafkaBroker
 from tests.world import World
 
 

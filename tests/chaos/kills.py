@@ -7,9 +7,9 @@ from typing import get_args
 
 import pytest
 
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.crash_points import CrashPoint
-from platform_defs.engine.ports import Pipeline
-from resources import ledger
+from resources.postgres import ledger
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.world import World, transfers

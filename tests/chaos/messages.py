@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.engine.errors import BadInput
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import BadInput
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.world import World, transfer, transfers

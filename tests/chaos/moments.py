@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside, drain
-from platform_defs.engine.offsets import OffsetRange
-from platform_defs.engine.ports import Block, Pipeline, Published, Source
+from platform_defs.engine.ports import Block, Published, Source
+from platform_defs.offsets import OffsetRange
 from resources.settings import settings
 from tests.world import World
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
-from platform_defs.engine.errors import BrokerAway, LedgerAway
-from platform_defs.engine.ports import Pipeline
+from platform_defs.errors import BrokerAway, LedgerAway
 from tests.chaos.moments import play
 from tests.chaos.proxy import COMMIT, LAST_BEFORE_COMMIT, Fault, Link, Proxy, Rule
 from tests.chaos.scenario import Chaos, Verdict, scenario

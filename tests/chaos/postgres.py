@@ -10,8 +10,8 @@ import psutil
 import psycopg
 import pytest
 
-from platform_defs.engine.errors import LedgerAway
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import LedgerAway
 from resources.local import postgres, processes, stack
 from tests.chaos.moments import Intruder
 from tests.chaos.runs import Run

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Literal, Self
 from urllib.parse import urlsplit
 
-LAST_BEFORE_COMMIT = b"SET CONSTRAINTS ALL IMMEDIATE"  # as resources/ledger.py says it in the publishing transaction
+LAST_BEFORE_COMMIT = (
+    b"SET CONSTRAINTS ALL IMMEDIATE"  # as resources/postgres/ledger.py says it in the publishing transaction
+)
 COMMIT = b"COMMIT\0"  # the statement itself, as the protocol ends it: comments of others speak of COMMIT too
 PIECE = 65_536  # bytes
 When = Literal["before", "after"]

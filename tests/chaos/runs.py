@@ -16,13 +16,13 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from assets import find_pipeline
+from platform_defs.contract.model import Delivery
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import drain
-from platform_defs.engine.contract import Delivery
-from platform_defs.engine.errors import TidegateError
-from platform_defs.engine.ports import Pipeline
-from resources.outside import hold
+from platform_defs.errors import TidegateError
+from platform_defs.operations.open_run import hold
 from resources.settings import connection
-from resources.spark import spark_config, start_session
+from resources.spark.session import spark_config, start_session
 from tests.world import renamed
 
 FORKS = multiprocessing.get_context("forkserver")

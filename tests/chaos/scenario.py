@@ -7,7 +7,7 @@ from typing import Literal
 
 from pyspark.sql import SparkSession
 
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.verification.verify import verify
 from tests.world import World
 

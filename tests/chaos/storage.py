@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from platform_defs.engine.errors import LedgerAway
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import LedgerAway
 from resources.local import postgres, state
 from resources.local.state import Server
 from tests.chaos.moments import Intruder

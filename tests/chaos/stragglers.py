@@ -10,7 +10,7 @@ import psycopg
 import pyarrow as pa
 from pyspark import TaskContext
 
-from resources.staging import PostgresRecorder, PostgresStaging
+from resources.postgres.staging import PostgresRecorder, PostgresStaging
 
 
 @dataclass(frozen=True)

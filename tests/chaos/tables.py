@@ -7,8 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from platform_defs.engine.errors import BadInput, Fenced, GateFailed
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import BadInput, Fenced, GateFailed
 from tests.chaos.moments import Intruder
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.world import World, transfer, transfers

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
-from platform_defs.engine.errors import BrokerAway, StagingLost
-from platform_defs.engine.ports import Pipeline
+from platform_defs.errors import BrokerAway, StagingLost
 from resources.settings import Endpoints
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import before_the_publication, before_the_read, mark, play, within_a_range

@@ -11,12 +11,12 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import plan
-from platform_defs.engine.errors import BadInput
-from platform_defs.engine.offsets import OffsetRange, lag
-from platform_defs.engine.ports import Pipeline
-from resources.kafka import KafkaBroker
-from resources.outside import kafka_options
+from platform_defs.errors import BadInput
+from platform_defs.offsets import OffsetRange, lag
+from platform_defs.operations.open_run import kafka_options
+from resources.kafka.source import KafkaBroker
 from tests.chaos.runs import FORKS
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.chaos.three_brokers import three_brokers

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from platform_defs.engine.errors import Halt
-from resources.outside import kafka_options
+from platform_defs.errors import Halt
+from platform_defs.operations.open_run import kafka_options
 from tests.world import World, transfer, transfers
 
 NO = "which is no timestamp with a zone such as"

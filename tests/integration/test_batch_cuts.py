@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
 from tests.world import World, transfer
 
 Sent = tuple[int, bytes | None, bytes | None]  # partition, key, value

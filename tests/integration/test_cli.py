@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assets import find_pipeline
-from resources.ledger import Ledger
+from resources.postgres.ledger import Ledger
 from resources.settings import Endpoints
 from tests.world import World
 

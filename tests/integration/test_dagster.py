@@ -8,15 +8,15 @@ import dagster as dg
 import pytest
 from dagster import AssetCheckKey, AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus
 
+from platform_defs.contract.model import Contract
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.definitions import compose
-from platform_defs.engine.contract import Contract
-from platform_defs.engine.errors import Halt
-from platform_defs.engine.ports import Pipeline
+from platform_defs.errors import Halt
 from platform_defs.orchestration.halts import NOT_HALTED
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.sensors import look
 from resources.settings import PROJECT_ROOT, Endpoints
-from resources.spark import SparkResource
+from resources.spark.session import SparkResource
 from tests.chaos.dagster import told, views, wait_for
 from tests.chaos.halts import acknowledge
 from tests.logs import delete_records

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from platform_defs.engine.contract import Delivery
-from platform_defs.engine.errors import BadInput, Halt, LedgerAway, RowsLost
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.model import Delivery
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import BadInput, Halt, LedgerAway, RowsLost
 from platform_defs.verification.verify import verify
 from tests.chaos.proxy import CommitCutter, When
 from tests.world import World, transfer, transfers

@@ -6,10 +6,10 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from platform_defs.contract.model import BatchRule
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, plan, run_batch
-from platform_defs.engine.contract import BatchRule
-from platform_defs.engine.errors import BadInput, Fenced, LedgerAway, StagingLost
-from platform_defs.engine.ports import Pipeline
+from platform_defs.errors import BadInput, Fenced, LedgerAway, StagingLost
 from tests.world import World, transfers
 
 
@@ -234,7 +234,7 @@ def _without_rules(pipeline: Pipeline) -> Pipeline:
 
 
 def _name(outside) -> str:
-    from resources.postgres import application_name
+    from resources.postgres.connection import application_name
 
     return application_name(outside.ledger.holder.pipeline, outside.ledger.holder.owner)
 
@@ -242,7 +242,7 @@ def _name(outside) -> str:
 @contextmanager
 def _kept_alive(world: World, outside):
     """As if the first run's session could not be ended: it reconnects, and only the epoch is left to stop it."""
-    from resources.postgres import connect
+    from resources.postgres.connection import connect
 
     held = outside.ledger
     held.connection.close()

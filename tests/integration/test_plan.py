@@ -13,12 +13,13 @@ from typer.testing import CliRunner, Result
 from assets import find_pipeline
 from platform_defs.cli.main import app
 from platform_defs.cli.plan import look
+from platform_defs.contract.model import Delivery
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import plan
-from platform_defs.engine.contract import Delivery
-from platform_defs.engine.errors import Halt
 from platform_defs.engine.explain import transactions
-from platform_defs.engine.ports import Pipeline, Publication
-from resources.publication import PostgresPublication
+from platform_defs.engine.ports import Publication
+from platform_defs.errors import Halt
+from resources.postgres.publication import PostgresPublication
 from tests.chaos.halts import acknowledge
 from tests.logs import add_partitions, delete_records
 from tests.world import Budget, World, transfers

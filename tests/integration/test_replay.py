@@ -5,13 +5,13 @@ from datetime import UTC
 
 import pytest
 
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import drain, plan
-from platform_defs.engine.errors import Fenced, LedgerAway
-from platform_defs.engine.ports import Pipeline
+from platform_defs.errors import Fenced, LedgerAway
+from platform_defs.operations.replay import Replay
 from platform_defs.verification.verify import verify
-from resources import ledger
-from resources.postgres import queries
-from resources.replay import Replay
+from resources.postgres import ledger
+from resources.postgres.connection import queries
 from tests.chaos.proxy import CommitCutter
 from tests.integration.test_verify import customer, view
 from tests.replays import bank, counts, doubled, exact, execute, nothing_left, shown, views

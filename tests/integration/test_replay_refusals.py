@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from platform_defs.engine.errors import BadInput, Halt, Retryable
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.replay import From
-from resources.replay import Replay
+from platform_defs.errors import BadInput, Halt, Retryable
+from platform_defs.operations.replay import Replay
 from tests.integration.test_verify import customer, view
 from tests.logs import add_partitions, delete_records
 from tests.replays import bank, counts, execute, nothing_left, shown, views

@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from platform_defs.engine.errors import BadInput, Halt, Retryable
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import BadInput, Halt, Retryable
+from platform_defs.operations import settlement
+from platform_defs.operations.open_run import kafka_options
+from platform_defs.operations.settlement import From, Settlement
 from platform_defs.verification.verify import verify
-from resources import settlement
-from resources.kafka import KafkaBroker
-from resources.outside import kafka_options
-from resources.settlement import From, Settlement
+from resources.kafka.source import KafkaBroker
 from tests.world import World, transfers
 
 

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 from resources.local import kafka, postgres, stack, state
 from resources.local.processes import ServerFailed
 from resources.local.stack import StackStatus

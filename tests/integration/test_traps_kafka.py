@@ -10,11 +10,12 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from platform_defs.engine.offsets import OffsetRange
-from platform_defs.engine.ports import Pipeline, Source
-from resources import kafka
-from resources.kafka import READING, KafkaBroker, KafkaSource
-from resources.outside import kafka_options
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.ports import Source
+from platform_defs.offsets import OffsetRange
+from platform_defs.operations.open_run import kafka_options
+from resources.kafka import source as kafka
+from resources.kafka.source import READING, KafkaBroker, KafkaSource
 from tests.logs import add_partitions, gaps, transaction
 from tests.world import Budget, World, transfers
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import plan
-from platform_defs.engine.errors import BadInput, Halt
-from platform_defs.engine.ports import Pipeline
+from platform_defs.errors import BadInput, Halt
 from tests.world import World, transfers
 
 

@@ -11,8 +11,8 @@ from confluent_kafka import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from platform_defs.engine.contract import Limits
-from platform_defs.engine.ports import Pipeline
+from platform_defs.contract.model import Limits
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.verification.report import Report
 from platform_defs.verification.verify import verify
 from resources.settings import Endpoints

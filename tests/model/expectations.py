@@ -8,10 +8,10 @@ import psycopg
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
-from platform_defs.engine.contract import Contract
-from platform_defs.engine.errors import Fenced, Halt, LedgerAway, StagingLost
-from resources.ledger import Ledger
-from resources.postgres import connect
+from platform_defs.contract.model import Contract
+from platform_defs.errors import Fenced, Halt, LedgerAway, StagingLost
+from resources.postgres.connection import connect
+from resources.postgres.ledger import Ledger
 from tests.model.log import Log
 from tests.model.runs import Run
 from tests.model.seen import Seen, Span, look, positions

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from platform_defs.engine.errors import StagingLost
-from platform_defs.engine.offsets import OffsetRange, PartitionView, TopicView
 from platform_defs.engine.ports import Block
+from platform_defs.errors import StagingLost
+from platform_defs.offsets import OffsetRange, PartitionView, TopicView
 
 Kind = Literal[
     "row", "bad", "gone", "gap"

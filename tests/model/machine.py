@@ -13,11 +13,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from platform_defs.engine.errors import Fenced, LedgerAway, OutcomeUnknown, Retryable
-from platform_defs.engine.offsets import OffsetRange, Position
-from resources import settlement
-from resources.ledger import Ledger
-from resources.postgres import connect
+from platform_defs.errors import Fenced, LedgerAway, OutcomeUnknown, Retryable
+from platform_defs.offsets import OffsetRange, Position
+from platform_defs.operations import settlement
+from resources.postgres.connection import connect
+from resources.postgres.ledger import Ledger
 from tests.model.expectations import Expectations
 from tests.model.log import Log
 from tests.model.runs import DyingInCommit, new_contract

@@ -7,9 +7,9 @@ import pytest
 from psycopg import sql
 
 from platform_defs.engine import publish
-from platform_defs.engine.errors import StagingLost
-from resources.postgres import queries
-from resources.publication import PostgresPublication
+from platform_defs.errors import StagingLost
+from resources.postgres.connection import queries
+from resources.postgres.publication import PostgresPublication
 
 # Not here, since no order of events needs it: the comparison of topic and cluster id in move_positions. A position's log is
 # changed by settlements alone, which take the next epoch.
@@ -18,7 +18,7 @@ OWNED = " AND epoch = %(epoch)s AND owner = %(owner)s"
 
 
 def _without(statement: str, part: str) -> Mutate:
-    """The named statement of resources/sql without that part of it."""
+    """The named statement of resources/postgres/sql without that part of it."""
 
     def mutate(patch: pytest.MonkeyPatch) -> None:
         assert part in queries()[statement]

@@ -9,18 +9,18 @@ from uuid import UUID
 import psycopg
 import pyarrow as pa
 
+from platform_defs.contract.column_types import INTEGER, STRING
+from platform_defs.contract.model import Aggregate, CheckResult, Column, Contract, Field, Limits, RowRule, Table
 from platform_defs.engine import batch, task
 from platform_defs.engine.batch import Outside
-from platform_defs.engine.column_types import INTEGER, STRING
-from platform_defs.engine.contract import Aggregate, CheckResult, Column, Contract, Field, Limits, RowRule, Table
-from platform_defs.engine.offsets import PendingBatch
 from platform_defs.engine.ports import Staged
 from platform_defs.engine.publish import publish
 from platform_defs.engine.staging import one_attempt_each
 from platform_defs.engine.task import TaskWork
-from resources.ledger import Hold
+from platform_defs.offsets import PendingBatch
 from resources.lineage import OpenLineageEvents
-from resources.staging import PostgresRecorder
+from resources.postgres.ledger import Hold
+from resources.postgres.staging import PostgresRecorder
 from tests.model.log import Log
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from platform_defs.engine.contract import Contract
+from platform_defs.contract.model import Contract
 from tests.model.log import Log, Record
 
 Place = tuple[str, int, int]  # topic id, partition, offset

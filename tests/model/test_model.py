@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from platform_defs.engine import offsets
-from platform_defs.engine.errors import TidegateError
-from resources.ledger import Ledger
+from platform_defs import offsets
+from platform_defs.errors import TidegateError
+from resources.postgres.ledger import Ledger
 from resources.settings import Endpoints
 from tests.model.machine import Machine
 from tests.model.mutants import MUTANTS

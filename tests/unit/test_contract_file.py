@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from platform_defs.engine.contract import Aggregate
-from platform_defs.engine.contract_file import check_fits_without_transform, load
-from platform_defs.engine.errors import BadInput
+from platform_defs.contract.model import Aggregate
+from platform_defs.contract.odcs import check_fits_without_transform, load
+from platform_defs.errors import BadInput
 
 ASSETS = Path(__file__).parents[2] / "assets"
 SHIPPED = sorted(ASSETS.glob("*/contract.yaml"))

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from platform_defs.engine.column_types import column_type
-from platform_defs.engine.contract import Contract, Fault, Field
-from platform_defs.engine.decode import decode_block
+from platform_defs.contract.column_types import column_type
+from platform_defs.contract.model import Contract, Fault, Field
+from platform_defs.formats.json.decode import decode_block
 
 TYPES = {
     "text": "string",
@@ -148,7 +148,7 @@ def test_deep_nesting_neither_crashes_nor_passes(bracket: str, closed: bool) -> 
     """In a process of its own: what is tested for is the end of the process."""
     code = f"""
 from tests.unit.test_decode import CONTRACT, GOOD
-from platform_defs.engine.decode import decode_block
+from platform_defs.formats.json.decode import decode_block
 depth = 100_000
 value = ('{{"x":' + {bracket!r} * depth + ('1' + {"]" if bracket == "[" else "}"!r} * depth + '}}') * {closed}).encode()
 for block in ([value], [GOOD, value, GOOD], [GOOD] * 300 + [value]):
@@ -195,6 +195,6 @@ def test_a_block_of_faults_alone_has_no_rows() -> None:
 
 
 def test_values_larger_than_a_block_may_be_are_rows_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform_defs.engine.decode_lines._MOST_BYTES", 2_000)
+    monkeypatch.setattr("platform_defs.formats.json.lines._MOST_BYTES", 2_000)
     decoded = decode_block(CONTRACT, [GOOD] * 500)
     assert decoded.rows.num_rows == 500

@@ -8,11 +8,11 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from platform_defs.engine.column_types import column_type
-from platform_defs.engine.contract import Contract, Field
-from platform_defs.engine.decode import decode_block
-from platform_defs.engine.decode_one import MessageReader, Row
-from platform_defs.engine.decode_values import Reason
+from platform_defs.contract.column_types import column_type
+from platform_defs.contract.model import Contract, Field
+from platform_defs.formats.json.decode import decode_block
+from platform_defs.formats.json.single import MessageReader, Row
+from platform_defs.formats.json.values import Reason
 
 TYPES = {
     "s": "string",

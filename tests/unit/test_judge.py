@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 
-from platform_defs.engine.column_types import column_type
-from platform_defs.engine.contract import Contract, Field, RowRule
-from platform_defs.engine.decode import decode_block
+from platform_defs.contract.column_types import column_type
+from platform_defs.contract.model import Contract, Field, RowRule
 from platform_defs.engine.row_checks import check_rows
+from platform_defs.formats.json.decode import decode_block
 from platform_defs.verification.judge import Judge, NoRow, key_text
 from platform_defs.verification.patterns import whole_match
 from tests.unit.test_decode_agreement import CONTRACT, VALUES

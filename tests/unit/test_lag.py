@@ -2,7 +2,7 @@
 
 import pytest
 
-from platform_defs.engine.contract import Limits
+from platform_defs.contract.model import Limits
 from platform_defs.orchestration.lag import Waiting, back_off, due, still_waiting
 
 LIMITS = Limits(lag_messages=100, lag_seconds=30.0)

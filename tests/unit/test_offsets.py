@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.engine.errors import Halt
-from platform_defs.engine.offsets import (
+from platform_defs.errors import Halt
+from platform_defs.offsets import (
     MESSAGES_WORTH_A_TASK,
     OffsetRange,
     PartitionView,

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from assets import find_pipeline
-from platform_defs.engine.contract import Contract
-from platform_defs.engine.errors import BadInput, Halt
-from platform_defs.engine.offsets import OffsetRange, PartitionView, PendingBatch, Position, TopicView
+from platform_defs.contract.model import Contract
 from platform_defs.engine.planning import decide
+from platform_defs.errors import BadInput, Halt
+from platform_defs.offsets import OffsetRange, PartitionView, PendingBatch, Position, TopicView
 
 
 def contract_of(pipeline: str, batch_messages: int = 100) -> Contract:

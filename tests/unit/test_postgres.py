@@ -2,7 +2,7 @@
 
 from psycopg.conninfo import conninfo_to_dict
 
-from resources.postgres import limited, session_url
+from resources.postgres.connection import limited, session_url
 
 URL = "postgresql://user:p%40ss@host:5432/database"
 

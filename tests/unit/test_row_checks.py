@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_defs.engine.column_types import column_type
-from platform_defs.engine.contract import Contract, Field, RowRule
-from platform_defs.engine.contract_file import load
-from platform_defs.engine.decode import Decoded, decode_block
+from platform_defs.contract.column_types import column_type
+from platform_defs.contract.model import Contract, Field, RowRule
+from platform_defs.contract.odcs import load
 from platform_defs.engine.row_checks import check_rows
+from platform_defs.formats.json.decode import Decoded, decode_block
 
 BANK = load(Path(__file__).parents[2] / "assets/bank/contract.yaml")
 SOUND = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from platform_defs.engine.errors import BadInput
+from platform_defs.errors import BadInput
 from resources.local import processes, state
 from resources.settings import PROJECT_ROOT, Endpoints, connection, settings
 

@@ -2,9 +2,9 @@
 
 from uuid import uuid4
 
-from platform_defs.engine.offsets import OffsetRange
 from platform_defs.engine.ports import Block
 from platform_defs.engine.task import _Tally
+from platform_defs.offsets import OffsetRange
 
 
 class Delivered:

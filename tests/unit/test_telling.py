@@ -1,7 +1,7 @@
 """What Dagster hears of a run of several batches."""
 
-from platform_defs.engine.contract import CheckResult
-from platform_defs.engine.offsets import OffsetRange
+from platform_defs.contract.model import CheckResult
+from platform_defs.offsets import OffsetRange
 from platform_defs.orchestration.telling import Tally, evaluation, spans
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from platform_defs.engine.contract import Contract, Fault
-from platform_defs.engine.decode_lines import Lines, is_line, read_lines
-from platform_defs.engine.decode_one import MessageReader
-from platform_defs.engine.decode_suspects import suspects
-from platform_defs.engine.decode_values import Reason
+from platform_defs.contract.model import Contract, Fault
+from platform_defs.formats.json.lines import Lines, is_line, read_lines
+from platform_defs.formats.json.single import MessageReader
+from platform_defs.formats.json.suspects import suspects
+from platform_defs.formats.json.values import Reason
 
 pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
 

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.json
 
-from platform_defs.engine.contract import Contract, Field
-from platform_defs.engine.decode_one import MAX_DEPTH, too_deep
-from platform_defs.engine.decode_values import DATE_SHAPE, TIMESTAMP_SHAPE
+from platform_defs.contract.model import Contract, Field
+from platform_defs.formats.json.single import MAX_DEPTH, too_deep
+from platform_defs.formats.json.values import DATE_SHAPE, TIMESTAMP_SHAPE
 
 pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
 

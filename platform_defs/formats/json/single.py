@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, NoReturn
 
-from platform_defs.engine.contract import Contract
-from platform_defs.engine.decode_values import JsonInteger, JsonNumber, JsonObject, Reader, Reason, reader_of
-from platform_defs.engine.excerpt import excerpt
+from platform_defs.contract.model import Contract
+from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.json.values import JsonInteger, JsonNumber, JsonObject, Reader, Reason, reader_of
 
 MAX_DEPTH = 100  # far below Python's recursion limit of 1,000, which json would run into
 

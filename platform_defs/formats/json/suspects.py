@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from platform_defs.engine.contract import Contract, Field
+from platform_defs.contract.model import Contract, Field
 
 pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
 

@@ -21,8 +21,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from platform_defs.engine.column_types import ColumnType
-from platform_defs.engine.excerpt import excerpt
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.formats.excerpt import excerpt
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,25 @@
+"""A pipeline: a contract and, if wanted, the transform beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_defs.contract.model import Contract
+
+if TYPE_CHECKING:  # a command that only reads contracts does not wait for Spark's import
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A topic on its way into tables: the contract and, if wanted, the transform beside it."""
+
+    contract: Contract
+    transform: Callable[[DataFrame], DataFrame] | None = None  # row-local
+
+    @property
+    def name(self) -> str:
+        return self.contract.pipeline
