@@ -14,7 +14,9 @@ HERE = Path(__file__).parent
 
 
 def find_pipelines(folder: Path = HERE) -> list[Pipeline]:
-    """Every domain's pipeline, by name. Raises BadInput for a contract with a mistake, or two of the same name or table."""
+    """Every domain's pipeline, by name. Raises BadInput for a contract with a mistake, or two of the same name or
+    table.
+    """
     found = [_pipeline(path) for path in sorted(folder.glob("*/contract.yaml"))]
     owners: dict[str, Pipeline] = {}
     for pipeline in found:
@@ -39,8 +41,11 @@ def _pipeline(path: Path) -> Pipeline:
         check_fits_without_transform(contract)
         return Pipeline(contract)
     if contract.row_table.disposition == "upsert":
-        raise BadInput("an upsert takes no transform: a tombstone has no fields to transform, and one key is one row. "
-                       "Make a downstream asset of it", file=str(beside))  # fmt: skip
+        raise BadInput(
+            "an upsert takes no transform: a tombstone has no fields to transform, and one key is one row. "
+            "Make a downstream asset of it",
+            file=str(beside),
+        )
     return Pipeline(contract, _transform(beside))
 
 

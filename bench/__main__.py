@@ -63,8 +63,19 @@ class Bench:
         )
         rng = random.Random(1)  # noqa: S311  # accounts and amounts, not secrets
         for i in range(self.messages):
-            value = b'{"transfer_id":"T%d","debit_account":"A%05d","credit_account":"A%05d","amount":"%d.%02d","currency":"EUR","occurred_at":"2026-11-%02dT10:00:00Z","memo":"payment number %d"}' % (
-                i, rng.randrange(100_000), rng.randrange(100_000), rng.randrange(1, 1000), rng.randrange(100), rng.randrange(1, 29), i)  # fmt: skip
+            value = (
+                b'{"transfer_id":"T%d","debit_account":"A%05d","credit_account":"A%05d","amount":"%d.%02d","currency":"EUR","occurred_at":"2026-11-%02dT10:00:00Z","memo":"payment'
+                b' number %d"}'
+                % (
+                    i,
+                    rng.randrange(100_000),
+                    rng.randrange(100_000),
+                    rng.randrange(1, 1000),
+                    rng.randrange(100),
+                    rng.randrange(1, 29),
+                    i,
+                )
+            )
             while True:
                 try:
                     producer.produce(self.topic, value, partition=i % PARTITIONS)
@@ -94,10 +105,12 @@ class Bench:
         table = f"bench.hand_{uuid4().hex[:6]}"
         with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as database:
             database.execute(
-                "CREATE TABLE IF NOT EXISTS by_hand_offsets (topic text, partition int, next_offset bigint, PRIMARY KEY (topic, partition))"
+                "CREATE TABLE IF NOT EXISTS by_hand_offsets (topic text, partition int, next_offset bigint, PRIMARY KEY"
+                " (topic, partition))"
             )
             database.execute(
-                f"CREATE TABLE {table} (transfer_id text, debit_account text, credit_account text, amount numeric(18,2), currency text, occurred_at timestamptz, memo text, _partition int, _offset bigint)"
+                f"CREATE TABLE {table} (transfer_id text, debit_account text, credit_account text, amount"
+                " numeric(18,2), currency text, occurred_at timestamptz, memo text, _partition int, _offset bigint)"
             )  # pyright: ignore[reportArgumentType]
         view = KafkaBroker(self.options).describe(self.topic)
         spans = [(p, held.low, held.end) for p, held in sorted(view.partitions.items())]
@@ -145,10 +158,12 @@ def main(messages: int = 2_000_000, rounds: int = 3) -> None:
     bench = Bench(messages)
     say(f"filling a topic with {messages:,} messages ...")
     bench.fill()
-    paths = {"source only": bench.source_only,
-             "staged with a PySpark transform (two rows a message, and balances)": bench.staged_with_transform,
-             "staged, with checks, audit and publish": bench.staged,
-             BY_HAND: bench.by_hand}  # fmt: skip
+    paths = {
+        "source only": bench.source_only,
+        "staged with a PySpark transform (two rows a message, and balances)": bench.staged_with_transform,
+        "staged, with checks, audit and publish": bench.staged,
+        BY_HAND: bench.by_hand,
+    }
     seen: dict[str, list[float]] = {name: [] for name in paths}
     for number in range(rounds + 1):  # the first round is cold and not counted
         for name, path in paths.items():
@@ -164,8 +179,11 @@ def main(messages: int = 2_000_000, rounds: int = 3) -> None:
 def report(seen: Mapping[str, Sequence[float]], messages: int) -> None:
     """The table, as docs/performance.md shows it, of the messages per second of each path in each round."""
     hand = seen[BY_HAND]
-    print(f"{messages:,} messages of about 180 bytes, {PARTITIONS} partitions; warm, median of {len(hand)}; "  # noqa: T201
-          f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, broker and database on the same cores.\n")  # fmt: skip
+    print(  # noqa: T201
+        f"{messages:,} messages of about 180 bytes, {PARTITIONS} partitions; warm, median of {len(hand)}; "
+        f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, broker and database on the"
+        " same cores.\n"
+    )
     print("| path | messages/s | against by hand, in the same round |\n|---|---|---|")  # noqa: T201
     for name, speeds in seen.items():
         ratios = sorted(speed / yardstick for speed, yardstick in zip(speeds, hand, strict=True))

@@ -39,9 +39,18 @@ def _row_of_nothing(_: int) -> None:
 
 
 def _carry_all(options: dict[str, str], url: str, topic: str, table: str, mine: Sequence[tuple[int, int, int]]) -> int:
-    consumer = Consumer({**options, "group.id": "by-hand", "enable.auto.commit": False, "isolation.level": "read_committed",
-                         "queued.min.messages": 200_000, "queued.max.messages.kbytes": 65_536,
-                         "fetch.message.max.bytes": 4_194_304, "fetch.wait.max.ms": 50})  # fmt: skip
+    consumer = Consumer(
+        {
+            **options,
+            "group.id": "by-hand",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "queued.min.messages": 200_000,
+            "queued.max.messages.kbytes": 65_536,
+            "fetch.message.max.bytes": 4_194_304,
+            "fetch.wait.max.ms": 50,
+        }
+    )
     with psycopg.connect(url, autocommit=True) as connection:
         done = sum(_carry(consumer, connection, topic, table, *span) for span in mine)
     consumer.close()
@@ -62,12 +71,24 @@ def _carry(
                     for message in consumer.consume(min(20_000, stop - position), 5.0):
                         copy.write_row(_row(message, partition))
                         position = message.offset() + 1  # pyright: ignore[reportOptionalOperand]
-            cursor.execute("INSERT INTO by_hand_offsets VALUES (%s, %s, %s) ON CONFLICT (topic, partition) "
-                           "DO UPDATE SET next_offset = excluded.next_offset", (topic, partition, position))  # fmt: skip
+            cursor.execute(
+                "INSERT INTO by_hand_offsets VALUES (%s, %s, %s) ON CONFLICT (topic, partition) "
+                "DO UPDATE SET next_offset = excluded.next_offset",
+                (topic, partition, position),
+            )
     return until - start
 
 
 def _row(message: Any, partition: int) -> tuple[Any, ...]:
     fields = orjson.loads(message.value())
-    return (fields["transfer_id"], fields["debit_account"], fields["credit_account"], Decimal(fields["amount"]),
-            fields["currency"], datetime.fromisoformat(fields["occurred_at"]), fields["memo"], partition, message.offset())  # fmt: skip
+    return (
+        fields["transfer_id"],
+        fields["debit_account"],
+        fields["credit_account"],
+        Decimal(fields["amount"]),
+        fields["currency"],
+        datetime.fromisoformat(fields["occurred_at"]),
+        fields["memo"],
+        partition,
+        message.offset(),
+    )

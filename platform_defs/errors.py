@@ -57,7 +57,9 @@ class BrokerAway(Retryable):
 
 
 class LedgerAway(Retryable):
-    """Postgres could not be reached within the limit, or refused for want of resources (SQLSTATE 08, 40, 53, 55, 57)."""
+    """Postgres could not be reached within the limit, or refused for want of resources (SQLSTATE 08, 40, 53, 55,
+    57).
+    """
 
 
 class StagingLost(Retryable):
@@ -101,7 +103,8 @@ class GateFailed(TidegateError):
 class Halt(TidegateError):
     """The pipeline stops until a person settles it.
 
-    `reason` says what was seen, `detail` is a JSON object with the exact ranges, `command` is what shows how to settle it.
+    `reason` says what was seen, `detail` is a JSON object with the exact ranges, `command` is what shows how to settle
+    it.
     """
 
     def __init__(self, pipeline: str, code: HaltCode, message: str, detail: dict[str, Any] | None = None) -> None:

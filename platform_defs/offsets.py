@@ -108,17 +108,20 @@ def first_positions(positions: Sequence[Position], view: TopicView) -> list[Posi
 
 
 def note_ends(positions: Sequence[Position], view: TopicView) -> list[Position]:
-    """`positions` as they are once partitions are added: an upsert reads each up to where it ends now before it reads those,
-    what lies in open transactions included: the same one may write a key's newer value to a new partition.
+    """`positions` as they are once partitions are added: an upsert reads each up to where it ends now before it reads
+    those, what lies in open transactions included: the same one may write a key's newer value to a new partition.
 
     While others are still drained for partitions added earlier, those that wait for it go on waiting.
     """
     draining = _draining(positions, view)
     return [
-        item if draining and item.seen_end is None
-        else replace(item, seen_end=max(item.seen_end or 0, view.partitions[item.partition].written))
+        (
+            item
+            if draining and item.seen_end is None
+            else replace(item, seen_end=max(item.seen_end or 0, view.partitions[item.partition].written))
+        )
         for item in positions
-    ]  # fmt: skip
+    ]
 
 
 def old_before_new(positions: Sequence[Position], view: TopicView) -> list[Position]:
@@ -142,19 +145,28 @@ def judge(pipeline: str, positions: Sequence[Position], view: TopicView) -> None
     _same_log(pipeline, positions, view)
     missing = [item.partition for item in positions if item.partition not in view.partitions]
     if missing:
-        raise Halt(pipeline, "partition_missing", f"the broker has no partition {missing} of {view.topic} any more.",
-                   {"partitions": missing})  # fmt: skip
+        raise Halt(
+            pipeline,
+            "partition_missing",
+            f"the broker has no partition {missing} of {view.topic} any more.",
+            {"partitions": missing},
+        )
     present = [(item, view.partitions[item.partition]) for item in positions]
     passed = [
         _span(item.partition, item.next_offset, held.low) for item, held in present if held.low > item.next_offset
     ]
     if passed:
-        raise Halt(pipeline, "retention_passed",
-                   f"messages of {view.topic} were deleted before they were read: {_spell(passed)}.", {"ranges": passed})  # fmt: skip
+        raise Halt(
+            pipeline,
+            "retention_passed",
+            f"messages of {view.topic} were deleted before they were read: {_spell(passed)}.",
+            {"ranges": passed},
+        )
     cut = [_span(item.partition, held.end, item.next_offset) for item, held in present if held.end < item.next_offset]
     if cut:
-        raise Halt(pipeline, "log_truncated",
-                   f"{view.topic} ends below what was already read: {_spell(cut)}.", {"ranges": cut})  # fmt: skip
+        raise Halt(
+            pipeline, "log_truncated", f"{view.topic} ends below what was already read: {_spell(cut)}.", {"ranges": cut}
+        )
 
 
 def plan(positions: Sequence[Position], view: TopicView, *, batch_messages: int, tasks: int) -> tuple[OffsetRange, ...]:
@@ -225,11 +237,19 @@ def still_readable(pipeline: str, pending: PendingBatch, view: TopicView) -> Non
 def _same_log(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:
     for item in positions:
         if item.cluster_id != view.cluster_id:
-            raise Halt(pipeline, "cluster_switched", f"positions are of cluster {item.cluster_id}, the brokers answer as "
-                       f"cluster {view.cluster_id}.", {"was": item.cluster_id, "is": view.cluster_id})  # fmt: skip
+            raise Halt(
+                pipeline,
+                "cluster_switched",
+                f"positions are of cluster {item.cluster_id}, the brokers answer as cluster {view.cluster_id}.",
+                {"was": item.cluster_id, "is": view.cluster_id},
+            )
         if item.topic_id != view.topic_id:
-            raise Halt(pipeline, "topic_recreated", f"{view.topic} was deleted and created again (its id was "
-                       f"{item.topic_id}, now {view.topic_id}).", {"was": item.topic_id, "is": view.topic_id})  # fmt: skip
+            raise Halt(
+                pipeline,
+                "topic_recreated",
+                f"{view.topic} was deleted and created again (its id was {item.topic_id}, now {view.topic_id}).",
+                {"was": item.topic_id, "is": view.topic_id},
+            )
 
 
 def _span(partition: int, from_offset: int, until_offset: int) -> dict[str, int]:

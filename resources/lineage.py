@@ -32,7 +32,9 @@ class OpenLineageEvents:
         self.kafka, self.postgres = f"kafka://{kafka.split(',')[0]}", f"postgres://{postgres}"
 
     def of_batch(self, contract: Contract, staged: Staged, checks: Sequence[CheckResult]) -> Mapping[str, Any]:
-        """The COMPLETE event of a batch: the topic with what was asserted of it, and the tables with the rows written."""
+        """The COMPLETE event of a batch: the topic with what was asserted of it, and the tables with the rows
+        written.
+        """
         batch_id = staged.pending.batch_id
         event = RunEvent(
             eventType=RunState.COMPLETE,

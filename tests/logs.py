@@ -1,4 +1,6 @@
-"""What tests do to a topic's log: transactions that end or not, records deleted, the topic created again or given partitions."""
+"""What tests do to a topic's log: transactions that end or not, records deleted, the topic created again or given
+partitions.
+"""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +24,9 @@ from tests.world import World
 OPEN_FOR = 600_000  # ms after which a coordinator ends a transaction that nobody does: later than any test
 
 
-def begin(options: Mapping[str, str], topic: str, values: Sequence[bytes], *, name: str | None = None,
-          timeout: int = OPEN_FOR) -> Producer:  # fmt: skip
+def begin(
+    options: Mapping[str, str], topic: str, values: Sequence[bytes], *, name: str | None = None, timeout: int = OPEN_FOR
+) -> Producer:
     """An open transaction, by the transactional id `name`, that has sent `values` to partition 0."""
     producer = Producer({**options, "transactional.id": name or uuid4().hex, "transaction.timeout.ms": timeout})
     producer.init_transactions(20)

@@ -14,8 +14,10 @@ from tests.world import World, transfers
 def doubled(messages: DataFrame) -> DataFrame:
     """Not what the shipped transform does: postings of twice the amount, and none for every other transfer."""
     twice = (F.col("amount") * 2).cast("decimal(18,2)")
-    sides = [F.struct(F.col(f"{side}_account").alias("account"), amount.alias("amount"))
-             for side, amount in (("debit", -twice), ("credit", twice))]  # fmt: skip
+    sides = [
+        F.struct(F.col(f"{side}_account").alias("account"), amount.alias("amount"))
+        for side, amount in (("debit", -twice), ("credit", twice))
+    ]
     kept = messages.where(F.col("_offset") % 2 == 0)
     return kept.select("transfer_id", F.inline(F.array(*sides)), "currency", "occurred_at", "_partition", "_offset")
 
@@ -48,8 +50,10 @@ def execute(world: World, pipeline: Pipeline, start: str = "earliest") -> Shown:
 
 
 def counts(found: Shown) -> dict[str, tuple[int, int, int, int]]:
-    return {item.name.partition(".")[2] or item.name: (item.live, item.anew, item.only_live, item.only_anew)
-            for item in found.differences}  # fmt: skip
+    return {
+        item.name.partition(".")[2] or item.name: (item.live, item.anew, item.only_live, item.only_anew)
+        for item in found.differences
+    }
 
 
 def exact(world: World, pipeline: Pipeline) -> str:

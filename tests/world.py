@@ -34,9 +34,18 @@ class World:
     spark: Callable[[], SparkSession]
     replicas: int = 1  # of a new topic's partitions
 
-    def new_pipeline(self, disposition: str = "accumulate", *, transform: Any = "its own", partitions: int = 4,
-                     config: dict[str, str] | None = None, **limits: Any) -> Pipeline:  # fmt: skip
-        """The shipped pipeline of that disposition, with a name, a topic and a schema of its own, and `limits` changed."""
+    def new_pipeline(
+        self,
+        disposition: str = "accumulate",
+        *,
+        transform: Any = "its own",
+        partitions: int = 4,
+        config: dict[str, str] | None = None,
+        **limits: Any,
+    ) -> Pipeline:
+        """The shipped pipeline of that disposition, with a name, a topic and a schema of its own, and `limits`
+        changed.
+        """
         shipped = next(p for p in find_pipelines() if p.name == SHIPPED[disposition])
         name = f"t{uuid4().hex[:10]}"
         contract = renamed(shipped.contract, name)
@@ -59,8 +68,15 @@ class World:
     def admin(self) -> AdminClient:
         return AdminClient(kafka_options(self.endpoints))
 
-    def send(self, pipeline: Pipeline, values: Iterable[bytes | None], *, partition: int | None = None,
-             keys: Sequence[bytes | None] | None = None, headers: Any = None) -> list[tuple[int, int]]:  # fmt: skip
+    def send(
+        self,
+        pipeline: Pipeline,
+        values: Iterable[bytes | None],
+        *,
+        partition: int | None = None,
+        keys: Sequence[bytes | None] | None = None,
+        headers: Any = None,
+    ) -> list[tuple[int, int]]:
         """Produce `values` round robin (or to one partition); (partition, offset) of each, in order."""
         producer = Producer({**kafka_options(self.endpoints), "linger.ms": 5, "message.max.bytes": 4_000_000})
         places: dict[int, tuple[int, int]] = {}
@@ -140,8 +156,15 @@ def transfer(number: int, amount: str = "10.00", debit: str = "A00001", credit: 
     """A good transfer."""
     import json
 
-    fields = {"transfer_id": f"T{number + 1}", "debit_account": debit, "credit_account": credit, "amount": amount,
-              "currency": "EUR", "occurred_at": "2026-11-01T10:00:00Z", "memo": f"payment {number}"}  # fmt: skip
+    fields = {
+        "transfer_id": f"T{number + 1}",
+        "debit_account": debit,
+        "credit_account": credit,
+        "amount": amount,
+        "currency": "EUR",
+        "occurred_at": "2026-11-01T10:00:00Z",
+        "memo": f"payment {number}",
+    }
     return json.dumps(fields | more).encode()
 
 

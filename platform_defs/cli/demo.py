@@ -76,10 +76,16 @@ def _materialize(log: Path, show: Callable[[str], None]) -> None:
     command = ["dagster", "asset", "materialize", "-m", "platform_defs.definitions", "--select", SELECTION]
     show(f"$ {shlex.join(command)}")
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as kept, subprocess.Popen(
-        [_installed(command[0]), *command[1:]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, "DAGSTER_DISABLE_TELEMETRY": "1"},
-    ) as run:  # fmt: skip
+    with (
+        log.open("w") as kept,
+        subprocess.Popen(
+            [_installed(command[0]), *command[1:]],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "DAGSTER_DISABLE_TELEMETRY": "1"},
+        ) as run,
+    ):
         assert run.stdout is not None  # noqa: S101  # a pipe was asked for
         for line in run.stdout:
             kept.write(line)
@@ -96,13 +102,18 @@ def _installed(program: str) -> str:
 
 
 _REPORT: dict[str, LiteralString] = {
-    "messages": "SELECT coalesce(sum(messages), 0)::bigint FROM tidegate.batch WHERE pipeline = 'bank_transfers' AND replaced_by IS NULL",
+    "messages": (
+        "SELECT coalesce(sum(messages), 0)::bigint FROM tidegate.batch WHERE pipeline = 'bank_transfers' AND"
+        " replaced_by IS NULL"
+    ),
     "postings": "SELECT count(*) FROM bank.postings",
     "dead_letters": "SELECT count(*) FROM tidegate.dead_letter WHERE pipeline = 'bank_transfers'",
     "accounts": "SELECT count(*) FROM bank.balances",
     "balances_sum": "SELECT sum(balance)::text FROM bank.balances",
-    "messages_per_second": """SELECT round(messages / (SELECT sum(value::numeric) FROM jsonb_each_text(timings)))::bigint
-        FROM tidegate.batch WHERE pipeline = 'bank_transfers' ORDER BY batch_id DESC LIMIT 1""",
+    "messages_per_second": (
+        """SELECT round(messages / (SELECT sum(value::numeric) FROM jsonb_each_text(timings)))::bigint
+        FROM tidegate.batch WHERE pipeline = 'bank_transfers' ORDER BY batch_id DESC LIMIT 1"""
+    ),
 }
 _REASONS: LiteralString = """SELECT stage || ': ' || error_class AS reason, count(*) AS count FROM tidegate.dead_letter
     WHERE pipeline = 'bank_transfers' GROUP BY 1 ORDER BY 2 DESC, 1"""
@@ -123,16 +134,20 @@ def _report(url: str) -> dict[str, Any]:
 
 def _print(report: dict[str, Any]) -> None:
     print_line("")
-    print_fields({
-        "messages": f"{report['messages']:,}, of which {report['sent']['produced']:,} by this run",
-        "postings": f"{report['postings']:,}, two for each transfer",
-        "dead letters": f"{report['dead_letters']:,}",
-        **{f"  {reason}": f"{count:,}" for reason, count in report["dead_letters_by_reason"].items()},
-        "balances": f"of {report['accounts']:,} accounts, sum {report['balances_sum']}",
-        "lag": report["lag"],
-        "speed": f"{report['messages_per_second']:,} messages a second in the last batch (a first one, with Spark cold)",
-        "took": f"{report['seconds']} s",
-    })  # fmt: skip
+    print_fields(
+        {
+            "messages": f"{report['messages']:,}, of which {report['sent']['produced']:,} by this run",
+            "postings": f"{report['postings']:,}, two for each transfer",
+            "dead letters": f"{report['dead_letters']:,}",
+            **{f"  {reason}": f"{count:,}" for reason, count in report["dead_letters_by_reason"].items()},
+            "balances": f"of {report['accounts']:,} accounts, sum {report['balances_sum']}",
+            "lag": report["lag"],
+            "speed": (
+                f"{report['messages_per_second']:,} messages a second in the last batch (a first one, with Spark cold)"
+            ),
+            "took": f"{report['seconds']} s",
+        }
+    )
     print_line("")
     print_line(
         "Every message is two postings or one dead letter."
@@ -141,9 +156,11 @@ def _print(report: dict[str, Any]) -> None:
     )
     print_line("")
     print_line("What to type next (each after `uv run`, but for make):")
-    print_fields({
-        "make up": "the Dagster UI, sensors on, a trickle of transfers",
-        "tidegate verify bank_transfers": "compare every message with the tables, without the engine",
-        "tidegate dlq list bank_transfers": "the messages that are no rows, and why",
-        "make down": "stop everything",
-    })  # fmt: skip
+    print_fields(
+        {
+            "make up": "the Dagster UI, sensors on, a trickle of transfers",
+            "tidegate verify bank_transfers": "compare every message with the tables, without the engine",
+            "tidegate dlq list bank_transfers": "the messages that are no rows, and why",
+            "make down": "stop everything",
+        }
+    )

@@ -43,8 +43,10 @@ def show(
     """Show one dead letter whole: reason, key, value and headers."""
     found = _ledger(pipeline).rows("dead_letter_at", pipeline=pipeline, partition=partition, offset=offset)
     if not found:
-        raise BadInput(f"{pipeline} has no dead letter at partition {partition}, offset {offset}. To see them: "
-                       f"tidegate dlq list {pipeline}")  # fmt: skip
+        raise BadInput(
+            f"{pipeline} has no dead letter at partition {partition}, offset {offset}. To see them: "
+            f"tidegate dlq list {pipeline}"
+        )
     row = found[0]
     headers = list(zip(row.pop("header_names") or [], row.pop("header_values") or [], strict=True))
     key, value = row.pop("key"), row.pop("value")

@@ -44,10 +44,15 @@ def _lag(pipeline: Pipeline, ledger: Any, broker: Any, *, must_exist: bool) -> d
     contract = pipeline.contract
     status = ledger.status(pipeline.name) or {"state": "active", "halt_code": None, "waiting": None, "owner": None}
     answer = {
-        "pipeline": pipeline.name, "topic": contract.topic, "state": status["state"], "halt_code": status["halt_code"],
+        "pipeline": pipeline.name,
+        "topic": contract.topic,
+        "state": status["state"],
+        "halt_code": status["halt_code"],
         "running": status["owner"] is not None and ledger.alive(pipeline.name, status["owner"]),
-        "backed_off": bool(status["waiting"]), "lag": 0, "partitions": [],
-    }  # fmt: skip
+        "backed_off": bool(status["waiting"]),
+        "lag": 0,
+        "partitions": [],
+    }
     try:
         view = broker.describe(contract.topic)
     except BadInput:
@@ -57,11 +62,16 @@ def _lag(pipeline: Pipeline, ledger: Any, broker: Any, *, must_exist: bool) -> d
     at = {row["partition"]: row for row in ledger.rows("progress", pipeline=pipeline.name, topic=contract.topic)}
     for number, held in sorted(view.partitions.items()):
         row = at.get(number, {})
-        answer["partitions"].append({
-            "partition": number, "position": row.get("next_offset"), "end": held.end,
-            "lag": max(0, held.end - row.get("next_offset", held.low)), "batch_id": row.get("batch_id"),
-            "committed_at": row.get("committed_at"),
-        })  # fmt: skip
+        answer["partitions"].append(
+            {
+                "partition": number,
+                "position": row.get("next_offset"),
+                "end": held.end,
+                "lag": max(0, held.end - row.get("next_offset", held.low)),
+                "batch_id": row.get("batch_id"),
+                "committed_at": row.get("committed_at"),
+            }
+        )
     return {**answer, "lag": sum(part["lag"] for part in answer["partitions"])}
 
 

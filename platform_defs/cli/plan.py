@@ -85,8 +85,15 @@ def look(pipeline: Pipeline) -> tuple[dict[str, Any], Plan | None]:
     return {**document, **_batch(planned)}, planned
 
 
-_UNKNOWN: Mapping[str, Any] = {"state": "active", "epoch": 0, "owner": None, "run_id": None, "pending": None,
-                               "waiting": None, "retry_at": None}  # fmt: skip
+_UNKNOWN: Mapping[str, Any] = {
+    "state": "active",
+    "epoch": 0,
+    "owner": None,
+    "run_id": None,
+    "pending": None,
+    "waiting": None,
+    "retry_at": None,
+}
 
 
 def _state(
@@ -97,21 +104,35 @@ def _state(
     contract = pipeline.contract
     limits = contract.limits
     return {
-        "pipeline": contract.pipeline, "topic": contract.topic, "state": status["state"], "epoch": status["epoch"],
-        "delivery": contract.delivery, "halt": None,
+        "pipeline": contract.pipeline,
+        "topic": contract.topic,
+        "state": status["state"],
+        "epoch": status["epoch"],
+        "delivery": contract.delivery,
+        "halt": None,
         "held_by": {"run_id": status["run_id"]} if held else None,
         "backed_off_until": status["retry_at"] if status["waiting"] else None,
-        "batch": None, "nothing": None, "added": [], "waiting": [], "lag": None, "left": None,
-        "dead_letters": {"share": limits.dead_letter_share, "minimum": limits.dead_letter_minimum,
-                         "accepted": pending is not None and pending.dead_letters_accepted,
-                         "rule": dead_letter_limit(limits, pending)},
+        "batch": None,
+        "nothing": None,
+        "added": [],
+        "waiting": [],
+        "lag": None,
+        "left": None,
+        "dead_letters": {
+            "share": limits.dead_letter_share,
+            "minimum": limits.dead_letter_minimum,
+            "accepted": pending is not None and pending.dead_letters_accepted,
+            "rule": dead_letter_limit(limits, pending),
+        },
         "tables": [{"table": t.name, "disposition": t.disposition, "how": how(t)} for t in contract.tables],
-    }  # fmt: skip
+    }
 
 
 def _halt(halt: Halt, state: str) -> dict[str, Any]:
-    coming = (f"{halt.pipeline} is going to halt with its next run ({halt.code}): {halt.reason} When it has, to see what settles "
-              f"it: {halt.command}")  # fmt: skip
+    coming = (
+        f"{halt.pipeline} is going to halt with its next run ({halt.code}): {halt.reason} When it has, to see what"
+        f" settles it: {halt.command}"
+    )
     message = str(halt) if state == "halted" else coming
     return {"code": halt.code, "message": message, "detail": halt.detail, "command": halt.command}
 
@@ -119,17 +140,30 @@ def _halt(halt: Halt, state: str) -> dict[str, Any]:
 def _batch(planned: Plan) -> dict[str, Any]:
     """What a decided plan adds to the answer."""
     pending = planned.pending
-    ranges = [{"partition": item.partition, "from_offset": item.from_offset, "until_offset": item.until_offset,
-               "offsets": len(item)} for item in planned.ranges]  # fmt: skip
-    batch = {"batch_id": pending.batch_id if pending else None, "again": pending is not None,
-             "offsets": planned.offsets, "tasks": len(ranges), "ranges": ranges}  # fmt: skip
+    ranges = [
+        {
+            "partition": item.partition,
+            "from_offset": item.from_offset,
+            "until_offset": item.until_offset,
+            "offsets": len(item),
+        }
+        for item in planned.ranges
+    ]
+    batch = {
+        "batch_id": pending.batch_id if pending else None,
+        "again": pending is not None,
+        "offsets": planned.offsets,
+        "tasks": len(ranges),
+        "ranges": ranges,
+    }
     return {
         "batch": batch if ranges else None,
         "nothing": None if ranges else "everything is read, up to the last stable offset of each partition",
         "added": [{"partition": item.partition, "next_offset": item.next_offset} for item in planned.added],
         "waiting": list(planned.waiting),
-        "lag": sum(planned.lag.values()), "left": sum(planned.left.values()),
-    }  # fmt: skip
+        "lag": sum(planned.lag.values()),
+        "left": sum(planned.left.values()),
+    }
 
 
 def _explained(pipeline: Pipeline, planned: Plan) -> dict[str, Any]:
@@ -186,11 +220,16 @@ def _sentence(found: Mapping[str, Any]) -> str:
 
 
 def _show_rest(found: Mapping[str, Any]) -> None:
-    print_fields({
-        "left after it": f"{found['left']:,} of {found['lag']:,} unread offsets",
-        "added": ", ".join(f"partition {item['partition']} from {item['next_offset']}" for item in found["added"]) or None,
-        "waiting": ", ".join(f"partition {number}" for number in found["waiting"]) or None,
-        "delivery": found["delivery"],
-        "dead letters": found["dead_letters"]["rule"],
-        **{item["table"]: f"{item['disposition']}: {item['how']}" for item in found["tables"]},
-    })  # fmt: skip
+    print_fields(
+        {
+            "left after it": f"{found['left']:,} of {found['lag']:,} unread offsets",
+            "added": (
+                ", ".join(f"partition {item['partition']} from {item['next_offset']}" for item in found["added"])
+                or None
+            ),
+            "waiting": ", ".join(f"partition {number}" for number in found["waiting"]) or None,
+            "delivery": found["delivery"],
+            "dead letters": found["dead_letters"]["rule"],
+            **{item["table"]: f"{item['disposition']}: {item['how']}" for item in found["tables"]},
+        }
+    )

@@ -107,12 +107,21 @@ class Sender:
 
     def __post_init__(self) -> None:
         self._started = self._ended = time.monotonic()
-        self._producer = Producer({
-            **self.options, "acks": "all", "enable.idempotence": True, "linger.ms": 20, "batch.size": 1_000_000,
-            "compression.type": "lz4", "delivery.report.only.error": True, "on_delivery": self._failed,
-            "queue.buffering.max.messages": 500_000, "message.timeout.ms": 60_000,
-            "log_level": 3,
-        })  # fmt: skip
+        self._producer = Producer(
+            {
+                **self.options,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                "batch.size": 1_000_000,
+                "compression.type": "lz4",
+                "delivery.report.only.error": True,
+                "on_delivery": self._failed,
+                "queue.buffering.max.messages": 500_000,
+                "message.timeout.ms": 60_000,
+                "log_level": 3,
+            }
+        )
 
     def send(self, samples: Iterator[Sample]) -> None:
         """Hand `samples` to the producer; a full queue is waited for."""
@@ -143,11 +152,16 @@ class Sender:
         seconds = self._ended - self._started
         wrong = sum(self.bad.values())
         return {
-            "pipeline": self.contract.pipeline, "topic": self.contract.topic, "produced": self.produced,
-            "good": self.produced - wrong - self.tombstones, "tombstones": self.tombstones, "bad": dict(self.bad),
+            "pipeline": self.contract.pipeline,
+            "topic": self.contract.topic,
+            "produced": self.produced,
+            "good": self.produced - wrong - self.tombstones,
+            "tombstones": self.tombstones,
+            "bad": dict(self.bad),
             "partitions": {str(number): n for number, n in sorted(self.by_partition.items())},
-            "seconds": round(seconds, 3), "messages_per_second": round(self.produced / max(seconds, 1e-9)),
-        }  # fmt: skip
+            "seconds": round(seconds, 3),
+            "messages_per_second": round(self.produced / max(seconds, 1e-9)),
+        }
 
     def _count(self, sample: Sample) -> int:
         """Count a message about to be sent; the partition it goes to."""
@@ -188,8 +202,14 @@ def topic_partitions(options: dict[str, Any], contract: Contract, wanted: int) -
         raise BrokerAway(f"Kafka did not answer: {reason.str()}") from error
 
 
-def _run(sender: Sender, spread: _Spread, total: int | None, rate: float | None, seconds: float | None,
-         show: Callable[[str], None]) -> None:  # fmt: skip
+def _run(
+    sender: Sender,
+    spread: _Spread,
+    total: int | None,
+    rate: float | None,
+    seconds: float | None,
+    show: Callable[[str], None],
+) -> None:
     if rate is None:
         for done in range(0, total or 0, 50_000):
             sender.send(spread.take(min(50_000, (total or 0) - done)))
@@ -199,8 +219,9 @@ def _run(sender: Sender, spread: _Spread, total: int | None, rate: float | None,
     sender.finish()
 
 
-def _paced(sender: Sender, spread: _Spread, total: int | None, rate: float, seconds: float | None,
-           show: Callable[[str], None]) -> None:  # fmt: skip
+def _paced(
+    sender: Sender, spread: _Spread, total: int | None, rate: float, seconds: float | None, show: Callable[[str], None]
+) -> None:
     """Send `rate` messages a second until the time or the messages are over, or a signal asks to stop."""
     stopped: list[int] = []
     earlier = {number: signal.signal(number, lambda got, _: stopped.append(got)) for number in _SIGNALS}

@@ -24,8 +24,8 @@ def replay(
 ) -> None:
     """Build the tables anew beside the live ones, with the contract and transform of now, and show the difference.
 
-    Nothing live changes without --execute. With it, the pipeline is held, the rest is caught up to its exact position, and
-    rows, dead letters, batches and offsets are put in place in one transaction.
+    Nothing live changes without --execute. With it, the pipeline is held, the rest is caught up to its exact position,
+    and rows, dead letters, batches and offsets are put in place in one transaction.
     """
     from assets import find_pipeline
     from platform_defs.engine.replay import From

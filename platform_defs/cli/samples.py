@@ -25,10 +25,36 @@ POOL = 1_000  # different values of a field in one block of messages
 TOMBSTONES = 0.02  # of an upsert's messages
 NULLS = 0.2  # of a field that need not be there
 WORDS = [
-    "ada", "amber", "anchor", "basin", "blaise", "canal", "delta", "dora", "emil", "estuary", "ferry", "grace",
-    "harbour", "ida", "jetty", "lagoon", "lena", "lock", "maria", "mole", "noor", "otto", "pier", "quay",
-    "reef", "rosa", "sluice", "tide", "weir",
-]  # fmt: skip
+    "ada",
+    "amber",
+    "anchor",
+    "basin",
+    "blaise",
+    "canal",
+    "delta",
+    "dora",
+    "emil",
+    "estuary",
+    "ferry",
+    "grace",
+    "harbour",
+    "ida",
+    "jetty",
+    "lagoon",
+    "lena",
+    "lock",
+    "maria",
+    "mole",
+    "noor",
+    "otto",
+    "pier",
+    "quay",
+    "reef",
+    "rosa",
+    "sluice",
+    "tide",
+    "weir",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +70,8 @@ class Samples:
     """Makes messages of one contract; the same `seed` makes the same ones, but for ids and times."""
 
     def __init__(self, contract: Contract, seed: int | None = None) -> None:
-        self._contract, self._random, self._judge = contract, random.Random(seed), Judge(contract)  # noqa: S311 made-up data
+        self._contract, self._judge = contract, Judge(contract)
+        self._random = random.Random(seed)  # noqa: S311 made-up data
         self._judges = {item.name: Judge(replace(contract, fields=(item,))) for item in contract.fields}
         self._number = time.time_ns() // 1_000
         self._keyed = contract.row_table.disposition == "upsert"
@@ -98,8 +125,11 @@ class Samples:
         made = (self._value(item) for _ in range(POOL if item.type.name != "timestamp" else 100))
         found = [_json(value) for value in made if self._keeps(item, value)]
         if not found:
-            raise BadInput(f"no value that keeps the rules of {item.name} could be made up; give it examples",
-                           file=str(self._contract.path), field=item.name)  # fmt: skip
+            raise BadInput(
+                f"no value that keeps the rules of {item.name} could be made up; give it examples",
+                file=str(self._contract.path),
+                field=item.name,
+            )
         nulls = 0 if item.required else int(len(found) * NULLS)
         return [*found[nulls:], *[b"null"] * nulls]
 
@@ -115,8 +145,14 @@ class Samples:
     def _maker(self, item: Field) -> Callable[[Field], Any]:
         if pa.types.is_decimal(item.type.arrow):
             return self._decimal
-        return {"string": self._text, "integer": self._integer, "double": self._double, "boolean": self._boolean,
-                "date": self._date, "timestamp": self._timestamp}[item.type.name]  # fmt: skip
+        return {
+            "string": self._text,
+            "integer": self._integer,
+            "double": self._double,
+            "boolean": self._boolean,
+            "date": self._date,
+            "timestamp": self._timestamp,
+        }[item.type.name]
 
     def _text(self, item: Field) -> str:
         if item.examples:
@@ -227,8 +263,11 @@ def _identifier(item: Field, number: int) -> str:
         least, most = int(shaped[2]), int(shaped[3] or shaped[2])
         return f"{shaped[1]}{number % 10**most:0{least}d}"
     if pattern:
-        raise BadInput(f"{item.name} needs its own value in every message; {pattern!r} does not show how: write it "
-                         "like T[0-9]{1,18}", field=item.name)  # fmt: skip
+        raise BadInput(
+            f"{item.name} needs its own value in every message; {pattern!r} does not show how: write it "
+            "like T[0-9]{1,18}",
+            field=item.name,
+        )
     return f"{item.name[0]}-{number}"
 
 

@@ -27,7 +27,9 @@ def staged_columns(contract: Contract) -> tuple[OwnColumn, ...]:
 
 
 def target_columns(table: Table) -> tuple[OwnColumn, ...]:
-    """What a target table has besides the contract's columns: nothing for an accumulate, whose rows have no one origin."""
+    """What a target table has besides the contract's columns: nothing for an accumulate, whose rows have no one
+    origin.
+    """
     if table.disposition == "accumulate":
         return ()
     return (KEY, BATCH_ID, *PROVENANCE) if table.disposition == "upsert" else (BATCH_ID, *PROVENANCE)

@@ -48,10 +48,15 @@ def row_checks(contract: Contract, faults: Faults, messages: int) -> list[CheckR
         before = found.get(name, (0, []))
         found[name] = (before[0] + count, (before[1] + samples)[:SAMPLES])
     return [
-        CheckResult(name, table, "warning", name not in found,
-                    {"messages": messages, "failed": found.get(name, (0, []))[0], "samples": found.get(name, (0, []))[1]})
+        CheckResult(
+            name,
+            table,
+            "warning",
+            name not in found,
+            {"messages": messages, "failed": found.get(name, (0, []))[0], "samples": found.get(name, (0, []))[1]},
+        )
         for name in row_check_names(contract)
-    ]  # fmt: skip
+    ]
 
 
 def batch_checks(rules: Sequence[BatchRule], url: str, schema: str, view: str) -> list[CheckResult]:
@@ -82,8 +87,10 @@ def gate(pipeline: str, batch_id: int, checks: Sequence[CheckResult]) -> None:
     if failed:
         names = ", ".join(f"{check.name} on {check.table} ({_brief(check.observed)})" for check in failed)
         raise GateFailed(
-            f"{pipeline}: batch {batch_id} failed {names}. Nothing was published and the offsets stay. Correct the contract's "
-            "rule or what produces the messages; the same offsets are judged again on the next try.", checks)  # fmt: skip
+            f"{pipeline}: batch {batch_id} failed {names}. Nothing was published and the offsets stay. Correct the"
+            " contract's rule or what produces the messages; the same offsets are judged again on the next try.",
+            checks,
+        )
 
 
 def _judge(batch: Any, gx: Any, rule: BatchRule) -> CheckResult:
@@ -106,8 +113,10 @@ def _expectation(gx: Any, rule: BatchRule) -> Any:
     try:
         return kind(**rule.arguments)
     except (TypeError, ValueError) as error:
-        raise BadInput(f"rule {rule.name}: {rule.expectation} does not take these arguments: {error}",
-                       field=f"{rule.table}.{rule.name}") from error  # fmt: skip
+        raise BadInput(
+            f"rule {rule.name}: {rule.expectation} does not take these arguments: {error}",
+            field=f"{rule.table}.{rule.name}",
+        ) from error
 
 
 def _per_row(expectation: Any) -> bool:
@@ -115,8 +124,12 @@ def _per_row(expectation: Any) -> bool:
     return type(expectation).__name__.startswith("ExpectColumnValues") or "Pair" in type(expectation).__name__
 
 
-_SAMPLED = {"result_format": "COMPLETE", "unexpected_index_column_names": ["_partition", "_offset"],
-            "partial_unexpected_count": SAMPLES, "return_unexpected_index_query": False}  # fmt: skip
+_SAMPLED = {
+    "result_format": "COMPLETE",
+    "unexpected_index_column_names": ["_partition", "_offset"],
+    "partial_unexpected_count": SAMPLES,
+    "return_unexpected_index_query": False,
+}
 
 
 def _observed(result: Mapping[str, Any]) -> dict[str, Any]:

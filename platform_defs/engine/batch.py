@@ -78,8 +78,8 @@ class Clock:
 def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) -> Iterator[Published]:
     """Batch after batch, each yielded once it is committed, until caught up or out of budget.
 
-    A halt is written to the ledger before it is raised; a failed gate is backed off. Whatever stopped a run that had lost
-    the pipeline to another, it raises Fenced, unless nobody knows whether its last batch committed.
+    A halt is written to the ledger before it is raised; a failed gate is backed off. Whatever stopped a run that had
+    lost the pipeline to another, it raises Fenced, unless nobody knows whether its last batch committed.
     """
     budget = budget or Budget()
     started = time.monotonic()
@@ -97,7 +97,8 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
     except TidegateError as error:
         if outside.ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed
             raise Fenced(
-                f"{pipeline.name}: another run, or a settlement, took over; this one has changed nothing more and stops."
+                f"{pipeline.name}: another run, or a settlement, took over; this one has changed nothing more and"
+                " stops."
             ) from error
         if isinstance(error, Halt):
             outside.ledger.halt(error.code, error.detail)
@@ -120,9 +121,11 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
             return _attempt(pipeline, outside, pending, excluded, clock)
         except _Excluded as found:
             if len(excluded) >= REFUSALS:
-                raise BadInput(f"more than {REFUSALS} messages of batch {pending.batch_id} are refused, the last because "
-                               f"{found.fault.message}; that is more than single bad messages. Nothing was published",
-                               field=pipeline.name) from found  # fmt: skip
+                raise BadInput(
+                    f"more than {REFUSALS} messages of batch {pending.batch_id} are refused, the last because "
+                    f"{found.fault.message}; that is more than single bad messages. Nothing was published",
+                    field=pipeline.name,
+                ) from found
             excluded[found.place] = found.fault
 
 
@@ -147,8 +150,12 @@ def describe(broker: Broker, topic: str, positions: Sequence[Position]) -> Topic
     def incomplete(view: TopicView) -> bool:
         return any(item.partition not in view.partitions and item.topic_id == view.topic_id for item in positions)
 
-    retrying = Retrying(retry=retry_if_result(incomplete), stop=stop_after_attempt(4), wait=wait_exponential(0.5),
-                        retry_error_callback=_last_answer)  # fmt: skip
+    retrying = Retrying(
+        retry=retry_if_result(incomplete),
+        stop=stop_after_attempt(4),
+        wait=wait_exponential(0.5),
+        retry_error_callback=_last_answer,
+    )
     return retrying(broker.describe, topic)
 
 
@@ -157,8 +164,9 @@ def _last_answer(state: RetryCallState) -> TopicView:
     return state.outcome.result()
 
 
-def _attempt(pipeline: Pipeline, outside: Outside, pending: PendingBatch, excluded: dict[tuple[int, int], Fault],
-             clock: Clock) -> Published:  # fmt: skip
+def _attempt(
+    pipeline: Pipeline, outside: Outside, pending: PendingBatch, excluded: dict[tuple[int, int], Fault], clock: Clock
+) -> Published:
     """Steps 2 to 7 for a planned batch."""
     contract, ledger = pipeline.contract, outside.ledger
     area = ledger.open_staging(pending)
@@ -177,8 +185,17 @@ def _attempt(pipeline: Pipeline, outside: Outside, pending: PendingBatch, exclud
     crash_points.reach("after_commit")
     clock.lap("publish")
     ledger.sweep()
-    return Published(pending.batch_id, contract.pipeline, pending.ranges, staged.messages, staged.rows, staged.dead_letters,
-                     staged.unknown_fields, tuple(checks), clock.steps)  # fmt: skip
+    return Published(
+        pending.batch_id,
+        contract.pipeline,
+        pending.ranges,
+        staged.messages,
+        staged.rows,
+        staged.dead_letters,
+        staged.unknown_fields,
+        tuple(checks),
+        clock.steps,
+    )
 
 
 def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork) -> Staged:
@@ -223,15 +240,20 @@ def _break_circuit(contract: Contract, staged: Staged, faults: audit.Faults) -> 
     if few and (failed < 2 or staged.rows):  # a transform that fails on all there is looks broken, however few they are
         return
     detail = {
-        "batch_id": staged.pending.batch_id, "messages": staged.messages, "dead_letters": dead,
+        "batch_id": staged.pending.batch_id,
+        "messages": staged.messages,
+        "dead_letters": dead,
         "by_reason": {error_class: count for (_, error_class), (count, _) in faults.items()},
         "samples": [sample for _, samples in faults.values() for sample in samples[:3]][:12],
-    }  # fmt: skip
-    raise Halt(contract.pipeline, "too_many_dead_letters",
-               f"{dead} of {staged.messages} messages of batch {staged.pending.batch_id} would be dead letters; the contract "
-               f"allows {limits.dead_letter_share:.0%} once there are {limits.dead_letter_minimum}"
-               f"{f', and the transform failed on all that reached it ({failed})' if few else ''}. Nothing was published.",
-               detail)  # fmt: skip
+    }
+    raise Halt(
+        contract.pipeline,
+        "too_many_dead_letters",
+        f"{dead} of {staged.messages} messages of batch {staged.pending.batch_id} would be dead letters; the contract "
+        f"allows {limits.dead_letter_share:.0%} once there are {limits.dead_letter_minimum}"
+        f"{f', and the transform failed on all that reached it ({failed})' if few else ''}. Nothing was published.",
+        detail,
+    )
 
 
 def _refused_by_table(contract: Contract, ledger: Ledger, staged: Staged, refusal: RowRefused) -> Exception:
@@ -241,8 +263,13 @@ def _refused_by_table(contract: Contract, ledger: Ledger, staged: Staged, refusa
         return StagingLost(f"{contract.row_table.name} refused a batch ({refusal}) that it takes now; it is read again")
     if found is None:
         names = ", ".join(table.name for table in contract.accumulates)
-        return Halt(contract.pipeline, "accumulate_refused", f"a batch's sums break a constraint of {names}: {refusal}. Nothing "
-                    "was published; no single message can be blamed for a sum.", {"error": str(refusal)})  # fmt: skip
+        return Halt(
+            contract.pipeline,
+            "accumulate_refused",
+            f"a batch's sums break a constraint of {names}: {refusal}. Nothing "
+            "was published; no single message can be blamed for a sum.",
+            {"error": str(refusal)},
+        )
     partition, offset, error_class, message = found
     place = OffsetRange(contract.topic, partition, offset, offset + 1)
     return _Excluded(place, Fault(0, "publish", error_class, f"{contract.row_table.name} refuses this row: {message}"))

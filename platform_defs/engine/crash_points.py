@@ -1,7 +1,8 @@
 """The named points at which the tests kill or stop a run. Unarmed, each costs one dictionary look-up.
 
 A test arms one by starting the run with TIDEGATE_CRASH_POINT=<name>:<pid of the run>:<KILL or STOP>. Spark's Python
-workers inherit the variable, so a point inside a task kills or stops the run as well, not only the worker that reached it.
+workers inherit the variable, so a point inside a task kills or stops the run as well, not only the worker that reached
+it.
 """
 
 import os
@@ -11,7 +12,7 @@ from typing import Literal
 
 CrashPoint = Literal[
     "after_plan", "in_decode", "in_copy", "after_stage", "after_audit", "in_publish", "between_commits", "after_commit"
-]  # fmt: skip
+]
 _reached: set[str] = set()  # in this process: whoever was stopped and goes on is not stopped again
 
 

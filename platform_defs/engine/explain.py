@@ -38,8 +38,10 @@ def how(table: Table) -> str:
     if table.disposition == "accumulate":
         sums = ", ".join(f"{item.column} = {item.function}({item.source or '*'})" for item in table.aggregates)
         return f"{sums} by {', '.join(table.group_by)}, merged into what is there"
-    return {"append": "each row is inserted", "upsert": "the newest message of each key replaces its row; one without "
-            "a value deletes it"}[table.disposition]  # fmt: skip
+    return {
+        "append": "each row is inserted",
+        "upsert": "the newest message of each key replaces its row; one without a value deletes it",
+    }[table.disposition]
 
 
 def dead_letter_limit(limits: Limits, pending: PendingBatch | None) -> str:
@@ -137,7 +139,9 @@ def _publish(pipeline: Pipeline, plan: Plan) -> Sentences:
 
 def _tell(pipeline: Pipeline, plan: Plan) -> Sentences:  # noqa: ARG001
     tables = ", ".join(table.name for table in pipeline.contract.tables)
-    yield f"Dagster hears of {tables} and of each check; the OpenLineage event leaves; the consumer group is moved along."
+    yield (
+        f"Dagster hears of {tables} and of each check; the OpenLineage event leaves; the consumer group is moved along."
+    )
 
 
 def spell(item: OffsetRange) -> str:
@@ -151,6 +155,12 @@ def _asked(item: OffsetRange) -> str:
 
 
 _STEPS: dict[str, Callable[[Pipeline, Plan], Sentences]] = {
-    "plan": _plan, "read": _read, "check": _check, "transform": _transform, "stage": _stage, "audit": _audit,
-    "publish": _publish, "tell": _tell,
-}  # fmt: skip
+    "plan": _plan,
+    "read": _read,
+    "check": _check,
+    "transform": _transform,
+    "stage": _stage,
+    "audit": _audit,
+    "publish": _publish,
+    "tell": _tell,
+}

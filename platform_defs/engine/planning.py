@@ -72,9 +72,12 @@ def decide(
 def _suits(contract: Contract, view: TopicView) -> None:
     table = contract.row_table
     if view.compacted and table.disposition == "append":
-        raise BadInput(f"topic {contract.topic} compacts (cleanup.policy) and {table.name} is append: what compaction removes "
-                       "could never be replayed or verified. Make the table upsert, or the policy delete",
-                       file=str(contract.path), field=table.name)  # fmt: skip
+        raise BadInput(
+            f"topic {contract.topic} compacts (cleanup.policy) and {table.name} is append: what compaction removes "
+            "could never be replayed or verified. Make the table upsert, or the policy delete",
+            file=str(contract.path),
+            field=table.name,
+        )
 
 
 def _halt(pipeline: str, added: Sequence[Position], view: TopicView) -> Halt | None:

@@ -176,7 +176,9 @@ class Ledger(Protocol):
         ...
 
     def publication(self, staged: Staged, *, recorded: bool = True) -> AbstractContextManager[Publication]:
-        """One publishing transaction. `recorded`: the batch's own row is in it, and decides a COMMIT gone unanswered."""
+        """One publishing transaction. `recorded`: the batch's own row is in it, and decides a COMMIT gone
+        unanswered.
+        """
         ...
 
     def refused_row(self, staged: Staged) -> tuple[int, int, str, str] | None: ...

@@ -22,8 +22,15 @@ TRANSACTIONS: Mapping[Delivery, tuple[tuple[Literal["offsets", "rows"], ...], ..
 }
 
 
-def publish(ledger: Ledger, broker: Broker, contract: Contract, staged: Staged, checks: Sequence[CheckResult],
-            timings: Mapping[str, float], event: Mapping[str, Any]) -> None:  # fmt: skip
+def publish(
+    ledger: Ledger,
+    broker: Broker,
+    contract: Contract,
+    staged: Staged,
+    checks: Sequence[CheckResult],
+    timings: Mapping[str, float],
+    event: Mapping[str, Any],
+) -> None:
     """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing.
 
     Raises Fenced, Halt, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the ledger knows.
@@ -70,5 +77,7 @@ def _losses_told(contract: Contract, staged: Staged, number: int) -> Iterator[No
     except TidegateError as error:
         if number == 0 or contract.delivery != "at_most_once":
             raise
-        raise RowsLost(f"{contract.pipeline} is at_most_once: the offsets of batch {staged.pending.batch_id} are committed, and "
-                       f"nobody will write its {staged.rows} rows again: {error}") from error  # fmt: skip
+        raise RowsLost(
+            f"{contract.pipeline} is at_most_once: the offsets of batch {staged.pending.batch_id} are committed, and "
+            f"nobody will write its {staged.rows} rows again: {error}"
+        ) from error

@@ -43,8 +43,11 @@ class From:
         try:
             at = datetime.fromisoformat(text)
         except ValueError as error:
-            raise BadInput(f"{text!r} is none of: earliest; a batch id, 12; offsets by partition, 0:100,1:250; a time, "
-                           "2026-11-21T10:00:00Z", field="--from") from error  # fmt: skip
+            raise BadInput(
+                f"{text!r} is none of: earliest; a batch id, 12; offsets by partition, 0:100,1:250; a time, "
+                "2026-11-21T10:00:00Z",
+                field="--from",
+            ) from error
         if at.tzinfo is None:
             raise BadInput(f"{text} has no time zone; 2026-11-21T10:00:00Z has", field="--from")
         return cls(timestamp=at)
@@ -86,25 +89,42 @@ def refuse_a_lie(contract: Contract, history: History, view: TopicView) -> None:
     partial = [table for table in contract.tables if table.disposition != "append"]
     later = "" if partial else " A replay may begin behind them, at a later batch."
     if first <= history.lost_until:
-        raise BadInput(f"the log that the batches up to {history.lost_until} read is gone (tidegate.lost_history): their rows "
-                       f"cannot be built again.{later}", field=name)  # fmt: skip
+        raise BadInput(
+            f"the log that the batches up to {history.lost_until} read is gone (tidegate.lost_history): their rows "
+            f"cannot be built again.{later}",
+            field=name,
+        )
     if history.other_logs:
-        raise BadInput(f"batches from {first} on read {', '.join(history.other_logs)}, which is not the topic of now: their "
-                       f"rows cannot be built again.{later}", field=name)  # fmt: skip
+        raise BadInput(
+            f"batches from {first} on read {', '.join(history.other_logs)}, which is not the topic of now: their "
+            f"rows cannot be built again.{later}",
+            field=name,
+        )
     if partial and not history.whole:
         names = " and ".join(f"{table.name} ({table.disposition})" for table in partial)
-        raise BadInput(f"{names} cannot be replayed from batch {first}: what a row was before it is not kept. "
-                       "Only the whole can be built anew: --from earliest", field=name)  # fmt: skip
+        raise BadInput(
+            f"{names} cannot be replayed from batch {first}: what a row was before it is not kept. "
+            "Only the whole can be built anew: --from earliest",
+            field=name,
+        )
     if contract.row_table.disposition == "upsert" and any(item.added_late for item in history.standings):
-        raise BadInput(f"partitions were added to {contract.topic} since {name} began. The order of one key's messages across "
-                       "old and new ones is the order in which they were read, which a replay does not have", field=name)  # fmt: skip
+        raise BadInput(
+            f"partitions were added to {contract.topic} since {name} began. The order of one key's messages across "
+            "old and new ones is the order in which they were read, which a replay does not have",
+            field=name,
+        )
     lows = {number: held.low for number, held in view.partitions.items()}
-    gone = [(s.partition, s.from_offset, lows[s.partition]) for s in history.standings
-            if lows.get(s.partition, 0) > s.from_offset and s.from_offset < s.next_offset]  # fmt: skip
+    gone = [
+        (s.partition, s.from_offset, lows[s.partition])
+        for s in history.standings
+        if lows.get(s.partition, 0) > s.from_offset and s.from_offset < s.next_offset
+    ]
     if gone:
         spans = ", ".join(f"partition {p} [{start}, {low})" for p, start, low in gone)
-        raise BadInput(f"{contract.topic} does not hold {spans} any more (retention); their rows cannot be built again.{later}",
-                       field=name)  # fmt: skip
+        raise BadInput(
+            f"{contract.topic} does not hold {spans} any more (retention); their rows cannot be built again.{later}",
+            field=name,
+        )
 
 
 def refuse_other_messages(contract: Contract, history: History, read: Mapping[int, int]) -> None:
@@ -113,17 +133,20 @@ def refuse_other_messages(contract: Contract, history: History, read: Mapping[in
         return
     for item in history.standings:
         if read.get(item.partition, 0) != item.messages:
-            raise BadInput(f"partition {item.partition} of {contract.topic} held {item.messages} messages in "
-                           f"[{item.from_offset}, {item.next_offset}) and holds {read.get(item.partition, 0)} now (did it "
-                           "compact for a while, or was it cut?). Tables built from them would lack the others; nothing was changed",
-                           field=contract.pipeline)  # fmt: skip
+            raise BadInput(
+                f"partition {item.partition} of {contract.topic} held {item.messages} messages in [{item.from_offset},"
+                f" {item.next_offset}) and holds {read.get(item.partition, 0)} now (did it compact for a while, or was"
+                " it cut?). Tables built from them would lack the others; nothing was changed",
+                field=contract.pipeline,
+            )
 
 
 def beside(pipeline: Pipeline) -> Pipeline:
-    """The pipeline that builds the same tables beside the live ones, and publishes exactly once whatever the live one does.
+    """The pipeline that builds the same tables beside the live ones, and publishes exactly once whatever the live one
+    does.
 
-    Dead letters are kept however many there are: they are shown before anything is put in place. (Where the transform fails
-    on all there is, it stops like any other.)
+    Dead letters are kept however many there are: they are shown before anything is put in place. (Where the transform
+    fails on all there is, it stops like any other.)
     """
     contract = pipeline.contract
     limits = replace(contract.limits, dead_letter_share=1.0)
@@ -143,8 +166,8 @@ def _moved(table: Table) -> Table:
 
 
 def fingerprint(pipeline: Pipeline, from_batch: int, shapes: Sequence[str]) -> str:
-    """Of what decides what a replay builds: where it begins, the contract, the code of its folder, the shapes of the live
-    tables, the versions of Tidegate and Spark. Not of code and data that a transform fetches from elsewhere.
+    """Of what decides what a replay builds: where it begins, the contract, the code of its folder, the shapes of the
+    live tables, the versions of Tidegate and Spark. Not of code and data that a transform fetches from elsewhere.
     """
     name = pipeline.transform.__qualname__ if pipeline.transform else None
     known = [from_batch, pipeline.contract, name, *shapes, version("tidegate"), version("pyspark")]

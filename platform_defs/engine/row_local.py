@@ -48,19 +48,27 @@ def check_row_local(source: DataFrame, result: DataFrame, *, where: str) -> None
     """
     origin, plan = _plan(source), _plan(result)
     if not _count_reads(plan, origin):
-        raise BadInput("the transform returns something that is not made of the messages it is given (another DataFrame, or "
-                       "these after .rdd or a checkpoint); every message would be lost. Build the result out of the "
-                       "DataFrame that is its argument", file=where)  # fmt: skip
+        raise BadInput(
+            "the transform returns something that is not made of the messages it is given (another DataFrame, or "
+            "these after .rdd or a checkpoint); every message would be lost. Build the result out of the "
+            "DataFrame that is its argument",
+            file=where,
+        )
     _walk(plan, origin, where)
     _check_provenance(plan, origin, where)
     fresh: Any = result.select("*")  # a frame that was run before remembers a plan without the cache
     if not _count_reads(fresh._jdf.queryExecution().withCachedData(), origin):
-        raise BadInput("the transform caches the messages; they are read once, and a copy of them would stay in memory. "
-                       "Leave out .cache() and .persist()", file=where)  # fmt: skip
+        raise BadInput(
+            "the transform caches the messages; they are read once, and a copy of them would stay in memory. "
+            "Leave out .cache() and .persist()",
+            file=where,
+        )
 
 
 def check_columns(result: DataFrame, wanted: dict[str, str], *, where: str) -> None:
-    """Raise BadInput unless `result` has the columns `wanted` (name to Spark type): COPY stores bits, so types are exact."""
+    """Raise BadInput unless `result` has the columns `wanted` (name to Spark type): COPY stores bits, so types are
+    exact.
+    """
     given = {item.name: item.dataType.simpleString() for item in result.schema.fields}
     if twice := [name for name in given if result.columns.count(name) > 1]:
         raise BadInput(f"the transform returns {twice[0]} more than once", file=where, field=twice[0])
@@ -71,8 +79,11 @@ def check_columns(result: DataFrame, wanted: dict[str, str], *, where: str) -> N
                 f"the transform returns no column {name}{keep}; it returns {', '.join(given)}", file=where, field=name
             )
         if given[name] != kind:
-            raise BadInput(f"the transform returns {name} as {given[name]}, the contract says {kind}; add "
-                           f'.cast("{kind}")', file=where, field=name)  # fmt: skip
+            raise BadInput(
+                f'the transform returns {name} as {given[name]}, the contract says {kind}; add .cast("{kind}")',
+                file=where,
+                field=name,
+            )
     for name in given.keys() - wanted.keys():
         raise BadInput(
             f"the transform returns {name}, which the contract's table does not have", file=where, field=name
@@ -101,8 +112,11 @@ def _walk(node: Any, origin: Any, where: str) -> None:
 def _check_expressions(node: Any, name: str, where: str) -> None:
     for expression in _items(node.expressions()):
         if _varies(expression):
-            raise BadInput(f"the transform computes {expression.toString()} ({name}), which gives another result each time; a "
-                           "batch that is read again must give the same rows. Derive it from the message", file=where)  # fmt: skip
+            raise BadInput(
+                f"the transform computes {expression.toString()} ({name}), which gives another result each time; a "
+                "batch that is read again must give the same rows. Derive it from the message",
+                file=where,
+            )
         if _contains(expression, "PLAN_EXPRESSION"):
             raise BadInput(
                 f"the transform uses a subquery ({expression.toString()}); join a broadcast(lookup) instead", file=where
@@ -114,12 +128,18 @@ def _check_provenance(plan: Any, origin: Any, where: str) -> None:
     given = {item.name(): item.exprId() for item in _items(origin.output()) if item.name().startswith("_")}
     for item in _items(plan.output()):
         if item.name() in given and not item.exprId().equals(given[item.name()]):
-            raise BadInput(f"the transform computes {item.name()}; pass it through as it is: it says which message a row "
-                           "came from", file=where, field=item.name())  # fmt: skip
+            raise BadInput(
+                f"the transform computes {item.name()}; pass it through as it is: it says which message a row "
+                "came from",
+                file=where,
+                field=item.name(),
+            )
 
 
 def _varies(node: Any) -> bool:
-    """Whether a plan or expression may give another result next time: rand(), uuid(), or the time, user or catalog of now."""
+    """Whether a plan or expression may give another result next time: rand(), uuid(), or the time, user or catalog of
+    now.
+    """
     return not node.deterministic() or _contains(node, "CURRENT_LIKE")
 
 
@@ -138,8 +158,11 @@ def _streamed_side(join: Any, origin: Any, where: str) -> Any:
     if not hinted or kind not in ("INNER", "LEFT OUTER") or _count_reads(right, origin):
         raise BadInput(f"the transform uses Join ({kind.lower()}); {INSTEAD['Join']}", file=where)
     if _varies(right):
-        raise BadInput("the transform joins a lookup that is another one each time (rand(), current_timestamp() or the like); a "
-                       "batch that is read again must give the same rows", file=where)  # fmt: skip
+        raise BadInput(
+            "the transform joins a lookup that is another one each time (rand(), current_timestamp() or the like); a "
+            "batch that is read again must give the same rows",
+            file=where,
+        )
     return left
 
 

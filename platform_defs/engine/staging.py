@@ -51,12 +51,16 @@ def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> Data
 
 
 def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork) -> DataFrame:
-    """The pipeline's own transform over the decoded messages. Raises BadInput unless row-local and of the right columns."""
+    """The pipeline's own transform over the decoded messages. Raises BadInput unless row-local and of the right
+    columns.
+    """
     where = transform_file(pipeline)
     if work.keyed:
-        raise BadInput("an upsert table has no transform: each row is one message under its key, and a transform could drop "
-                       "the one that deletes it. Write the messages as they are, and make a downstream asset of them",
-                       file=where)  # fmt: skip
+        raise BadInput(
+            "an upsert table has no transform: each row is one message under its key, and a transform could drop "
+            "the one that deletes it. Write the messages as they are, and make a downstream asset of them",
+            file=where,
+        )
     decoded = numbers.mapInArrow(bound(_read_ranges, work), spark_ddl(work.decoded_schema))
     result = _described(pipeline, decoded, where)
     check_row_local(decoded, result, where=where)
@@ -72,13 +76,15 @@ def transform_file(pipeline: Pipeline) -> str:
     return str(pipeline.contract.path.parent if pipeline.contract.path else pipeline.name) + "/transform.py"
 
 
-DESCRIBING = (
-    "tidegate.describing"  # a local property of Spark's jobs: set while the transform only says what is to be done
+DESCRIBING = (  # a local property of Spark's jobs: set while the transform only says what is to be done
+    "tidegate.describing"
 )
 
 
 def _described(pipeline: Pipeline, decoded: DataFrame, where: str) -> DataFrame:
-    """What the transform makes of `decoded`. Raises BadInput for whatever it raises, and for an action on the messages."""
+    """What the transform makes of `decoded`. Raises BadInput for whatever it raises, and for an action on the
+    messages.
+    """
     assert pipeline.transform is not None  # noqa: S101  # the callers ask
     context = decoded.sparkSession.sparkContext
     context.setLocalProperty(DESCRIBING, "true")
@@ -87,8 +93,10 @@ def _described(pipeline: Pipeline, decoded: DataFrame, where: str) -> DataFrame:
     except Exception as error:  # a user's code may raise anything
         ours = _as_raised(error) if isinstance(error, PySparkException) else None
         said = str(error).partition("\n")[0]
-        raise BadInput(str(ours) if isinstance(ours, BadInput) else f"the transform raises {type(error).__name__}: {said}",
-                       file=where) from error  # fmt: skip
+        raise BadInput(
+            str(ours) if isinstance(ours, BadInput) else f"the transform raises {type(error).__name__}: {said}",
+            file=where,
+        ) from error
     finally:
         context.setLocalProperty(DESCRIBING, None)  # pyright: ignore[reportArgumentType]  # null takes it away
     if not isinstance(result, DataFrame):
@@ -99,8 +107,10 @@ def _described(pipeline: Pipeline, decoded: DataFrame, where: str) -> DataFrame:
 def _read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The source of a transform, in a task."""
     if (running := TaskContext.get()) and running.getLocalProperty(DESCRIBING):
-        raise BadInput("it runs an action on the messages (count, collect, show, first or the like); a transform only says what "
-                       "is done with each message")  # fmt: skip
+        raise BadInput(
+            "it runs an action on the messages (count, collect, show, first or the like); a transform only says what "
+            "is done with each message"
+        )
     yield from task.read_ranges(work, numbers)
 
 

@@ -128,16 +128,25 @@ def _decode(work: TaskWork, partition: int, block: Block) -> tuple[pa.RecordBatc
         found = [Fault(chosen[f.index], f.stage, f.error_class, f.message, f.field) for f in found]
     rows = _with_provenance(decoded.rows, indexes, partition, block, keys, work.decoded_schema, deleted=False)
     if tombstones:
-        empty = pa.RecordBatch.from_arrays([pa.nulls(len(tombstones), f.type) for f in work.contract.arrow_schema],
-                                           schema=work.contract.arrow_schema)  # fmt: skip
+        empty = pa.RecordBatch.from_arrays(
+            [pa.nulls(len(tombstones), f.type) for f in work.contract.arrow_schema], schema=work.contract.arrow_schema
+        )
         gone = pa.array(tombstones, pa.int64())
         deleted = _with_provenance(empty, gone, partition, block, keys, work.decoded_schema, deleted=True)
         rows = pa.concat_batches([rows, deleted])
     return rows, [*faults, *found], decoded.unknown_fields
 
 
-def _with_provenance(rows: pa.RecordBatch, indexes: pa.Array, partition: int, block: Block, keys: pa.Array | None,
-                     schema: pa.Schema, *, deleted: bool) -> pa.RecordBatch:  # fmt: skip
+def _with_provenance(
+    rows: pa.RecordBatch,
+    indexes: pa.Array,
+    partition: int,
+    block: Block,
+    keys: pa.Array | None,
+    schema: pa.Schema,
+    *,
+    deleted: bool,
+) -> pa.RecordBatch:
     """`rows` with the engine's own columns: where each message stood and, for an upsert, its key."""
     own: list[pa.Array] = []
     if keys is not None:
@@ -220,5 +229,6 @@ class _Tally:
         record may be of a later epoch, and an older one would be taken for a cut log (KIP-320)."""
         epoch = self.leader_epoch if self.messages and self.position == self.wanted.until_offset else None
         self._expect(self.wanted.until_offset)
-        return Coverage(self.wanted, attempt, self.messages, self.rows, self.dead, self.unknown,
-                        tuple(self.gaps), epoch)  # fmt: skip
+        return Coverage(
+            self.wanted, attempt, self.messages, self.rows, self.dead, self.unknown, tuple(self.gaps), epoch
+        )

@@ -25,14 +25,18 @@ SAMPLE = 5  # messages: if the transform fails on all of these, it is not single
 def find_poison(
     spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges: Sequence[OffsetRange]
 ) -> tuple[OffsetRange, str]:
-    """The range of one offset on which the transform fails, and why. Bisects by running the transform and keeping nothing.
+    """The range of one offset on which the transform fails, and why. Bisects by running the transform and keeping
+    nothing.
 
-    Raises Retryable when, tried alone, no part fails: then it was not the message. Raises BadInput when it fails on every
-    message of a sample: then it is not single messages, and to find them one by one would take for ever.
+    Raises Retryable when, tried alone, no part fails: then it was not the message. Raises BadInput when it fails on
+    every message of a sample: then it is not single messages, and to find them one by one would take for ever.
     """
     if why := _fails_everywhere(spark, pipeline, work, ranges):
-        raise BadInput(f"the transform fails on each of {SAMPLE} messages taken from all over the batch: {why}. Nothing was "
-                       "published; correct the transform, or what produces the messages", file=transform_file(pipeline))  # fmt: skip
+        raise BadInput(
+            f"the transform fails on each of {SAMPLE} messages taken from all over the batch: {why}. Nothing was "
+            "published; correct the transform, or what produces the messages",
+            file=transform_file(pipeline),
+        )
     for item in ranges:
         why = _fails(spark, pipeline, work, item)
         if why and len(item) > 1:
@@ -44,7 +48,9 @@ def find_poison(
 
 
 def _bisect(spark: SparkSession, pipeline: Pipeline, work: TaskWork, item: OffsetRange) -> OffsetRange:
-    """The range of one offset to which halving `item`, which fails, leads. Where the first half passes, it is the second."""
+    """The range of one offset to which halving `item`, which fails, leads. Where the first half passes, it is the
+    second.
+    """
     while len(item) > 1:
         middle = item.from_offset + len(item) // 2
         low = OffsetRange(item.topic, item.partition, item.from_offset, middle)
@@ -101,7 +107,9 @@ def read_alone(spark: SparkSession, contract: Contract, source: Source, ranges: 
 
 
 def describe_job(spark: SparkSession, pipeline: Pipeline, source: Source, ranges: Sequence[OffsetRange]) -> str:
-    """Spark's physical plan of the job over `ranges`, which is not started. Raises BadInput for a transform as a batch does."""
+    """Spark's physical plan of the job over `ranges`, which is not started. Raises BadInput for a transform as a batch
+    does.
+    """
     frame: Any = stage_frame(spark, pipeline, TaskWork(pipeline.contract, tuple(ranges), source, _Nowhere()))
     return str(frame._jdf.queryExecution().executedPlan().toString()).strip()
 

@@ -127,13 +127,17 @@ class Replay:
                 self._replacement.drop_tables(connection)
         except (LedgerAway, psycopg.Error) as error:
             say(
-                f"it is in place; what was built could not be dropped ({error}): tidegate replay {self.live.name} --discard"
+                f"it is in place; what was built could not be dropped ({error}): tidegate replay {self.live.name}"
+                " --discard"
             )
 
     def _refuse_replaced(self, batch_id: int) -> None:
         for row in self._ledger.rows("replaced_by", pipeline=self.live.name, batch_id=batch_id):
-            raise BadInput(f"batch {batch_id} was replaced by replay {row['replaced_by']}. tidegate.batch and batch_range know the "
-                           "batches that read its offsets since; or give offsets, 0:100,1:250", field="--from")  # fmt: skip
+            raise BadInput(
+                f"batch {batch_id} was replaced by replay {row['replaced_by']}. tidegate.batch and batch_range know the"
+                " batches that read its offsets since; or give offsets, 0:100,1:250",
+                field="--from",
+            )
 
     def _batch_of(self, start: From) -> int | None:
         offsets, contract = start.offsets, self.live.contract
@@ -141,8 +145,12 @@ class Replay:
             milliseconds = int(start.timestamp.timestamp() * 1000)
             offsets = offsets_at(kafka_options(self.endpoints), contract.topic, milliseconds)
         assert offsets is not None  # noqa: S101  # the caller asks for one of the two
-        asked = {"pipeline": contract.pipeline, "topic": contract.topic,
-                 "partitions": list(offsets), "offsets": list(offsets.values())}  # fmt: skip
+        asked = {
+            "pipeline": contract.pipeline,
+            "topic": contract.topic,
+            "partitions": list(offsets),
+            "offsets": list(offsets.values()),
+        }
         return self._ledger.rows("batch_of_offsets", **asked)[0]["batch_id"]
 
     def _history(self, from_batch: int) -> History:
@@ -157,8 +165,11 @@ class Replay:
         try:
             judge(contract.pipeline, ledger.positions(contract.pipeline, contract.topic), view)
         except Halt as halt:
-            raise BadInput(f"the next run will halt ({halt.code}): {halt.reason} A replay reads the same log: let it run, and "
-                           "settle that first", field=contract.pipeline) from halt  # fmt: skip
+            raise BadInput(
+                f"the next run will halt ({halt.code}): {halt.reason} A replay reads the same log: let it run, and "
+                "settle that first",
+                field=contract.pipeline,
+            ) from halt
         replay.refuse_a_lie(contract, history, view)
         return history
 
@@ -171,8 +182,11 @@ class Replay:
                     done += batch.messages
                     say(f"{done} messages read anew, of {history.messages} in all")
             except Halt as halt:
-                raise BadInput(f"the replay stopped ({halt.code}): {halt.reason} Nothing live has changed. Mend the cause, then "
-                               f"tidegate replay {self.live.name} again", field=self.live.name) from halt  # fmt: skip
+                raise BadInput(
+                    f"the replay stopped ({halt.code}): {halt.reason} Nothing live has changed. Mend the cause, then "
+                    f"tidegate replay {self.live.name} again",
+                    field=self.live.name,
+                ) from halt
         return replay_id
 
     def _begun(self, history: History, say: Say) -> int:
@@ -185,7 +199,8 @@ class Replay:
                 return found["replay_id"]
             if found:
                 say(
-                    "what was built before is of other code, tables or another beginning, or was stopped: it is built again"
+                    "what was built before is of other code, tables or another beginning, or was stopped: it is built"
+                    " again"
                 )
             return self._replacement.begin(connection, history.from_batch, wanted)
 
@@ -213,8 +228,10 @@ class Replay:
         with connect(self.endpoints.postgres_url) as connection, database_errors(), connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             if self._replacement.apart(connection):
-                raise _Moved(f"{self.live.name} reads on while it is replayed, faster than the replay follows. Try again when it "
-                             "has caught up with its topic")  # fmt: skip
+                raise _Moved(
+                    f"{self.live.name} reads on while it is replayed, faster than the replay follows. Try again when it"
+                    " has caught up with its topic"
+                )
             read = {
                 row["partition"]: row["messages"] for row in self._ledger.rows("messages_read", beside=self._built.name)
             }

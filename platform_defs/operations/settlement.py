@@ -96,8 +96,14 @@ def plan(contract: Contract, ledger: Ledger, broker: Broker, start: From | None)
 Decision = tuple[str, list[Step], bool, bool]
 
 
-def _decide(code: str, detail: dict[str, Any], positions: Sequence[tuple[int, Place]], contract: Contract,
-            broker: Broker, start: From | None) -> Decision:  # fmt: skip
+def _decide(
+    code: str,
+    detail: dict[str, Any],
+    positions: Sequence[tuple[int, Place]],
+    contract: Contract,
+    broker: Broker,
+    start: From | None,
+) -> Decision:
     if code == "too_many_dead_letters":
         kept = f"Batch {detail['batch_id']} is published with its {detail['dead_letters']} dead letters."
         return f"{kept} (If the contract is wrong, mend it instead: nothing was published.)", [], True, True
@@ -117,8 +123,10 @@ def _decide(code: str, detail: dict[str, Any], positions: Sequence[tuple[int, Pl
 
 _EXPLAINED = {
     "retention_passed": "The offsets that retention deleted are given up; reading goes on at the first that is left.",
-    "log_truncated": "Reading goes on at the end that the log has now, or where it was if the log was written on. Rows of the offsets that were cut stay in the "
-    "tables; no log can confirm them any more.",
+    "log_truncated": (
+        "Reading goes on at the end that the log has now, or where it was if the log was written on. Rows of the"
+        " offsets that were cut stay in the tables; no log can confirm them any more."
+    ),
     "partition_missing": "The partition's position is forgotten; its rows stay in the tables.",
 }
 
@@ -159,8 +167,13 @@ def _span(start: int, until: int) -> tuple[int, int] | None:
 
 def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: str) -> int:
     """Carry out `decided` and record it; its id. Raises Retryable, nothing changed, if anything is not as decided."""
-    key = {"pipeline": contract.pipeline, "topic": contract.topic, "epoch": decided.epoch, "reason": reason,
-           "settled_by": who}  # fmt: skip
+    key = {
+        "pipeline": contract.pipeline,
+        "topic": contract.topic,
+        "epoch": decided.epoch,
+        "reason": reason,
+        "settled_by": who,
+    }
     with connect(url) as connection, database_errors(), connection.transaction():
         connection.execute("SET LOCAL lock_timeout = '30s'")
         # 1. Everything is as it was shown.
@@ -220,5 +233,7 @@ def _unchanged(connection: psycopg.Connection[Any], key: dict[str, Any], decided
     seen = (row.get("state"), row.get("epoch"), row.get("halt_code"), row.get("halt_detail") or {})
     places = tuple((item.pop("partition"), Place(**item)) for item in now)
     if seen != ("halted", decided.epoch, decided.code, decided.detail) or places != decided.positions:
-        raise Retryable(f"{decided.pipeline} is no longer as it was shown; nothing was changed. Look again: "
-                        f"tidegate ack {decided.pipeline}")  # fmt: skip
+        raise Retryable(
+            f"{decided.pipeline} is no longer as it was shown; nothing was changed. Look again: "
+            f"tidegate ack {decided.pipeline}"
+        )

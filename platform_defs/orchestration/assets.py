@@ -104,18 +104,24 @@ def _spec(contract: Contract, table: Table) -> dg.AssetSpec:
         group_name=contract.domain,
         kinds={"kafka", "pyspark", "postgres"},
         tags={PIPELINE_TAG: contract.pipeline, "tidegate/disposition": table.disposition},
-        metadata={"dagster/column_schema": _schema(table), "dagster/table_name": table.name,
-                  "contract_version": contract.version},
+        metadata={
+            "dagster/column_schema": _schema(table),
+            "dagster/table_name": table.name,
+            "contract_version": contract.version,
+        },
         code_version=contract.version,
         freshness_policy=dg.FreshnessPolicy.time_window(
             max(timedelta(seconds=contract.limits.freshness_seconds), LEAST_FRESHNESS)
         ),
-    )  # fmt: skip
+    )
 
 
 def _description(contract: Contract, table: Table) -> str:
-    how = {"append": "a row for each message, or several", "upsert": "the latest state of each key",
-           "accumulate": f"exact sums over {contract.row_table.name}"}[table.disposition]  # fmt: skip
+    how = {
+        "append": "a row for each message, or several",
+        "upsert": "the latest state of each key",
+        "accumulate": f"exact sums over {contract.row_table.name}",
+    }[table.disposition]
     what = table.description or contract.description
     return f"{what} ({table.disposition}: {how}. Exactly once from {contract.topic}.)".strip()
 
@@ -123,15 +129,17 @@ def _description(contract: Contract, table: Table) -> str:
 def _schema(table: Table) -> dg.TableSchema:
     sums = {item.column: f"{item.function}({item.source or '*'})" for item in table.aggregates}
     keys = dict.fromkeys(table.group_by, "group by")
-    return dg.TableSchema(columns=[
-        dg.TableColumn(
-            column.name,
-            column.type.postgres,
-            description=column.description or sums.get(column.name) or keys.get(column.name),
-            constraints=dg.TableColumnConstraints(
-                nullable=not column.required, unique=table.group_by == (column.name,)
-            ),
-            tags={"classification": column.classification} if column.classification else {},
-        )
-        for column in table.columns
-    ])  # fmt: skip
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                column.name,
+                column.type.postgres,
+                description=column.description or sums.get(column.name) or keys.get(column.name),
+                constraints=dg.TableColumnConstraints(
+                    nullable=not column.required, unique=table.group_by == (column.name,)
+                ),
+                tags={"classification": column.classification} if column.classification else {},
+            )
+            for column in table.columns
+        ]
+    )

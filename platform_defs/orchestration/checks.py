@@ -24,11 +24,15 @@ def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
         for name, told in audit.row_check_descriptions(contract).items()
     ]
     by_batch = [
-        dg.AssetCheckSpec(rule.name, asset=table_key(rule.table), description=rule.description,
-                          blocking=rule.severity == "blocking",
-                          metadata={"judges": "each batch", "expectation": rule.expectation})
+        dg.AssetCheckSpec(
+            rule.name,
+            asset=table_key(rule.table),
+            description=rule.description,
+            blocking=rule.severity == "blocking",
+            metadata={"judges": "each batch", "expectation": rule.expectation},
+        )
         for rule in contract.batch_rules
-    ]  # fmt: skip
+    ]
     return [halt_check_spec(contract), *by_row, *by_batch]
 
 
@@ -40,8 +44,10 @@ def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
     @dg.asset_check(
         asset=topic_key(contract.topic),
         name=VERIFY,
-        description=f"Every message is in {tables} exactly once, or a dead letter, or filtered, or skipped on purpose. "
-        "Independent of the engine. Reads the whole topic.",
+        description=(
+            f"Every message is in {tables} exactly once, or a dead letter, or filtered, or skipped on purpose. "
+            "Independent of the engine. Reads the whole topic."
+        ),
     )
     def verify(
         spark: SparkResource,

@@ -1,6 +1,7 @@
 """A halt as an asset check of the row table, `not_halted`: red from the halt on until a person has settled it.
 
-The ledger alone says how a pipeline is. Every run says it once more at its end, whatever became of that run; between runs
+The ledger alone says how a pipeline is. Every run says it once more at its end, whatever became of that run; between
+runs
 the sensor does, as soon as Dagster shows something else: a settlement, or a halt that a run outside of Dagster found.
 """
 
@@ -25,8 +26,10 @@ def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
     return dg.AssetCheckSpec(
         NOT_HALTED,
         asset=table_key(contract.row_table.name),
-        description=f"{contract.pipeline} has not stopped because going on would lose or repeat messages. Red until a person "
-        f"has settled the halt; to see what settles it: tidegate ack {contract.pipeline}",
+        description=(
+            f"{contract.pipeline} has not stopped because going on would lose or repeat messages. Red until a person "
+            f"has settled the halt; to see what settles it: tidegate ack {contract.pipeline}"
+        ),
         metadata={"judges": "the pipeline"},
     )
 

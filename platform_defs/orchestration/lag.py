@@ -22,7 +22,9 @@ class Waiting:
 
 
 def still_waiting(before: Waiting | None, lag: int, read: int, now: float) -> Waiting | None:
-    """What to remember at this look: None when everything is read. A clock that went back since starts the wait anew."""
+    """What to remember at this look: None when everything is read. A clock that went back since starts the wait
+    anew.
+    """
     if lag == 0:
         return None
     return before if before is not None and before.read == read and before.since <= now else Waiting(now, read)

@@ -1,8 +1,8 @@
 """Which runs write a pipeline, and which of those that Dagster shows as started are dead.
 
 A run from the command line bypasses queue and pool, and one that is killed stays started for ever and keeps its pool
-slot: run monitoring does not see it. So a run's life is its database session (resources/dagster/run_session.py), asked here by
-every sensor tick and at the start of every run.
+slot: run monitoring does not see it. So a run's life is its database session (resources/dagster/run_session.py), asked
+here by every sensor tick and at the start of every run.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,9 +16,12 @@ from resources.dagster.run_session import TAG, runs_with_session
 from resources.postgres.ledger import Ledger
 
 UNFINISHED = [
-    DagsterRunStatus.QUEUED, DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED,
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
     DagsterRunStatus.CANCELING,
-]  # fmt: skip
+]
 WORKING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
 DIED = (
     "The process of this run is gone (its database session ended without a word). What it had committed stays; "

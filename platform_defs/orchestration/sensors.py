@@ -38,8 +38,10 @@ def lag_sensor(contract: Contract, job: AssetJob) -> dg.SensorDefinition:
         job=job,
         minimum_interval_seconds=EVERY,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Starts {contract.pipeline} at {limits.lag_messages:,} unread messages of {contract.topic}, or "
-        f"when one has waited {limits.lag_seconds:.0f} s. Reports runs that died.",
+        description=(
+            f"Starts {contract.pipeline} at {limits.lag_messages:,} unread messages of {contract.topic}, or "
+            f"when one has waited {limits.lag_seconds:.0f} s. Reports runs that died."
+        ),
         tags={PIPELINE_TAG: contract.pipeline},
     )
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -63,8 +65,14 @@ def look(instance: DagsterInstance, contract: Contract, endpoints: Endpoints, cu
     return found._replace(asset_events=untold(instance, contract, status))
 
 
-def _start(instance: DagsterInstance, ledger: Ledger, contract: Contract, status: Mapping[str, Any] | None,
-           endpoints: Endpoints, cursor: str | None) -> dg.SensorResult:  # fmt: skip
+def _start(
+    instance: DagsterInstance,
+    ledger: Ledger,
+    contract: Contract,
+    status: Mapping[str, Any] | None,
+    endpoints: Endpoints,
+    cursor: str | None,
+) -> dg.SensorResult:
     """A run, or why none starts now."""
     now = time.time()
     if reason := _must_not_start(instance, ledger, contract, status, now):
@@ -85,8 +93,9 @@ def _start(instance: DagsterInstance, ledger: Ledger, contract: Contract, status
     return dg.SensorResult(skip_reason=f"{behind:,} unread messages: not yet due", cursor=remembered)
 
 
-def _must_not_start(instance: DagsterInstance, ledger: Ledger, contract: Contract, status: Mapping[str, Any] | None,
-                    now: float) -> str | None:  # fmt: skip
+def _must_not_start(
+    instance: DagsterInstance, ledger: Ledger, contract: Contract, status: Mapping[str, Any] | None, now: float
+) -> str | None:
     """Why no run may start now, whatever the lag."""
     name = contract.pipeline
     if status is None:

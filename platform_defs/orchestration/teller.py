@@ -25,8 +25,14 @@ class Teller:
     """One run's telling. A batch counts as told once Dagster has stored its events; what a crash left untold is told
     by the next run."""
 
-    def __init__(self, context: dg.AssetExecutionContext, contract: Contract, ledger: Ledger, outside: Outside,
-                 endpoints: Endpoints) -> None:  # fmt: skip
+    def __init__(
+        self,
+        context: dg.AssetExecutionContext,
+        contract: Contract,
+        ledger: Ledger,
+        outside: Outside,
+        endpoints: Endpoints,
+    ) -> None:
         self.context, self.contract, self.ledger, self.outside = context, contract, ledger, outside
         self.options = kafka_options(endpoints)
         self.tallies: dict[tuple[str, str], Tally] = {}
@@ -43,8 +49,10 @@ class Teller:
         """Tell of a batch of this run."""
         self._tell(batch, lag=self._lag())
         seconds = sum(batch.timings.values())
-        self.context.log.info(f"batch {batch.batch_id}: {batch.messages:,} messages, {batch.rows:,} rows, "
-                              f"{batch.dead_letters:,} dead letters in {seconds:.2f} s")  # fmt: skip
+        self.context.log.info(
+            f"batch {batch.batch_id}: {batch.messages:,} messages, {batch.rows:,} rows, "
+            f"{batch.dead_letters:,} dead letters in {seconds:.2f} s"
+        )
 
     def kept_back(self, failed: GateFailed) -> None:
         """Show every check of a batch that was not published, the failed ones with their samples."""

@@ -67,15 +67,19 @@ def evaluation(tally: Tally, *, published: bool = True) -> dg.AssetCheckEvaluati
         passed=not failed,
         severity=SEVERITIES[result.severity],
         description=_sentence(tally, published=published),
-        metadata=_known({
-            "failed": tally.failed if "failed" in result.observed else None,
-            "messages": tally.messages or None,
-            "observed_value": result.observed.get("observed_value"),
-            "batches": tally.batches, "failed_batches": failed, "batch_id": tally.batch_id,
-            "samples": samples_table(tally.samples) if tally.samples else None,
-            "rule": result.observed.get("rule") or None,
-        }),
-    )  # fmt: skip
+        metadata=_known(
+            {
+                "failed": tally.failed if "failed" in result.observed else None,
+                "messages": tally.messages or None,
+                "observed_value": result.observed.get("observed_value"),
+                "batches": tally.batches,
+                "failed_batches": failed,
+                "batch_id": tally.batch_id,
+                "samples": samples_table(tally.samples) if tally.samples else None,
+                "rule": result.observed.get("rule") or None,
+            }
+        ),
+    )
 
 
 def samples_table(samples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:

@@ -76,9 +76,10 @@ class AppendComparison:
         dead = self.dead.before(part.number, chunk.until_offset)
         have = self.rows.before(part.number, chunk.until_offset)
         good = {
-            offset: row for offset, row in judged.items()
+            offset: row
+            for offset, row in judged.items()
             if not isinstance(row, NoRow) and not any(letter.stage in LATE for letter in dead.get(offset, ()))
-        }  # fmt: skip
+        }
         want = self.expected.rows(part.number, list(good), list(good.values()))
         for table in self.accumulated:
             table.add(want)

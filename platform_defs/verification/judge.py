@@ -32,10 +32,14 @@ class Judge:
         rules = {item.name: [rule for rule in item.rules if rule.kind != "required"] for item in contract.fields}
         self._order = {rule.name: place for place, rule in enumerate(contract.row_rules)}
         self._fields = [
-            (item.name, reader(item.type), f"{item.name}_required" if item.required else None,
-             [(rule.name, _breaks(rule)) for rule in rules[item.name]])
+            (
+                item.name,
+                reader(item.type),
+                f"{item.name}_required" if item.required else None,
+                [(rule.name, _breaks(rule)) for rule in rules[item.name]],
+            )
             for item in contract.fields
-        ]  # fmt: skip
+        ]
 
     def value(self, value: bytes | None) -> tuple[Any, ...] | NoRow:
         """The fields in the contract's order (None where missing or null), or why there is no row."""

@@ -31,11 +31,19 @@ class Topic:
     def __init__(self, options: Mapping[str, Any], topic: str) -> None:
         self.topic = topic
         self._admin = AdminClient(dict(options))
-        self._consumer = Consumer({
-            **options, "group.id": "tidegate-verify", "enable.auto.commit": False, "auto.offset.reset": "error",
-            "isolation.level": "read_committed", "enable.partition.eof": True, "check.crcs": True,
-            "queued.max.messages.kbytes": 65_536, "fetch.wait.max.ms": 50,
-        })  # fmt: skip
+        self._consumer = Consumer(
+            {
+                **options,
+                "group.id": "tidegate-verify",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "check.crcs": True,
+                "queued.max.messages.kbytes": 65_536,
+                "fetch.wait.max.ms": 50,
+            }
+        )
 
     def close(self) -> None:
         self._consumer.close()

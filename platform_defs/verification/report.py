@@ -40,8 +40,11 @@ class Report:
             return f"{self.pipeline}: no message has been read yet, and the tables are empty."
         found = ", ".join(f"{getattr(self, name)} {name}" for name in BAD if getattr(self, name))
         total = f"{self.messages} messages checked one by one in {self.seconds:.1f} s"
-        doubt = (f" {self.unverifiable} can no longer be judged: the log does not hold them any more."
-                 if self.unverifiable else "")  # fmt: skip
+        doubt = (
+            f" {self.unverifiable} can no longer be judged: the log does not hold them any more."
+            if self.unverifiable
+            else ""
+        )
         if self.ok:
             made = f"{self.rows} rows, {self.dead_letters} dead letters" + (
                 f", {self.filtered} filtered" if self.filtered else ""

@@ -91,9 +91,10 @@ class Snapshot:
     def dead_letters(self) -> Iterator[DeadLetter]:
         """The pipeline's dead letters of the log that is there now, in order."""
         ids = [item.topic_id for item in self.partitions.values()]
-        query = sql.SQL('SELECT partition, "offset", stage, error_class, value FROM tidegate.dead_letter '
-                        'WHERE pipeline = {} AND topic_id = ANY({}) ORDER BY partition, "offset"').format(
-            sql.Literal(self.contract.pipeline), sql.Literal(ids))  # fmt: skip
+        query = sql.SQL(
+            'SELECT partition, "offset", stage, error_class, value FROM tidegate.dead_letter '
+            'WHERE pipeline = {} AND topic_id = ANY({}) ORDER BY partition, "offset"'
+        ).format(sql.Literal(self.contract.pipeline), sql.Literal(ids))
         cursor = self._open.enter_context(closing(self._connection.cursor("dead_letters")))
         cursor.itersize = 500  # a value may be of megabytes
         cursor.execute(query)
@@ -127,8 +128,9 @@ class Snapshot:
             for number, topic_id, start, until in self._ask("verify_positions")
         }
 
-    def _partition(self, number: int, topic_id: str, start: int, until: int, ranges: Sequence[Any],
-                   skips: list[Span]) -> Partition:  # fmt: skip
+    def _partition(
+        self, number: int, topic_id: str, start: int, until: int, ranges: Sequence[Any], skips: list[Span]
+    ) -> Partition:
         covered: list[Span] = []
         gaps: list[Span] = []
         for low, high, batch_id, never in ranges:
@@ -146,9 +148,10 @@ class Snapshot:
         """A condition on rows: not of a history that is lost."""
         clauses = [
             sql.SQL("NOT (_partition = {} AND _offset >= {} AND _offset < {} AND _batch_id <= {})").format(
-                item.partition, item.from_offset, item.until_offset, item.until_batch)
+                item.partition, item.from_offset, item.until_offset, item.until_batch
+            )
             for item in self.lost
-        ]  # fmt: skip
+        ]
         return sql.SQL(" AND ").join(clauses) if clauses else sql.SQL("true")
 
     def _batches(self, query: sql.Composed, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -86,8 +86,9 @@ class UpsertComparison:
             self.elsewhere.setdefault(key, []).append(before)
         self.newest[key] = found
 
-    def _dead_letter(self, part: Partition, offset: int, value: bytes | None, row: Row | NoRow | None,
-                     letters: list[DeadLetter]) -> None:  # fmt: skip
+    def _dead_letter(
+        self, part: Partition, offset: int, value: bytes | None, row: Row | NoRow | None, letters: list[DeadLetter]
+    ) -> None:
         if not letters:
             reason = row.reason if isinstance(row, NoRow) else ""
             self.findings.bad(

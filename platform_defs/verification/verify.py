@@ -34,8 +34,12 @@ TRANSFORMED = 100_000  # ... and where each chunk costs a Spark job
 Progress = Callable[[int, int], None]  # messages done, of about how many
 
 
-def verify(pipeline: Pipeline, endpoints: Endpoints, spark: Callable[[], SparkSession] | None = None,
-           progress: Progress | None = None) -> Report:  # fmt: skip
+def verify(
+    pipeline: Pipeline,
+    endpoints: Endpoints,
+    spark: Callable[[], SparkSession] | None = None,
+    progress: Progress | None = None,
+) -> Report:
     """Compare the pipeline's tables with its topic. Runs beside the pipeline; writes nothing.
 
     `spark` is asked for a session only when the pipeline has a transform; without it one is started.
@@ -62,8 +66,14 @@ def verify(pipeline: Pipeline, endpoints: Endpoints, spark: Callable[[], SparkSe
         return findings.report(time.monotonic() - started, snapshot.digest())
 
 
-def _compare(pipeline: Pipeline, snapshot: Snapshot, topic: Topic, findings: Findings,
-             spark: Callable[[], SparkSession], progress: Progress) -> None:  # fmt: skip
+def _compare(
+    pipeline: Pipeline,
+    snapshot: Snapshot,
+    topic: Topic,
+    findings: Findings,
+    spark: Callable[[], SparkSession],
+    progress: Progress,
+) -> None:
     contract = pipeline.contract
     table, judge, dead = contract.row_table, Judge(contract), DeadLetters(snapshot.dead_letters())
     lows = {number: topic.low(number) for number in snapshot.partitions}
@@ -78,15 +88,28 @@ def _compare(pipeline: Pipeline, snapshot: Snapshot, topic: Topic, findings: Fin
         findings.count("unverifiable", batch.num_rows)
         for item in accumulated:
             item.add(pa.Table.from_batches([batch]))
-    comparison = AppendComparison(judge, Expected(pipeline, spark), snapshot.rows(table), dead, accumulated, findings,
-                                  one_row_each=pipeline.transform is None)  # fmt: skip
+    comparison = AppendComparison(
+        judge,
+        Expected(pipeline, spark),
+        snapshot.rows(table),
+        dead,
+        accumulated,
+        findings,
+        one_row_each=pipeline.transform is None,
+    )
     _read(comparison, snapshot, topic, lows, CHUNK if pipeline.transform is None else TRANSFORMED, progress)
     for item in accumulated:
         item.compare(snapshot, findings)
 
 
-def _read(comparison: AppendComparison | UpsertComparison, snapshot: Snapshot, topic: Topic, lows: dict[int, int],
-          chunk: int, progress: Progress) -> None:  # fmt: skip
+def _read(
+    comparison: AppendComparison | UpsertComparison,
+    snapshot: Snapshot,
+    topic: Topic,
+    lows: dict[int, int],
+    chunk: int,
+    progress: Progress,
+) -> None:
     total, done = sum(part.next - max(part.start, lows[part.number]) for part in snapshot.partitions.values()), 0
     for part in sorted(snapshot.partitions.values(), key=lambda item: item.number):
         for count in comparison.partition(part, topic, chunk, lows[part.number]):
@@ -112,9 +135,11 @@ def _same_topic(topic: Topic, snapshot: Snapshot) -> None:
     topic_id = topic.topic_id()
     for part in snapshot.partitions.values():
         if part.topic_id != topic_id:
-            raise BadInput(f"topic {topic.topic} was deleted and created again: the tables were filled from "
-                           f"{part.topic_id}, it is now {topic_id}. The next run halts; what settles it: tidegate ack "
-                           f"{snapshot.contract.pipeline}")  # fmt: skip
+            raise BadInput(
+                f"topic {topic.topic} was deleted and created again: the tables were filled from "
+                f"{part.topic_id}, it is now {topic_id}. The next run halts; what settles it: tidegate ack "
+                f"{snapshot.contract.pipeline}"
+            )
 
 
 def _tables(rows: Ordered) -> Iterator[pa.Table]:

@@ -86,8 +86,10 @@ def _postgres_url() -> str:
 
     running = stack.status()
     if running.postgres.address is None:
-        raise LedgerAway(f"The embedded Postgres of {running.home}, which also holds Dagster's storage, does not run. "
-                         "To start it: tidegate stack up")  # fmt: skip
+        raise LedgerAway(
+            f"The embedded Postgres of {running.home}, which also holds Dagster's storage, does not run. "
+            "To start it: tidegate stack up"
+        )
     return running.postgres.address
 
 

@@ -59,8 +59,9 @@ class KafkaBroker:
             return retrying(self._describe, topic)
         except _Transient as error:
             raise BrokerAway(
-                f"Kafka at {self.options['bootstrap.servers']} did not answer about topic {topic} for {self.timeout:.0f} s: "
-                f"{error}. Nothing was changed; the next run goes on. Is the broker up (`tidegate stack status`)?"
+                f"Kafka at {self.options['bootstrap.servers']} did not answer about topic {topic} for"
+                f" {self.timeout:.0f} s: {error}. Nothing was changed; the next run goes on. Is the broker up"
+                " (`tidegate stack status`)?"
             ) from error
 
     def _describe(self, topic: str) -> TopicView:
@@ -69,14 +70,19 @@ class KafkaBroker:
         described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
         topic_id = str(described.topic_id)
         if topic_id == ZERO_ID or not cluster.cluster_id:
-            raise BadInput("the broker gives no topic id; without it a topic created again could not be told from the old "
-                           "one. Kafka 3.1 or later with topic ids is needed", field=topic)  # fmt: skip
+            raise BadInput(
+                "the broker gives no topic id; without it a topic created again could not be told from the old "
+                "one. Kafka 3.1 or later with topic ids is needed",
+                field=topic,
+            )
         partitions = [TopicPartition(topic, item.id) for item in described.partitions]
         return TopicView(topic, cluster.cluster_id, topic_id, _watermarks(admin, partitions), _compacts(admin, topic))
 
 
 def _watermarks(admin: AdminClient, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
-    """Low watermark, last stable offset (the high watermark would start empty runs behind an open transaction), and that."""
+    """Low watermark, last stable offset (the high watermark would start empty runs behind an open transaction), and
+    that.
+    """
     latest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.latest())
     earliest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.earliest())
     ends = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=5)
@@ -108,8 +114,8 @@ def _answer(future: "Future[Any]", topic: str | None = None) -> Any:
         raise _Transient("no answer within 10 s") from error
 
 
-# What librdkafka says of its connections goes to Python's logging, not straight to stderr: a consumer that is kept would
-# complain twenty times a second of a broker that has stopped. What matters comes back from `consume`.
+# What librdkafka says of its connections goes to Python's logging, not straight to stderr: a consumer that is kept
+# would complain twenty times a second of a broker that has stopped. What matters comes back from `consume`.
 LIBRDKAFKA = logging.getLogger("tidegate.librdkafka")
 LIBRDKAFKA.addHandler(logging.NullHandler())
 
@@ -128,8 +134,8 @@ class KafkaSource:
     def read(self, wanted: OffsetRange) -> Iterator[Block]:
         """Blocks of `wanted`, in order, until it is proven read (engine.ports.Source).
 
-        librdkafka compares `leader_epoch` with the broker's log (KIP-320) only when it learns of a new leader. A consumer
-        that knows the leader already would not ask, so a range with a new leader gets a new consumer.
+        librdkafka compares `leader_epoch` with the broker's log (KIP-320) only when it learns of a new leader. A
+        consumer that knows the leader already would not ask, so a range with a new leader gets a new consumer.
         """
         if wanted.new_leader and (known := _consumers.pop(self._key, None)):
             known.close()
@@ -157,8 +163,10 @@ class KafkaSource:
             if reached > position:
                 position, heard = reached, time.monotonic()
             elif time.monotonic() - heard > self.patience:
-                raise BrokerAway(f"no message of {wanted.topic}[{wanted.partition}] at {position} (wanted up to "
-                                 f"{wanted.until_offset}) came for {self.patience:.0f} s")  # fmt: skip
+                raise BrokerAway(
+                    f"no message of {wanted.topic}[{wanted.partition}] at {position} (wanted up to "
+                    f"{wanted.until_offset}) came for {self.patience:.0f} s"
+                )
 
     @property
     def _key(self) -> tuple[tuple[str, str], ...]:
@@ -187,8 +195,8 @@ READING: Mapping[str, Any] = {
 
 
 def _consume(consumer: Consumer, most: int) -> list[Message]:
-    """Up to `most` messages, without the collector of cycles: it would walk through all the new ones again and again, for
-    half of the time that reading takes, and they hold none.
+    """Up to `most` messages, without the collector of cycles: it would walk through all the new ones again and again,
+    for half of the time that reading takes, and they hold none.
     """
     collecting = gc.isenabled()
     gc.disable()
@@ -211,11 +219,14 @@ def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tupl
         if reason.code() == KafkaError._PARTITION_EOF:
             reached = max(reached, item.offset())  # pyright: ignore[reportArgumentType]
         elif _CUT in reason.str():
-            raise LogTruncated(f"{wanted.topic}[{wanted.partition}] was cut below {wanted.from_offset} and written on: "
-                               f"{reason.str()}.")  # fmt: skip
+            raise LogTruncated(
+                f"{wanted.topic}[{wanted.partition}] was cut below {wanted.from_offset} and written on: {reason.str()}."
+            )
         elif reason.code() in _GONE:
-            raise StagingLost(f"{wanted.topic}[{wanted.partition}] cannot be read at {position}: {reason.str()}. "
-                              "The next run asks the broker what became of it.")  # fmt: skip
+            raise StagingLost(
+                f"{wanted.topic}[{wanted.partition}] cannot be read at {position}: {reason.str()}. "
+                "The next run asks the broker what became of it."
+            )
         elif reason.fatal() or reason.code() in _UNREADABLE:
             raise BrokerAway(f"{wanted.topic}[{wanted.partition}] at {position}: {reason.str()}")
         # anything else librdkafka mends by itself; `patience` bounds the wait

@@ -62,7 +62,9 @@ def up(progress: Progress) -> UiStatus:
 
 
 def trickle(pipeline: str, rate: float) -> None:
-    """Keep made-up messages of `pipeline` flowing, `rate` a second, until `down`. Does nothing where they flow already."""
+    """Keep made-up messages of `pipeline` flowing, `rate` a second, until `down`. Does nothing where they flow
+    already.
+    """
     home = settings().home
     command = [sys.executable, "-m", "platform_defs.cli.main", "produce", pipeline, "--rate", str(rate)]
     if not any(item.cmdline() == command for item in running(home)):

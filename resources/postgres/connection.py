@@ -40,8 +40,8 @@ def connect(
 
 
 def session_url(url: str, name: str, settings: Mapping[str, str] | None = None) -> str:
-    """`url` with what every session of ours has: its name, UTC, and time limits (`limited`), which the server keeps as well:
-    it would hold a vanished client's locks for hours otherwise.
+    """`url` with what every session of ours has: its name, UTC, and time limits (`limited`), which the server keeps as
+    well: it would hold a vanished client's locks for hours otherwise.
     """
     given = conninfo_to_dict(limited(url))
     theirs = {f"tcp_{key}": given[key] for key in given if key.startswith("keepalives_")}
@@ -60,8 +60,13 @@ def limited(url: str) -> str:
     """
     given = dict(parse_qsl(url.partition("?")[2]))
     silence = int(given.get("tcp_user_timeout", 0)) or SILENCE
-    limits = {"connect_timeout": 10, "tcp_user_timeout": silence, "keepalives_idle": max(1, silence // 2_000),
-              "keepalives_interval": max(1, silence // 6_000), "keepalives_count": 3}  # fmt: skip
+    limits = {
+        "connect_timeout": 10,
+        "tcp_user_timeout": silence,
+        "keepalives_idle": max(1, silence // 2_000),
+        "keepalives_interval": max(1, silence // 6_000),
+        "keepalives_count": 3,
+    }
     missing = urlencode({name: value for name, value in limits.items() if name not in given})
     return f"{url}{'&' if '?' in url else '?'}{missing}"
 
@@ -72,21 +77,27 @@ def _options(settings: Mapping[str, object]) -> str:
 
 @contextmanager
 def database_errors() -> Iterator[None]:
-    """Errors of the connection or of want of resources become LedgerAway; those of a row or of our SQL stay as they are."""
+    """Errors of the connection or of want of resources become LedgerAway; those of a row or of our SQL stay as they
+    are.
+    """
     try:
         yield
     except psycopg.Error as error:
         state = error.sqlstate
         lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and (state or "08")[:2] in TRY_AGAIN
         if lost or state in NOT_HERE:
-            raise LedgerAway(f"Postgres: {str(error).strip()} (SQLSTATE {state or 'none: no connection'}). "
-                             "Nothing was published by this try; the next run goes on.") from error  # fmt: skip
+            raise LedgerAway(
+                f"Postgres: {str(error).strip()} (SQLSTATE {state or 'none: no connection'}). "
+                "Nothing was published by this try; the next run goes on."
+            ) from error
         raise
 
 
 @cache
 def queries() -> Mapping[str, LiteralString]:
-    """The statements of sql/*.sql (but for the numbered migrations) by name. Each begins with `-- name: what it is for`."""
+    """The statements of sql/*.sql (but for the numbered migrations) by name. Each begins with `-- name: what it is
+    for`.
+    """
     text = "\n".join(path.read_text() for path in sorted(SQL.glob("[!0-9]*.sql")))
     parts = re.split(r"^-- (\w+): ", text, flags=re.MULTILINE)
     return {

@@ -46,8 +46,11 @@ class Ledger:
                     _migrate(connection)
             except psycopg.errors.InsufficientPrivilege as error:
                 user, database = connection.info.user, connection.info.dbname
-                raise BadInput(f"{user} may not create the ledger in {database} ({str(error).strip()}). As an administrator: "
-                               f'GRANT CREATE ON DATABASE "{database}" TO "{user}"', field="TIDEGATE_POSTGRES_URL") from error  # fmt: skip
+                raise BadInput(
+                    f"{user} may not create the ledger in {database} ({str(error).strip()}). As an administrator: "
+                    f'GRANT CREATE ON DATABASE "{database}" TO "{user}"',
+                    field="TIDEGATE_POSTGRES_URL",
+                ) from error
 
     def acquire(self, contract: Contract, run_id: str | None = None) -> "Hold":
         """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables.
@@ -138,9 +141,17 @@ class Hold:
             noted = {"partitions": [p.partition for p in every], "seen_ends": [p.seen_end for p in every]}
             self.connection.execute(queries()["note_ends"], {**key, **noted})
             for item in added:
-                done = self.connection.execute(queries()["add_position"], {
-                    **key, "partition": item.partition, "cluster_id": item.cluster_id, "topic_id": item.topic_id,
-                    "next_offset": item.next_offset, "late": len(added) < len(every)})  # fmt: skip
+                done = self.connection.execute(
+                    queries()["add_position"],
+                    {
+                        **key,
+                        "partition": item.partition,
+                        "cluster_id": item.cluster_id,
+                        "topic_id": item.topic_id,
+                        "next_offset": item.next_offset,
+                        "late": len(added) < len(every),
+                    },
+                )
                 if done.rowcount != 1:
                     raise Fenced(f"partition {item.partition} has siblings of another topic id; nothing was changed")
 
@@ -173,12 +184,16 @@ class Hold:
     def faults(self, staged: Staged) -> dict[tuple[str, str], tuple[int, list[dict[str, Any]]]]:
         """By (stage, error_class): how many dead letters, and up to ten of them."""
         with database_errors():
-            rows = self.connection.execute(queries()["fault_counts"], {
-                "staging_id": staged.staging_id, "attempts": [item.attempt for item in staged.coverage]}).fetchall()  # fmt: skip
+            rows = self.connection.execute(
+                queries()["fault_counts"],
+                {"staging_id": staged.staging_id, "attempts": [item.attempt for item in staged.coverage]},
+            ).fetchall()
         return {(stage, error_class): (count, samples or []) for stage, error_class, count, samples in rows}
 
     def audit_view(self, staged: Staged) -> tuple[str, str, str] | None:
-        """(database URL, schema, view) of the rows that publish would write, before anyone sees them; None if there are none."""
+        """(database URL, schema, view) of the rows that publish would write, before anyone sees them; None if there are
+        none.
+        """
         with database_errors():
             name = tables.create_audit_view(self.connection, self.contract, staged)
             any_row = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(sql.Identifier(tables.STAGING_SCHEMA, name))
@@ -190,9 +205,10 @@ class Hold:
     def publication(self, staged: Staged, *, recorded: bool = True) -> Iterator[Publication]:
         """The publishing transaction: commits when the block ends well.
 
-        Raises LedgerAway when it certainly did not commit, OutcomeUnknown when nobody can say now. If the connection dies
-        and the batch is found committed by this owner, it ends as if COMMIT had been answered. A transaction that is not
-        `recorded` by the batch's row leaves no trace to be found: LedgerAway, whether it committed or not.
+        Raises LedgerAway when it certainly did not commit, OutcomeUnknown when nobody can say now. If the connection
+        dies
+        and the batch is found committed by this owner, it ends as if COMMIT had been answered. A transaction that is
+        not `recorded` by the batch's row leaves no trace to be found: LedgerAway, whether it committed or not.
         """
         try:
             self._begin()
@@ -207,8 +223,10 @@ class Hold:
                     f"publishing batch {staged.pending.batch_id} was refused: {error}. It is tried again."
                 ) from error
             if not recorded:
-                raise LedgerAway(f"the connection died while the rows of batch {staged.pending.batch_id} were written; whether "
-                                 f"they are there is not known: {error}") from error  # fmt: skip
+                raise LedgerAway(
+                    f"the connection died while the rows of batch {staged.pending.batch_id} were written; whether "
+                    f"they are there is not known: {error}"
+                ) from error
             if not self._committed(staged.pending.batch_id):
                 raise LedgerAway(
                     f"the connection died before batch {staged.pending.batch_id} was in the ledger: {error}"
@@ -221,7 +239,9 @@ class Hold:
             raise
 
     def rehearse(self, staged: Staged) -> None:
-        """Write the rows, of the accumulates as well, and take them back. Raises RowRefused where a table refuses one."""
+        """Write the rows, of the accumulates as well, and take them back. Raises RowRefused where a table refuses
+        one.
+        """
         try:
             with database_errors(), self.connection.transaction(force_rollback=True):
                 publication = PostgresPublication(self.connection, self.holder, self.contract, staged)
@@ -264,7 +284,8 @@ class Hold:
                 tables.drop_staging(self.connection, staging_id)
 
     def close(self) -> None:
-        """Give the pipeline back and end the session. Where that is gone there is nothing to give: the next run takes over.
+        """Give the pipeline back and end the session. Where that is gone there is nothing to give: the next run takes
+        over.
 
         Closed, never committed: whatever an interrupt left open on it is rolled back.
         """
@@ -282,12 +303,16 @@ class Hold:
             self.connection.execute(statement)
 
     def _roll_back(self) -> None:
-        """End the transaction. Where the session has gone, Postgres has done it, and what went wrong before is the news."""
+        """End the transaction. Where the session has gone, Postgres has done it, and what went wrong before is the
+        news.
+        """
         with suppress(psycopg.Error):
             self.connection.execute("ROLLBACK")
 
     def _committed(self, batch_id: int) -> bool:
-        """Whether a batch whose COMMIT went unanswered happened. Asked under the row lock: nothing is in flight then."""
+        """Whether a batch whose COMMIT went unanswered happened. Asked under the row lock: nothing is in flight
+        then.
+        """
         try:
             self.connection = _session(self.url, self.holder.pipeline, self.holder.owner)
             with database_errors(), self.connection.transaction():
@@ -297,11 +322,15 @@ class Hold:
                 )
                 row = self.connection.execute(queries()["find_batch"], {"batch_id": batch_id}).fetchone()
         except (LedgerAway, psycopg.Error) as error:
-            raise OutcomeUnknown(f"the connection died in the COMMIT of batch {batch_id} and Postgres cannot be asked: {error}. "
-                                 "The ledger knows; the next run goes on from it.") from error  # fmt: skip
+            raise OutcomeUnknown(
+                f"the connection died in the COMMIT of batch {batch_id} and Postgres cannot be asked: {error}. "
+                "The ledger knows; the next run goes on from it."
+            ) from error
         if row is None and owner != self.holder.owner:
-            raise Fenced(f"{self.holder.pipeline}: another run took over while batch {batch_id} was published; this run has "
-                         "changed nothing and stops.")  # fmt: skip
+            raise Fenced(
+                f"{self.holder.pipeline}: another run took over while batch {batch_id} was published; this run has "
+                "changed nothing and stops."
+            )
         return row == (self.holder.epoch, self.holder.owner)
 
 
@@ -391,5 +420,14 @@ def _published(ledger: Ledger, contract: Contract, row: Mapping[str, Any]) -> Pu
         CheckResult(c["check_name"], c["table_name"], c["severity"], c["passed"], c["observed"])
         for c in ledger.rows("checks_of", batch_id=row["batch_id"])
     ]
-    return Published(row["batch_id"], contract.pipeline, tuple(ranges), row["messages"], row["rows"], row["dead_letters"],
-                     row["unknown_fields"], tuple(checks), row["timings"])  # fmt: skip
+    return Published(
+        row["batch_id"],
+        contract.pipeline,
+        tuple(ranges),
+        row["messages"],
+        row["rows"],
+        row["dead_letters"],
+        row["unknown_fields"],
+        tuple(checks),
+        row["timings"],
+    )

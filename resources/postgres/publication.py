@@ -37,8 +37,10 @@ class Holder:
 def hold(connection: Connection, holder: Holder) -> None:
     """Lock the pipeline's row as its owner for the rest of the transaction. Raises Fenced when it no longer is."""
     if connection.execute(queries()["hold"], holder.key).fetchone() is None:
-        raise Fenced(f"{holder.pipeline}: another run took over (epoch {holder.epoch} of this one is no longer the newest), "
-                     "or the pipeline was halted. This run has changed nothing more and stops.")  # fmt: skip
+        raise Fenced(
+            f"{holder.pipeline}: another run took over (epoch {holder.epoch} of this one is no longer the newest), "
+            "or the pipeline was halted. This run has changed nothing more and stops."
+        )
 
 
 @dataclass
@@ -66,8 +68,10 @@ class PostgresPublication:
             span = item.range
             seen = (span.partition, span.from_offset, span.until_offset, item.messages, item.rows, item.dead_letters)
             if stored.get(item.attempt) != seen:
-                raise StagingLost(f"the coverage of partition {span.partition} [{span.from_offset}, {span.until_offset}) is "
-                                  "gone from staging (did Postgres restart?); the batch is read again")  # fmt: skip
+                raise StagingLost(
+                    f"the coverage of partition {span.partition} [{span.from_offset}, {span.until_offset}) is "
+                    "gone from staging (did Postgres restart?); the batch is read again"
+                )
         if sorted(item.range for item in self.staged.coverage) != sorted(self.staged.pending.ranges):
             raise StagingLost("a planned range was not read to its end; the batch is read again")
 
@@ -76,15 +80,25 @@ class PostgresPublication:
         epochs = {
             item.range.partition: item.leader_epoch for item in sorted(self.staged.coverage, key=lambda c: c.range)
         }
-        moved = self.connection.execute(queries()["move_positions"], {
-            **self.holder.key, "batch_id": pending.batch_id, "topic": self.contract.topic,
-            "topic_id": pending.topic_id, "cluster_id": pending.cluster_id,
-            "partitions": [s[0] for s in spans], "from_offsets": [s[1] for s in spans],
-            "until_offsets": [s[2] for s in spans], "leader_epochs": [epochs[s[0]] for s in spans],
-        })  # fmt: skip
+        moved = self.connection.execute(
+            queries()["move_positions"],
+            {
+                **self.holder.key,
+                "batch_id": pending.batch_id,
+                "topic": self.contract.topic,
+                "topic_id": pending.topic_id,
+                "cluster_id": pending.cluster_id,
+                "partitions": [s[0] for s in spans],
+                "from_offsets": [s[1] for s in spans],
+                "until_offsets": [s[2] for s in spans],
+                "leader_epochs": [epochs[s[0]] for s in spans],
+            },
+        )
         if moved.rowcount != len(spans):
-            raise Fenced(f"{self.holder.pipeline}: {len(spans) - moved.rowcount} of {len(spans)} positions are no longer where "
-                         f"batch {pending.batch_id} was planned from; none was moved")  # fmt: skip
+            raise Fenced(
+                f"{self.holder.pipeline}: {len(spans) - moved.rowcount} of {len(spans)} positions are no longer where "
+                f"batch {pending.batch_id} was planned from; none was moved"
+            )
 
     def write_rows(self) -> None:
         """The winners' rows into the row table, then merged into each accumulate."""
@@ -95,17 +109,25 @@ class PostgresPublication:
             written = self._count()
             upsert(self, table, everything)
         if written != self.staged.rows:
-            raise StagingLost(f"the tasks staged {self.staged.rows} rows, staging holds {written} of them (did Postgres "
-                              "restart?); the batch is read again")  # fmt: skip
+            raise StagingLost(
+                f"the tasks staged {self.staged.rows} rows, staging holds {written} of them (did Postgres "
+                "restart?); the batch is read again"
+            )
         for accumulate_table in self.contract.accumulates:
             accumulate(self, accumulate_table)
 
     def write_dead_letters(self) -> None:
-        written = self.connection.execute(queries()["write_dead_letters"], {
-            **self.holder.key, "batch_id": self.staged.pending.batch_id, "topic": self.contract.topic,
-            "topic_id": self.staged.pending.topic_id, "staging_id": self.staged.staging_id,
-            "attempts": [item.attempt for item in self.staged.coverage],
-        })  # fmt: skip
+        written = self.connection.execute(
+            queries()["write_dead_letters"],
+            {
+                **self.holder.key,
+                "batch_id": self.staged.pending.batch_id,
+                "topic": self.contract.topic,
+                "topic_id": self.staged.pending.topic_id,
+                "staging_id": self.staged.staging_id,
+                "attempts": [item.attempt for item in self.staged.coverage],
+            },
+        )
         if written.rowcount != self.staged.dead_letters:
             raise StagingLost(
                 f"{self.staged.dead_letters} dead letters were staged, {written.rowcount} are left of them"
@@ -117,17 +139,40 @@ class PostgresPublication:
         """The batch, its ranges, its check results and its lineage event; the pending batch is done."""
         batch = {**self.holder.key, "batch_id": self.staged.pending.batch_id}
         staged, topic_id = self.staged, self.staged.pending.topic_id
-        self._execute("write_batch", **batch, messages=staged.messages, rows=staged.rows, dead_letters=staged.dead_letters,
-                      unknown_fields=staged.unknown_fields, contract_version=self.contract.version,
-                      timings=Jsonb(dict(timings)))  # fmt: skip
+        self._execute(
+            "write_batch",
+            **batch,
+            messages=staged.messages,
+            rows=staged.rows,
+            dead_letters=staged.dead_letters,
+            unknown_fields=staged.unknown_fields,
+            contract_version=self.contract.version,
+            timings=Jsonb(dict(timings)),
+        )
         for item in staged.coverage:
             span = item.range
-            self._execute("write_batch_range", **batch, topic=span.topic, topic_id=topic_id, partition=span.partition,
-                          from_offset=span.from_offset, until_offset=span.until_offset, messages=item.messages,
-                          gaps=multirange(item.gaps), leader_epoch=item.leader_epoch)  # fmt: skip
+            self._execute(
+                "write_batch_range",
+                **batch,
+                topic=span.topic,
+                topic_id=topic_id,
+                partition=span.partition,
+                from_offset=span.from_offset,
+                until_offset=span.until_offset,
+                messages=item.messages,
+                gaps=multirange(item.gaps),
+                leader_epoch=item.leader_epoch,
+            )
         for check in checks:
-            self._execute("write_check", **batch, check_name=check.name, table_name=check.table, severity=check.severity,
-                          passed=check.passed, observed=Jsonb(check.observed))  # fmt: skip
+            self._execute(
+                "write_check",
+                **batch,
+                check_name=check.name,
+                table_name=check.table,
+                severity=check.severity,
+                passed=check.passed,
+                observed=Jsonb(check.observed),
+            )
         self._execute("write_lineage", **batch, event=Jsonb(dict(event)))
         self._execute("clear_pending", **batch)
 
@@ -150,10 +195,17 @@ class PostgresPublication:
 def append(publication: PostgresPublication, table: Table, where: sql.Composable) -> int:
     """Insert the winners' rows that fulfil `where`; how many there were."""
     names = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
-    query = sql.SQL("INSERT INTO {} ({names}, _batch_id, _partition, _offset) "
-                    "SELECT {names}, {}, _partition, _offset FROM {} WHERE {} AND {}").format(
-        identifier(table.name), publication.staged.pending.batch_id, staging_table(publication.staged.staging_id),
-        publication.winners, where, names=names)  # fmt: skip
+    query = sql.SQL(
+        "INSERT INTO {} ({names}, _batch_id, _partition, _offset) "
+        "SELECT {names}, {}, _partition, _offset FROM {} WHERE {} AND {}"
+    ).format(
+        identifier(table.name),
+        publication.staged.pending.batch_id,
+        staging_table(publication.staged.staging_id),
+        publication.winners,
+        where,
+        names=names,
+    )
     return publication.connection.execute(query).rowcount
 
 
@@ -175,9 +227,11 @@ def upsert(publication: PostgresPublication, table: Table, where: sql.Composable
         sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in [*names, "_batch_id"] if name != "_key"
     )
     publication.connection.execute(
-        sql.SQL("INSERT INTO {} ({columns}, _batch_id) SELECT {columns}, {} FROM ({}) AS latest WHERE NOT _deleted "
-                "ORDER BY _key ON CONFLICT (_key) DO UPDATE SET {}").format(
-            identifier(table.name), publication.staged.pending.batch_id, latest, changes, columns=columns))  # fmt: skip
+        sql.SQL(
+            "INSERT INTO {} ({columns}, _batch_id) SELECT {columns}, {} FROM ({}) AS latest WHERE NOT _deleted "
+            "ORDER BY _key ON CONFLICT (_key) DO UPDATE SET {}"
+        ).format(identifier(table.name), publication.staged.pending.batch_id, latest, changes, columns=columns)
+    )
 
 
 def accumulate(publication: PostgresPublication, table: Table) -> None:
@@ -188,10 +242,19 @@ def accumulate(publication: PostgresPublication, table: Table) -> None:
     values = sql.SQL(", ").join(sources.get(c.name, sql.Identifier(c.name)) for c in table.columns)
     merged = sql.SQL(", ").join(_merge(item) for item in table.aggregates)
     publication.connection.execute(
-        sql.SQL("INSERT INTO {} AS t ({names}) SELECT {} FROM {} WHERE {} GROUP BY {keys} ORDER BY {keys} "
-                "ON CONFLICT ({keys}) DO UPDATE SET {}").format(
-            identifier(table.name), values, staging_table(publication.staged.staging_id), publication.winners, merged,
-            names=names, keys=keys))  # fmt: skip
+        sql.SQL(
+            "INSERT INTO {} AS t ({names}) SELECT {} FROM {} WHERE {} GROUP BY {keys} ORDER BY {keys} "
+            "ON CONFLICT ({keys}) DO UPDATE SET {}"
+        ).format(
+            identifier(table.name),
+            values,
+            staging_table(publication.staged.staging_id),
+            publication.winners,
+            merged,
+            names=names,
+            keys=keys,
+        )
+    )
 
 
 _MERGE = {
@@ -212,7 +275,9 @@ def _aggregate(item: Aggregate) -> sql.Composable:
 
 
 def _whole_spans(ranges: Sequence[OffsetRange]) -> list[tuple[int, int, int]]:
-    """(partition, from, until) of each partition. Raises Retryable unless its ranges follow one another without a hole."""
+    """(partition, from, until) of each partition. Raises Retryable unless its ranges follow one another without a
+    hole.
+    """
     spans: dict[int, tuple[int, int, int]] = {}
     for item in sorted(ranges):
         partition, start, until = spans.get(item.partition, (item.partition, item.from_offset, item.from_offset))

@@ -1,7 +1,8 @@
-"""What a replay builds in, and the one transaction that puts it in place: rows, dead letters, batches, positions, or nothing.
+"""What a replay builds in, and the one transaction that puts it in place: rows, dead letters, batches, positions, or
+nothing.
 
-Rows are deleted, inserted and updated, never truncated, and tables keep their names: whoever reads in a snapshot sees the
-old rows to its end, everybody else the new ones at once (docs/decisions/0007-replay-in-place.md).
+Rows are deleted, inserted and updated, never truncated, and tables keep their names: whoever reads in a snapshot sees
+the old rows to its end, everybody else the new ones at once (docs/decisions/0007-replay-in-place.md).
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,8 +67,10 @@ class Replacement:
             connection.execute(queries()["register_pipeline"], {"pipeline": self.built.name})
             self._create(connection)
         except psycopg.errors.InsufficientPrivilege as error:
-            raise BadInput(f"tables cannot be built beside the live ones: {str(error).strip()}. Grant it, and try again",
-                           field=self.live.name) from error  # fmt: skip
+            raise BadInput(
+                f"tables cannot be built beside the live ones: {str(error).strip()}. Grant it, and try again",
+                field=self.live.name,
+            ) from error
         return replay_id
 
     @contextmanager
@@ -86,11 +89,15 @@ class Replacement:
 
     def _refuse_unfit(self, connection: Connection, old: Table) -> None:
         if connection.execute(queries()["plain_table"], {"table": old.name}).fetchone() != (True,):
-            raise BadInput(f"{old.name} is partitioned or has child tables; a replay puts rows in place in plain tables only",
-                           field=old.name)  # fmt: skip
+            raise BadInput(
+                f"{old.name} is partitioned or has child tables; a replay puts rows in place in plain tables only",
+                field=old.name,
+            )
         if connection.execute(queries()["may_replace"], {"table": old.name}).fetchone() != (True,):
-            raise BadInput(f"to put a replay in place takes INSERT, UPDATE and DELETE on {old.name}; grant them first",
-                           field=old.name)  # fmt: skip
+            raise BadInput(
+                f"to put a replay in place takes INSERT, UPDATE and DELETE on {old.name}; grant them first",
+                field=old.name,
+            )
 
     def apart(self, connection: Connection) -> bool:
         """Whether the two stand at different offsets, or in different logs."""
@@ -100,8 +107,11 @@ class Replacement:
         """Of each table, then of the dead letters. Raises BadInput where compaction took what cannot be built again."""
         pairs = self._pairs(history)
         if pairs[0].keys and (gone := pairs[0].orphans(connection, self.built.name)):
-            raise BadInput(f"compaction took the messages of {gone} keys of {pairs[0].old.name}, and no later one that was read "
-                           "replaced them: their rows cannot be built again. Nothing was changed", field=self.live.name)  # fmt: skip
+            raise BadInput(
+                f"compaction took the messages of {gone} keys of {pairs[0].old.name}, and no later one that was read "
+                "replaced them: their rows cannot be built again. Nothing was changed",
+                field=self.live.name,
+            )
         tables = [pair.difference(connection) for pair in pairs]
         with connection.cursor(row_factory=dict_row) as cursor:
             asked = {**self.key, "from_batch": history.from_batch}
@@ -124,7 +134,9 @@ class Replacement:
                 raise
 
     def forget(self, connection: Connection) -> bool:
-        """Take away what was built and not put in place, whoever builds it at the moment. False when there is nothing."""
+        """Take away what was built and not put in place, whoever builds it at the moment. False when there is
+        nothing.
+        """
         connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT)))
         row = connection.execute(queries()["lock_pipeline"], {"pipeline": self.built.name}).fetchone()
         if row is not None and row[1] is not None:
@@ -165,13 +177,15 @@ class Replacement:
             held.connection,
             {**self.key, "replay_id": done.replay_id, "from_batch": done.history.from_batch},
         )
-        # 1. Both pipelines' rows, locked: the live one as its owner, the building one with nobody at work on it. It takes as
-        #    long as there are rows, and whoever waits for the first one is told so.
+        # 1. Both pipelines' rows, locked: the live one as its owner, the building one with nobody at work on it. It
+        # takes as    long as there are rows, and whoever waits for the first one is told so.
         connection.execute(queries()["replace_now"], key)
         hold(connection, held.holder)
         if connection.execute(queries()["lock_builder"], key).fetchone() is None:
-            raise Retryable(f"the replay of {self.live.name} is being built by somebody else, was discarded, or one of its tasks "
-                            "is still at work; nothing was changed")  # fmt: skip
+            raise Retryable(
+                f"the replay of {self.live.name} is being built by somebody else, was discarded, or one of its tasks "
+                "is still at work; nothing was changed"
+            )
         # 2. They stand at the same offsets of the same log.
         if self.apart(connection):
             raise Retryable(f"{self.live.name} has moved since its replay caught up; nothing was changed")
@@ -205,26 +219,36 @@ class Replacement:
                 self._prove(held.connection, pair)
             held.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except (psycopg.IntegrityError, psycopg.DataError, psycopg.errors.RaiseException) as error:
-            raise BadInput(f"a table of {self.live.name} refuses rows that were built anew: {str(error).strip()}. Nothing was "
-                           "changed", field=self.live.name) from error  # fmt: skip
+            raise BadInput(
+                f"a table of {self.live.name} refuses rows that were built anew: {str(error).strip()}. Nothing was "
+                "changed",
+                field=self.live.name,
+            ) from error
 
     def _prove(self, connection: Connection, pair: Pair) -> None:
         """The live rows are those that were built now. A trigger or a rule could have kept them from it."""
         left = pair.difference(connection)
         if left.only_live or left.only_anew:
-            raise BadInput(f"{left.only_live} rows of {left.name} stayed and {left.only_anew} did not come (has the table triggers "
-                           "or rules?). Nothing was changed", field=left.name)  # fmt: skip
+            raise BadInput(
+                f"{left.only_live} rows of {left.name} stayed and {left.only_anew} did not come (has the table triggers"
+                " or rules?). Nothing was changed",
+                field=left.name,
+            )
 
     def _found_in_place(self, url: str, replay_id: int) -> bool:
-        """Whether a replay whose COMMIT went unanswered is there. Asked under the row lock: nothing is in flight then."""
+        """Whether a replay whose COMMIT went unanswered is there. Asked under the row lock: nothing is in flight
+        then.
+        """
         try:
             asking = connect(url, settings={"lock_timeout": LOCK_WAIT})
             with asking as connection, database_errors(), connection.transaction():
                 connection.execute(queries()["lock_pipeline"], self.key)
                 row = connection.execute(queries()["replayed"], {"replay_id": replay_id}).fetchone()
         except (LedgerAway, psycopg.Error) as error:
-            raise OutcomeUnknown(f"whether replay {replay_id} of {self.live.name} is in place cannot be asked now: {error} It is "
-                                 "if its executed_at is set in tidegate.replay.") from error  # fmt: skip
+            raise OutcomeUnknown(
+                f"whether replay {replay_id} of {self.live.name} is in place cannot be asked now: {error} It is "
+                "if its executed_at is set in tidegate.replay."
+            ) from error
         return row == (True,)
 
     def _is_ours(self, connection: Connection, schema: str) -> bool:

@@ -18,7 +18,9 @@ SAMPLES = 5
 
 @dataclass(frozen=True)
 class Difference:
-    """What would become of a table, or of the dead letters: rows there are and will be, and those in one of the two only."""
+    """What would become of a table, or of the dead letters: rows there are and will be, and those in one of the two
+    only.
+    """
 
     name: str
     live: int
@@ -30,7 +32,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class Pair:
-    """A live table and the one that was built. Of an append table rows of batches before `from_batch` are not touched."""
+    """A live table and the one that was built. Of an append table rows of batches before `from_batch` are not
+    touched.
+    """
 
     old: Table
     new: Table
@@ -50,9 +54,13 @@ class Pair:
         both = self._sql(
             "WITH live AS (SELECT {values} FROM {old} WHERE {scope}), anew AS (SELECT {values} FROM {new}) "
         )
-        counts = connection.execute(both + sql.SQL(
-            "SELECT (SELECT count(*) FROM live), (SELECT count(*) FROM anew), "
-            "(SELECT count(*) FROM ({live}) AS x), (SELECT count(*) FROM ({anew}) AS x)").format(**only)).fetchone()  # fmt: skip
+        counts = connection.execute(
+            both
+            + sql.SQL(
+                "SELECT (SELECT count(*) FROM live), (SELECT count(*) FROM anew), "
+                "(SELECT count(*) FROM ({live}) AS x), (SELECT count(*) FROM ({anew}) AS x)"
+            ).format(**only)
+        ).fetchone()
         there, made, only_live, only_anew = counts or (0, 0, 0, 0)
         samples: list[dict[str, Any]] = []
         for side, query in only.items():
@@ -65,9 +73,10 @@ class Pair:
     def orphans(self, connection: Connection, built: str) -> int:
         """Keys that only the live table has, and whose message compaction has taken: they cannot be built again."""
         query = self._sql(
-            "SELECT count(*) FROM {old} AS o WHERE NOT EXISTS (SELECT 1 FROM {new} AS n WHERE n._key = o._key) AND EXISTS "
-            "(SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)"
-            "  WHERE b.pipeline = %(built)s AND r.partition = o._partition AND r.gaps @> o._offset)")  # fmt: skip
+            "SELECT count(*) FROM {old} AS o WHERE NOT EXISTS (SELECT 1 FROM {new} AS n WHERE n._key = o._key) AND"
+            " EXISTS (SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)  WHERE"
+            " b.pipeline = %(built)s AND r.partition = o._partition AND r.gaps @> o._offset)"
+        )
         (count,) = connection.execute(query, {"built": built}).fetchone() or (0,)
         return count
 
@@ -84,9 +93,17 @@ class Pair:
         sets = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(n)) for n in names if n not in self.keys]
         scope = sql.SQL("_batch_id >= {}").format(self.from_batch) if self.from_batch else sql.SQL("true")
         return sql.SQL(statement).format(  # pyright: ignore[reportArgumentType]  # the constants of this module
-            old=identifier(self.old.name), new=identifier(self.new.name), scope=scope, same=same,
-            names=_list(names), values=_list(values), keys=_list(self.keys), sets=sql.SQL(", ").join(sets),
-            of_o=_list(values, "o"), of_n=_list(values, "n"))  # fmt: skip
+            old=identifier(self.old.name),
+            new=identifier(self.new.name),
+            scope=scope,
+            same=same,
+            names=_list(names),
+            values=_list(values),
+            keys=_list(self.keys),
+            sets=sql.SQL(", ").join(sets),
+            of_o=_list(values, "o"),
+            of_n=_list(values, "n"),
+        )
 
 
 # Rows of an append table may be the same several times over: the first of them here is the first of them there.

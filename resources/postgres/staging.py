@@ -15,7 +15,8 @@ from platform_defs.errors import LedgerAway
 from resources.postgres.connection import connect, database_errors, queries, session_url
 from resources.postgres.tables import STAGING_SCHEMA
 
-DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (staging_id, attempt, partition, "offset", timestamp_ms, key, value,
+DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (
+    staging_id, attempt, partition, "offset", timestamp_ms, key, value,
     header_names, header_values, stage, error_class, error_message, field) FROM STDIN (FORMAT binary)"""
 DEAD_LETTER_TYPES = (
     "int8",
@@ -36,7 +37,9 @@ DEAD_LETTER_TYPES = (
 
 @dataclass(frozen=True)
 class PostgresStaging:
-    """One try at a batch. Picklable; each method opens a connection named `application_name`, so that it can be ended."""
+    """One try at a batch. Picklable; each method opens a connection named `application_name`, so that it can be
+    ended.
+    """
 
     url: str
     application_name: str
@@ -88,12 +91,22 @@ class PostgresRecorder:
         if self.connection.closed:
             raise LedgerAway("the connection that stores coverage is gone")
         span = coverage.range
-        self.connection.execute(queries()["cover"], {
-            "staging_id": self.staging_id, "attempt": coverage.attempt, "partition": span.partition,
-            "from_offset": span.from_offset, "until_offset": span.until_offset, "messages": coverage.messages,
-            "rows": coverage.rows, "dead_letters": coverage.dead_letters, "unknown_fields": coverage.unknown_fields,
-            "gaps": multirange(coverage.gaps), "leader_epoch": coverage.leader_epoch,
-        })  # fmt: skip
+        self.connection.execute(
+            queries()["cover"],
+            {
+                "staging_id": self.staging_id,
+                "attempt": coverage.attempt,
+                "partition": span.partition,
+                "from_offset": span.from_offset,
+                "until_offset": span.until_offset,
+                "messages": coverage.messages,
+                "rows": coverage.rows,
+                "dead_letters": coverage.dead_letters,
+                "unknown_fields": coverage.unknown_fields,
+                "gaps": multirange(coverage.gaps),
+                "leader_epoch": coverage.leader_epoch,
+            },
+        )
 
 
 def multirange(gaps: Sequence[tuple[int, int]]) -> str:
@@ -108,8 +121,18 @@ def _letter(block: Block, fault: Fault) -> tuple[Any, ...]:
     headers = _headers(message)
     names = [_storable(name) for name, _ in headers] or None
     values = [value for _, value in headers] or None
-    return (message.offset(), timestamp if kind else None, message.key(), message.value(), names, values,
-            fault.stage, fault.error_class, _storable(fault.message), fault.field and _storable(fault.field))  # fmt: skip
+    return (
+        message.offset(),
+        timestamp if kind else None,
+        message.key(),
+        message.value(),
+        names,
+        values,
+        fault.stage,
+        fault.error_class,
+        _storable(fault.message),
+        fault.field and _storable(fault.field),
+    )
 
 
 def _headers(message: Message) -> list[tuple[str, bytes | None]]:

@@ -21,7 +21,9 @@ def identifier(table: str) -> sql.Identifier:
 
 
 def create_target(connection: Connection, table: Table) -> None:
-    """Create `table` where it is missing. NOT NULL as the contract says; the key of an upsert or accumulate is primary."""
+    """Create `table` where it is missing. NOT NULL as the contract says; the key of an upsert or accumulate is
+    primary.
+    """
     schema = table.name.partition(".")[0]
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
     columns = [_column(c.name, c.type, required=c.required and table.disposition != "upsert") for c in table.columns]
@@ -44,22 +46,32 @@ def check_target(connection: Connection, pipeline: str, table: Table) -> None:
     """
     live = {name: (kind, demanded) for name, kind, demanded in _rows(connection, "columns_of", table=table.name)}
     if not live:
-        raise BadInput(f"table {table.name} of pipeline {pipeline} does not exist any more. Restore it with its rows; an "
-                       "empty one in its place would have lost what the offsets say is written", field=table.name)  # fmt: skip
+        raise BadInput(
+            f"table {table.name} of pipeline {pipeline} does not exist any more. Restore it with its rows; an "
+            "empty one in its place would have lost what the offsets say is written",
+            field=table.name,
+        )
     wanted = {c.name: c.type.postgres for c in table.columns} | {n: t.postgres for n, t in target_columns(table)}
     for name, kind in wanted.items():
         is_kind = live.get(name, ("missing", False))[0]
         if is_kind != kind:
-            raise BadInput(f"column {name} of {table.name} is {is_kind}, the contract says {kind}; nothing was written. "
-                           f"Change the column or the contract so that they agree", field=f"{table.name}.{name}")  # fmt: skip
+            raise BadInput(
+                f"column {name} of {table.name} is {is_kind}, the contract says {kind}; nothing was written. "
+                "Change the column or the contract so that they agree",
+                field=f"{table.name}.{name}",
+            )
     for name, (_, demanded) in live.items():
         if demanded and name not in wanted:
-            raise BadInput(f"column {name} of {table.name} is NOT NULL without a default and the contract does not know it",
-                           field=f"{table.name}.{name}")  # fmt: skip
+            raise BadInput(
+                f"column {name} of {table.name} is NOT NULL without a default and the contract does not know it",
+                field=f"{table.name}.{name}",
+            )
 
 
 def lock_target(connection: Connection, table: Table) -> None:
-    """Nobody alters `table` until the transaction ends; others may write to it. One that is gone is left to check_target."""
+    """Nobody alters `table` until the transaction ends; others may write to it. One that is gone is left to
+    check_target.
+    """
     if connection.execute("SELECT to_regclass(%s)", [table.name]).fetchone() != (None,):
         connection.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(identifier(table.name)))
 
@@ -68,12 +80,17 @@ def refuse_unique(connection: Connection, table: Table) -> None:
     """at_least_once writes rows again after a crash: into a table that takes each only once it never could."""
     names = [name for (name,) in _rows(connection, "unique_indexes", table=table.name)]
     if names:
-        raise BadInput(f"{table.name} takes a row only once ({', '.join(names)}), and at_least_once may write it again: after a "
-                       "crash it would never go on. Drop the constraint, or deliver exactly_once", field=table.name)  # fmt: skip
+        raise BadInput(
+            f"{table.name} takes a row only once ({', '.join(names)}), and at_least_once may write it again: after a "
+            "crash it would never go on. Drop the constraint, or deliver exactly_once",
+            field=table.name,
+        )
 
 
 def claim(connection: Connection, pipeline: str, table: Table) -> None:
-    """Create `table` if this pipeline never had it, and make it the pipeline's own. Raises BadInput if it is another's."""
+    """Create `table` if this pipeline never had it, and make it the pipeline's own. Raises BadInput if it is
+    another's.
+    """
     owned = _rows(connection, "output_owner", table=table.name, pipeline=pipeline)
     oid = connection.execute("SELECT to_regclass(%s)::oid", [table.name]).fetchone()
     if not owned:
@@ -88,19 +105,28 @@ def claim(connection: Connection, pipeline: str, table: Table) -> None:
         if owner != pipeline:
             raise BadInput(f"table {table.name} belongs to pipeline {owner}; a table has one owner", field=table.name)
         if oid is None or oid[0] != known_oid:
-            raise BadInput(f"table {table.name} is not the one that {pipeline} filled (it was dropped or replaced). Restore "
-                           "that one: the offsets say that its rows are written", field=table.name)  # fmt: skip
+            raise BadInput(
+                f"table {table.name} is not the one that {pipeline} filled (it was dropped or replaced). Restore "
+                "that one: the offsets say that its rows are written",
+                field=table.name,
+            )
     check_target(connection, pipeline, table)
 
 
 def _refuse_history(connection: Connection, pipeline: str, table: Table) -> None:
     """A table that begins in the middle would lack what was read before, or hold rows that no message explains."""
     if connection.execute("SELECT 1 FROM tidegate.batch WHERE pipeline = %s LIMIT 1", [pipeline]).fetchone():
-        raise BadInput(f"table {table.name} is new to {pipeline}, which has published batches already: it would lack them. "
-                       "Give the contract a new id and new tables, so that it reads from the beginning", field=table.name)  # fmt: skip
+        raise BadInput(
+            f"table {table.name} is new to {pipeline}, which has published batches already: it would lack them. "
+            "Give the contract a new id and new tables, so that it reads from the beginning",
+            field=table.name,
+        )
     if connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table.name))).fetchone():
-        raise BadInput(f"table {table.name} holds rows that {pipeline} has not written; give it a table of its own, or empty "
-                       "this one", field=table.name)  # fmt: skip
+        raise BadInput(
+            f"table {table.name} holds rows that {pipeline} has not written; give it a table of its own, or empty "
+            "this one",
+            field=table.name,
+        )
 
 
 def create_staging(connection: Connection, contract: Contract, staging_id: int) -> None:
@@ -119,7 +145,9 @@ def staging_table(staging_id: int) -> sql.Identifier:
 
 
 def create_audit_view(connection: Connection, contract: Contract, staged: Staged) -> str:
-    """A view of what publish would write: the winners' rows; of an upsert the newest of each key, without tombstones."""
+    """A view of what publish would write: the winners' rows; of an upsert the newest of each key, without
+    tombstones.
+    """
     name, source = f"audit_{staged.staging_id}", staging_table(staged.staging_id)
     rows = sql.SQL("SELECT * FROM {} WHERE _attempt = ANY({})").format(source, sql.Literal(list(staged.winners)))
     if contract.row_table.disposition == "upsert":
@@ -139,8 +167,10 @@ def drop_staging(connection: Connection, staging_id: int) -> None:
 
 def _column(name: str, kind: ColumnType, *, required: bool) -> sql.Composable:
     return sql.SQL("{} {} {}").format(
-        sql.Identifier(name), sql.SQL(kind.postgres), sql.SQL("NOT NULL" if required else "")  # pyright: ignore[reportArgumentType]  # a closed list
-    )  # fmt: skip
+        sql.Identifier(name),
+        sql.SQL(kind.postgres),  # pyright: ignore[reportArgumentType]  # a closed list
+        sql.SQL("NOT NULL" if required else ""),
+    )
 
 
 def _rows(connection: Connection, query: str, **parameters: Any) -> list[tuple[Any, ...]]:

@@ -22,5 +22,5 @@ import resources.kafka.source
 import resources.postgres.staging  # noqa: F401
 
 if __name__ == "__main__":
-    gc.freeze()  # what was imported stays: no collection in a worker, and there is one after each task, walks through it
+    gc.freeze()  # what was imported stays: no collection, and there is one after each task, walks through it
     manager()

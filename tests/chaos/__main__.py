@@ -2,8 +2,8 @@
 
     python -m tests.chaos [--seed N] [--kills N] [--only PART OF A NAME] [--minutes N]
 
-In a TIDEGATE_HOME of its own, which is emptied afterwards. Ends by itself: what has not begun after `--minutes` is told as
-not played, which is a failure; so is a scenario that takes longer than ten minutes.
+In a TIDEGATE_HOME of its own, which is emptied afterwards. Ends by itself: what has not begun after `--minutes` is told
+as not played, which is a failure; so is a scenario that takes longer than ten minutes.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""Clocks that jump: those of the producers, and the database's. The engine itself asks none but for how long a step took.
+"""Clocks that jump: those of the producers, and the database's. The engine itself asks none but for how long a step
+took.
 
 A process' own clock is not moved: no tool for that comes with Python, and the machine's is not ours to set.
 """
@@ -71,10 +72,14 @@ def _database_jumps(chaos: Chaos, stamps: str) -> Verdict:
     with pytest.raises(GateFailed):
         chaos.world.drain(_strict(pipeline))
     assert _waiting(chaos.world, pipeline)
-    chaos.world.rows(f"UPDATE tidegate.pipeline SET retry_at = retry_at + interval '{stamps}', updated_at = updated_at +"
-                     f" interval '{stamps}' WHERE name = '{pipeline.name}'")  # fmt: skip
-    chaos.world.rows(f"UPDATE tidegate.batch SET committed_at = committed_at + interval '{stamps}' WHERE pipeline ="
-                     f" '{pipeline.name}'")  # fmt: skip
+    chaos.world.rows(
+        f"UPDATE tidegate.pipeline SET retry_at = retry_at + interval '{stamps}', updated_at = updated_at +"
+        f" interval '{stamps}' WHERE name = '{pipeline.name}'"
+    )
+    chaos.world.rows(
+        f"UPDATE tidegate.batch SET committed_at = committed_at + interval '{stamps}' WHERE pipeline ="
+        f" '{pipeline.name}'"
+    )
     assert not _waiting(chaos.world, pipeline)
     chaos.world.send(pipeline, transfers(40, start=10))
     batches = [batch.messages for batch in chaos.world.drain(pipeline)]

@@ -81,8 +81,8 @@ def all_three_brokers_restarted_while_a_range_is_read(chaos: Chaos) -> Verdict:
 def fewer_replicas_in_sync_than_min_insync_replicas(chaos: Chaos) -> Verdict:
     """Two brokers down: who writes with acks=all is refused; lag stays visible; what was acknowledged is read.
 
-    Where the one that is left did not lead before, Kafka does not say where the log ends until a second one is back: the
-    run fails at its limit and says so.
+    Where the one that is left did not lead before, Kafka does not say where the log ends until a second one is back:
+    the run fails at its limit and says so.
     """
     cluster, chaos = three_brokers(), _on_three(chaos)
     led, inherited = _led_by_one(chaos.world, cluster), _led_by_another(chaos.world, cluster)
@@ -108,7 +108,9 @@ def _on_three(chaos: Chaos) -> Chaos:
 
 
 def _sent(world: World, cluster: ThreeBrokers) -> tuple[Pipeline, Path, int]:
-    """A pipeline with 400 unread messages on all three brokers, a mark of its own, and a broker other than the controller."""
+    """A pipeline with 400 unread messages on all three brokers, a mark of its own, and a broker other than the
+    controller.
+    """
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(400))
     cluster.wait_until_whole(pipeline.contract.topic)
@@ -134,8 +136,10 @@ def _prefer(options: Mapping[str, str], topic: str, partition: int, broker: int)
     """Have the partition's preferred leader elected, and wait until it leads."""
     admin, place = AdminClient(dict(options)), TopicPartition(topic, partition)
     admin.elect_leaders(ElectionType.PREFERRED, [place]).result(20)
-    wait_until(lambda: admin.list_topics(topic, timeout=20).topics[topic].partitions[partition].leader == broker,
-               f"broker {broker} leads {topic}[{partition}]")  # fmt: skip
+    wait_until(
+        lambda: admin.list_topics(topic, timeout=20).topics[topic].partitions[partition].leader == broker,
+        f"broker {broker} leads {topic}[{partition}]",
+    )
 
 
 def _kill_all(pids: Sequence[int]) -> None:
@@ -174,7 +178,11 @@ def _refusal(world: World, pipeline: Pipeline) -> str:
     found: list[str] = []
     producer = Producer({**kafka_options(world.endpoints), "acks": "all", "retries": 0})
     producer.list_topics(pipeline.contract.topic, timeout=20)  # it has found the broker that is left
-    producer.produce(pipeline.contract.topic, transfers(1)[0], partition=0,
-                     on_delivery=lambda error, _: found.append(error.name() if error else "written"))  # fmt: skip
+    producer.produce(
+        pipeline.contract.topic,
+        transfers(1)[0],
+        partition=0,
+        on_delivery=lambda error, _: found.append(error.name() if error else "written"),
+    )
     producer.flush(30)
     return found[0]

@@ -19,11 +19,18 @@ CORES, MEMORY_MB = 1, 1024  # of each
 
 
 def start_cluster(**more: str) -> SparkSession:
-    """A session on the two, both of them there before the first task; `more` of Spark's settings, dots as underscores."""
-    config = {**spark_config(), "spark.executor.memory": f"{MEMORY_MB}m", "spark.executor.cores": str(CORES),
-              "spark.cores.max": str(CORES * len(HOSTS)), "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-              "spark.executorEnv.PYTHONPATH": str(PROJECT_ROOT),
-              **{name.replace("_", "."): value for name, value in more.items()}}  # fmt: skip
+    """A session on the two, both of them there before the first task; `more` of Spark's settings, dots as
+    underscores.
+    """
+    config = {
+        **spark_config(),
+        "spark.executor.memory": f"{MEMORY_MB}m",
+        "spark.executor.cores": str(CORES),
+        "spark.cores.max": str(CORES * len(HOSTS)),
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.executorEnv.PYTHONPATH": str(PROJECT_ROOT),
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(config.items())))
     return start_session({**config, "spark.master": _start_master_and_workers(SparkContext._gateway)})

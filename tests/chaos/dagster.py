@@ -33,7 +33,9 @@ DUE = 10_000  # messages: as many as make the sensor start a run at once
 
 @scenario
 def Dagsters_run_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
-    """A run killed before it told is reported as failed, its batch told by the next one, once; the rest starts again."""
+    """A run killed before it told is reported as failed, its batch told by the next one, once; the rest starts
+    again.
+    """
     world, pipeline = chaos.world, _page_views(chaos.world)
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance, _dagster_down_at_the_end():
         world.send(pipeline, views(DUE))
@@ -43,7 +45,8 @@ def Dagsters_run_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
         for pieces in [[DAEMON], [WEB_SERVER]] if chaos.kills > 2 else [[DAEMON, WEB_SERVER]]:  # each start takes long
             world.send(pipeline, views(DUE))
             ui.up(lambda _: None)
-            # In the middle of a run: it has told what the killed one could not (a kill in there would have it told twice).
+            # In the middle of a run: it has told what the killed one could not (a kill in there would have it told
+            # twice).
             wait_for(lambda: runs_with_session(world.ledger) and not world.ledger.untold(pipeline.contract), 90)
             _kill(pieces)
         world.send(pipeline, views(DUE))
@@ -79,9 +82,13 @@ def _killed_between_commit_and_telling(world: World, pipeline: Pipeline, instanc
     """A materialization of the command line, killed once its batch is committed; its run id. It stays STARTED."""
     command = f"TIDEGATE_CRASH_POINT=after_commit:$$:KILL exec {DAGSTER} asset materialize --select web/page_views"
     run = subprocess.Popen(
-        ["bash", "-c", f"{command} -m platform_defs.definitions"], cwd=PROJECT_ROOT, start_new_session=True,
-        env={**os.environ, "DAGSTER_HOME": str(PROJECT_ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        ["bash", "-c", f"{command} -m platform_defs.definitions"],
+        cwd=PROJECT_ROOT,
+        start_new_session=True,
+        env={**os.environ, "DAGSTER_HOME": str(PROJECT_ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         assert run.wait(180) == -signal.SIGKILL
     finally:
@@ -96,7 +103,9 @@ def _killed_between_commit_and_telling(world: World, pipeline: Pipeline, instanc
 
 
 def _kill(modules: list[str]) -> None:
-    """SIGKILL to the processes of `dagster dev` that run these modules; without them, the others end, or `up` ends them."""
+    """SIGKILL to the processes of `dagster dev` that run these modules; without them, the others end, or `up` ends
+    them.
+    """
     found = [process for process in ui.running(settings().home) if any(_runs(process, module) for module in modules)]
     assert len(found) == len(modules), found
     for process in found:
@@ -124,10 +133,16 @@ def views(count: int) -> list[bytes]:
     """`count` good page views."""
     start = time.time_ns()
     return [
-        json.dumps({"event_id": f"e-{start}-{n}", "visitor": "v1", "url": "https://example.org/",
-                    "viewed_at": "2026-11-01T10:00:00Z"}).encode()
+        json.dumps(
+            {
+                "event_id": f"e-{start}-{n}",
+                "visitor": "v1",
+                "url": "https://example.org/",
+                "viewed_at": "2026-11-01T10:00:00Z",
+            }
+        ).encode()
         for n in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def wait_for(what: Callable[[], Any], seconds: float) -> Any:

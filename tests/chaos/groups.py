@@ -77,8 +77,15 @@ def _by_hand(world: World, order: Order) -> tuple[int, int]:
 
 def _consume(endpoints: Endpoints, topic: str, order: Order, dies: bool) -> None:
     """Read what the group has not committed, up to the end, and commit rows and offsets in this order. In a process."""
-    consumer = Consumer({**kafka_options(endpoints), "group.id": topic, "enable.auto.commit": False,
-                         "auto.offset.reset": "earliest", "enable.partition.eof": True})  # fmt: skip
+    consumer = Consumer(
+        {
+            **kafka_options(endpoints),
+            "group.id": topic,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+        }
+    )
     consumer.assign([TopicPartition(topic, number) for number in range(4)])  # from where the group stands
     found = _all(consumer)
     steps = [lambda: _write(endpoints, topic, found), lambda: found and consumer.commit(asynchronous=False)]

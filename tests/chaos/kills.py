@@ -19,7 +19,9 @@ COMMITTED = {"after_commit"}  # points at which the batch is real already
 
 @scenario
 def killed_at_each_named_point(chaos: Chaos) -> Verdict:
-    """Before COMMIT nothing is there, after it everything; the next run goes on, and leaves no session and no staging."""
+    """Before COMMIT nothing is there, after it everything; the next run goes on, and leaves no session and no
+    staging.
+    """
     pipeline, fired = chaos.world.caught_up(), 0
     for point in get_args(CrashPoint):
         if point == "between_commits":  # for other deliveries
@@ -49,7 +51,9 @@ def killed_at_random_moments(chaos: Chaos) -> Verdict:
 
 @scenario
 def killed_at_random_moments_while_its_tasks_go_on(chaos: Chaos) -> Verdict:
-    """Spark outlives the run, as on a cluster: what its tasks still write is nobody's, and nothing of it is published."""
+    """Spark outlives the run, as on a cluster: what its tasks still write is nobody's, and nothing of it is
+    published.
+    """
     pipeline, spark = chaos.world.new_pipeline(batch_messages=2_000), chaos.world.spark()
     with Trickle(chaos.world, pipeline):
         for _ in range(chaos.kills):

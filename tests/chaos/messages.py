@@ -21,7 +21,9 @@ OWN = ("_partition", "_offset")
 
 @scenario
 def poison_above_the_limit(chaos: Chaos) -> Verdict:
-    """The circuit breaks: a halt that counts and quotes them. Acknowledged, all of that batch is published, and no other."""
+    """The circuit breaks: a halt that counts and quotes them. Acknowledged, all of that batch is published, and no
+    other.
+    """
     world, pipeline = chaos.world, chaos.world.new_pipeline(dead_letter_share=0.2, dead_letter_minimum=20)
     world.send(pipeline, transfers(100))
     world.drain(pipeline)
@@ -56,7 +58,9 @@ def poison_below_the_limit(chaos: Chaos) -> Verdict:
 
 @scenario
 def row_that_the_table_refuses(chaos: Chaos) -> Verdict:
-    """A dead letter of stage publish. It leaves the sums too, and its siblings commit; on a deferred constraint as well."""
+    """A dead letter of stage publish. It leaves the sums too, and its siblings commit; on a deferred constraint as
+    well.
+    """
     world, pipeline = chaos.world, chaos.world.caught_up()
     table = pipeline.contract.row_table.name
     world.rows(f"ALTER TABLE {table} ADD CHECK (amount <> 666)")
@@ -114,23 +118,29 @@ def message_on_which_the_transform_fails(chaos: Chaos) -> Verdict:
 @scenario
 def transform_that_reads_its_input_twice(chaos: Chaos) -> Verdict:
     """Refused by name before anything is read."""
-    return _refused_transforms(chaos, {
-        "Union": lambda m: _plain(m).union(_plain(m)),
-        "Join": lambda m: _plain(m).join(m.select("memo", *OWN), [*OWN]).drop("memo"),
-        "Join ": lambda m: _plain(m).join(F.broadcast(m.select(*OWN)), [*OWN]),
-        "Sort": lambda m: _plain(m).orderBy("_offset"),
-        "Repartition": lambda m: _plain(m).repartition(3),
-    })  # fmt: skip
+    return _refused_transforms(
+        chaos,
+        {
+            "Union": lambda m: _plain(m).union(_plain(m)),
+            "Join": lambda m: _plain(m).join(m.select("memo", *OWN), [*OWN]).drop("memo"),
+            "Join ": lambda m: _plain(m).join(F.broadcast(m.select(*OWN)), [*OWN]),
+            "Sort": lambda m: _plain(m).orderBy("_offset"),
+            "Repartition": lambda m: _plain(m).repartition(3),
+        },
+    )
 
 
 @scenario
 def transform_that_does_not_read_to_the_end(chaos: Chaos) -> Verdict:
     """Refused by name before anything is read."""
-    return _refused_transforms(chaos, {
-        "GlobalLimit": lambda m: _plain(m).limit(3),
-        "Offset": lambda m: _plain(m).offset(3),
-        "MapInArrow": lambda m: _plain(m).mapInArrow(_first_only, _plain(m).schema),
-    })  # fmt: skip
+    return _refused_transforms(
+        chaos,
+        {
+            "GlobalLimit": lambda m: _plain(m).limit(3),
+            "Offset": lambda m: _plain(m).offset(3),
+            "MapInArrow": lambda m: _plain(m).mapInArrow(_first_only, _plain(m).schema),
+        },
+    )
 
 
 @scenario

@@ -1,4 +1,6 @@
-"""Moments inside a batch at which a scenario steps in, behind the run's back: real parts of a run, with a hand in them."""
+"""Moments inside a batch at which a scenario steps in, behind the run's back: real parts of a run, with a hand in
+them.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

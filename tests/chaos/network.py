@@ -1,4 +1,6 @@
-"""What the way between us and both servers can do: it is slow, cuts connections, or keeps them and lets nothing through."""
+"""What the way between us and both servers can do: it is slow, cuts connections, or keeps them and lets nothing
+through.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -103,7 +105,9 @@ def half_open_connection_to_Postgres_in_COPY(chaos: Chaos) -> Verdict:
 
 @scenario
 def half_open_connection_to_Postgres_in_the_audit(chaos: Chaos) -> Verdict:
-    """Great Expectations' own connection gives up at the same limit; no rule is to blame, and the rules are asked again."""
+    """Great Expectations' own connection gives up at the same limit; no rule is to blame, and the rules are asked
+    again.
+    """
     pipeline = _sent(chaos.world)
     with _postgres_behind_a_proxy(chaos.world, _once_each(1, _amid_audit, "lost")) as (way, proxy):
         (batch,) = way.drain(pipeline)

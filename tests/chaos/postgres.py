@@ -52,7 +52,9 @@ def Postgres_restarted_between_stage_and_publish(chaos: Chaos) -> Verdict:
 
 @scenario
 def serialization_failure(chaos: Chaos) -> Verdict:
-    """Where a role's transactions are repeatable read and another has written a position first: rolled back, then published."""
+    """Where a role's transactions are repeatable read and another has written a position first: rolled back, then
+    published.
+    """
     world, pipeline = chaos.world, chaos.world.caught_up()
     world.send(pipeline, transfers(80, start=8))
     touch = "UPDATE tidegate.source_position SET updated_at = now() WHERE pipeline = %s"

@@ -1,4 +1,6 @@
-"""Stands between us and a server: makes the way slow, silent, or cut, or loses every packet, at the moment that matters."""
+"""Stands between us and a server: makes the way slow, silent, or cut, or loses every packet, at the moment that
+matters.
+"""
 
 import ctypes
 import select
@@ -12,8 +14,8 @@ from dataclasses import dataclass
 from typing import Literal, Self
 from urllib.parse import urlsplit
 
-LAST_BEFORE_COMMIT = (
-    b"SET CONSTRAINTS ALL IMMEDIATE"  # as resources/postgres/ledger.py says it in the publishing transaction
+LAST_BEFORE_COMMIT = (  # as resources/postgres/ledger.py says it in the publishing transaction
+    b"SET CONSTRAINTS ALL IMMEDIATE"
 )
 COMMIT = b"COMMIT\0"  # the statement itself, as the protocol ends it: comments of others speak of COMMIT too
 PIECE = 65_536  # bytes
@@ -148,7 +150,8 @@ class Proxy:
 
 
 def commit_cutter(when: When, *, then_away: bool = False, nth: int = 1) -> Rule:
-    """Cuts the publishing connection once, at its `nth` COMMIT: before it reaches Postgres, or after Postgres has done it.
+    """Cuts the publishing connection once, at its `nth` COMMIT: before it reaches Postgres, or after Postgres has done
+    it.
 
     With `then_away`, it lets nobody through from then on.
     """

@@ -41,9 +41,15 @@ class Run:
     """
 
     def __init__(
-        self, pipeline: Pipeline, point: str | None = None, how: str = "KILL", *, forever: bool = False,
-        play: Callable[..., None] | None = None, spark: SparkSession | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        pipeline: Pipeline,
+        point: str | None = None,
+        how: str = "KILL",
+        *,
+        forever: bool = False,
+        play: Callable[..., None] | None = None,
+        spark: SparkSession | None = None,
+    ) -> None:
         self._ear, mouth = FORKS.Pipe(duplex=False)
         contract = pipeline.contract
         changed = (contract.limits.batch_messages, contract.delivery)
@@ -115,8 +121,16 @@ def _session() -> SparkSession:
     return start_session(spark_config())
 
 
-def play_run(name: str, changed: tuple[int, Delivery], point: str | None, how: str, forever: bool, mouth: Connection,
-             gateway: Gateway | None = None, session: Callable[[], SparkSession] = _session) -> None:  # fmt: skip
+def play_run(
+    name: str,
+    changed: tuple[int, Delivery],
+    point: str | None,
+    how: str,
+    forever: bool,
+    mouth: Connection,
+    gateway: Gateway | None = None,
+    session: Callable[[], SparkSession] = _session,
+) -> None:
     """What the process of a run does: batches until caught up, each of them said."""
     if point:
         os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"

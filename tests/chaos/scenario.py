@@ -43,7 +43,8 @@ class Chaos:
         return None if point in IN_TASKS else self.world.spark()
 
     def judge(self, pipeline: Pipeline, fired: int, outcome: str, *, messages: int | None = None) -> Verdict:
-        """Let the pipeline catch up, if it has not, and ask `verify`. Raises AssertionError unless all is as it must be.
+        """Let the pipeline catch up, if it has not, and ask `verify`. Raises AssertionError unless all is as it must
+        be.
 
         `messages` is how many `verify` must have judged: by default all that the topic's partitions span.
         """

@@ -1,4 +1,6 @@
-"""A staging area in which one task's first copy is late: it has read its range, and COPYs after its speculative copy."""
+"""A staging area in which one task's first copy is late: it has read its range, and COPYs after its speculative
+copy.
+"""
 
 import time
 from collections.abc import Iterable

@@ -40,23 +40,34 @@ def column_altered_to_another_type(chaos: Chaos) -> Verdict:
 @scenario
 def column_altered_between_plan_and_publish(chaos: Chaos) -> Verdict:
     """The batch fails whole; its offsets stay, and are read again once the column is as it was."""
-    return _table_changed(chaos, "ALTER {table} ALTER amount TYPE double precision",
-                          "column amount of .* is double precision, the contract says numeric",
-                          "ALTER {table} ALTER amount TYPE numeric(18,2)")  # fmt: skip
+    return _table_changed(
+        chaos,
+        "ALTER {table} ALTER amount TYPE double precision",
+        "column amount of .* is double precision, the contract says numeric",
+        "ALTER {table} ALTER amount TYPE numeric(18,2)",
+    )
 
 
 @scenario
 def column_dropped_between_plan_and_publish(chaos: Chaos) -> Verdict:
     """The batch fails whole; its offsets stay, and are read again once the column is back."""
-    return _table_changed(chaos, "ALTER {table} DROP currency", "column currency of .* is missing",
-                          "ALTER {table} ADD currency text NOT NULL")  # fmt: skip
+    return _table_changed(
+        chaos,
+        "ALTER {table} DROP currency",
+        "column currency of .* is missing",
+        "ALTER {table} ADD currency text NOT NULL",
+    )
 
 
 @scenario
 def column_that_must_be_filled_added_between_plan_and_publish(chaos: Chaos) -> Verdict:
     """A NOT NULL column that the contract does not know: the batch fails whole, until the column is gone again."""
-    return _table_changed(chaos, "ALTER {table} ADD branch text NOT NULL",
-                          "column branch of .* is NOT NULL without a default", "ALTER {table} DROP branch")  # fmt: skip
+    return _table_changed(
+        chaos,
+        "ALTER {table} ADD branch text NOT NULL",
+        "column branch of .* is NOT NULL without a default",
+        "ALTER {table} DROP branch",
+    )
 
 
 @scenario
@@ -128,7 +139,9 @@ def gate_that_fails(chaos: Chaos) -> Verdict:
 
 @scenario
 def contract_changed_between_plan_and_publish(chaos: Chaos) -> Verdict:
-    """The offsets stay as planned; one contract judges all of them, that of the run which publishes. The other is fenced."""
+    """The offsets stay as planned; one contract judges all of them, that of the run which publishes. The other is
+    fenced.
+    """
     world, first = chaos.world, chaos.world.new_pipeline()
     second = _second_version(first)
     small, large = transfers(20), [transfer(n, "500.00") for n in range(20, 28)]
@@ -188,10 +201,13 @@ def _with_impossible_sum(pipeline: Pipeline) -> Pipeline:
     """The pipeline with a sum rule that no batch of transfers fulfils."""
     table = pipeline.contract.row_table
     rules = tuple(
-        replace(rule, arguments={**rule.arguments, "min_value": 1, "max_value": 1})
-        if rule.name == "postings_sum_to_zero" else rule
+        (
+            replace(rule, arguments={**rule.arguments, "min_value": 1, "max_value": 1})
+            if rule.name == "postings_sum_to_zero"
+            else rule
+        )
         for rule in table.batch_rules
-    )  # fmt: skip
+    )
     tables = (replace(table, batch_rules=rules), *pipeline.contract.accumulates)
     return replace(pipeline, contract=replace(pipeline.contract, tables=tables))
 

@@ -165,10 +165,13 @@ class ThreeBrokers:
         control = f",CONTROLLER://127.0.0.1:{self._controller}" if leads else ""
         ours = f"PLAINTEXT://127.0.0.1:{node.port},PROXIED://127.0.0.1:"
         return PROPERTIES.format(
-            roles="broker,controller" if leads else "broker", node=node.number, controller=self._controller,
-            listeners=f"{ours}{node.behind}{control}", advertised=f"{ours}{node.proxy.port}{control}",
+            roles="broker,controller" if leads else "broker",
+            node=node.number,
+            controller=self._controller,
+            listeners=f"{ours}{node.behind}{control}",
+            advertised=f"{ours}{node.proxy.port}{control}",
             data=node.home / "data",
-        )  # fmt: skip
+        )
 
     def _java(self, node: Node) -> list[str]:
         return [*kafka.java_command(node.home, *self._command), *JVM]

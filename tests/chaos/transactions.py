@@ -115,7 +115,9 @@ def topic_that_compacts(chaos: Chaos) -> Verdict:
 
 
 def _ended(chaos: Chaos, pipeline: Pipeline, readable: int) -> Verdict:
-    """The hanging transaction of two messages has been ended: a gap of three offsets, and all that is `readable` is read."""
+    """The hanging transaction of two messages has been ended: a gap of three offsets, and all that is `readable` is
+    read.
+    """
     wait_until_none_is_open(chaos.world, pipeline)
     chaos.world.drain(pipeline)
     found = [tuple(gap) for batch in gaps(chaos.world, pipeline) for gap in batch]

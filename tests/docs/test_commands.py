@@ -91,9 +91,11 @@ def _processes_of(environment: dict[str, str]) -> list[psutil.Process]:
     home, found = environment["TIDEGATE_HOME"], []
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE and (
-                process.environ().get("TIDEGATE_HOME") == home or home in " ".join(process.cmdline())
-            ):  # fmt: skip
+            if (
+                process.pid != os.getpid()
+                and process.status() != psutil.STATUS_ZOMBIE
+                and (process.environ().get("TIDEGATE_HOME") == home or home in " ".join(process.cmdline()))
+            ):
                 found.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue

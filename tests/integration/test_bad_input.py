@@ -47,7 +47,7 @@ BAD: dict[str, tuple[bytes | None, str, str, str | None, str]] = {  # value, sta
     "900 KB of nonsense": (b"\x00\xff" * 450_000, "decode", "InvalidUtf8", None, "byte 1 is not UTF-8"),
     "100,000 levels": (b"[" * 100_000 + b"]" * 100_000, "decode", "TooDeep", None, "deeper than 100 levels"),
     "deep in a field": (DEEP, "decode", "TooDeep", None, "deeper than 100 levels"),
-}  # fmt: skip
+}
 FINE: list[bytes] = [
     transfer(100, note="a field that the contract does not know", more={"a": [1, {"b": None}]}),
     json.dumps(json.loads(transfer(101)), indent=2).encode(),
@@ -86,7 +86,7 @@ def test_each_rule_counts_what_it_turned_away_with_samples(world: World) -> None
     (batch,) = world.drain(pipeline)
     checks = {check.name: check for check in batch.checks}
     assert checks["message_decodes"].observed["failed"] == 1
-    (first, second) = checks["amount_minimum"].observed["samples"]
+    first, second = checks["amount_minimum"].observed["samples"]
     assert (first["field"], first["message"]) == ("amount", "amount is 0.00; the contract wants at least 0.01")
     assert {(s["partition"], s["offset"]) for s in (first, second)} == set(places[6:8])
     assert [name for name, check in checks.items() if not check.passed] == ["message_decodes", "amount_minimum"]
@@ -137,21 +137,32 @@ def test_an_upsert_wants_a_key_that_is_text_and_lets_a_tombstone_delete(world: W
     not_compacted = {"cleanup.policy": "delete"}  # a compacted topic takes no message without a key
     pipeline = world.new_pipeline("upsert", config=not_compacted)
     sent: list[tuple[bytes | None, bytes | None]] = [
-        (b"C1", customer(1)), (None, customer(2)), (b"C3\xff", customer(3)), (b"C4\0", customer(4)),
+        (b"C1", customer(1)),
+        (None, customer(2)),
+        (b"C3\xff", customer(3)),
+        (b"C4\0", customer(4)),
         (b"C5", customer(5)),
-        (b"C1", None), (b"nobody", None), (None, None), (b"\xff", None), (b"C5", b"hello"), (b"", customer(6)),
+        (b"C1", None),
+        (b"nobody", None),
+        (None, None),
+        (b"\xff", None),
+        (b"C5", b"hello"),
+        (b"", customer(6)),
         ("Jürgen".encode(), customer(7)),
-    ]  # fmt: skip
+    ]
     places = world.send(pipeline, [value for _, value in sent], keys=[key for key, _ in sent], partition=0)
     (batch,) = world.drain(pipeline)
     letters = {
         item["offset"]: (item["stage"], item["error_class"], item["field"]) for item in world.dead_letters(pipeline)
     }
     assert letters == {
-        1: ("decode", "MissingKey", "_key"), 2: ("decode", "InvalidUtf8", "_key"),
+        1: ("decode", "MissingKey", "_key"),
+        2: ("decode", "InvalidUtf8", "_key"),
         3: ("decode", "NulCharacter", "_key"),
-        7: ("decode", "MissingKey", "_key"), 8: ("decode", "InvalidUtf8", "_key"), 9: ("decode", "InvalidJson", None),
-    }  # fmt: skip
+        7: ("decode", "MissingKey", "_key"),
+        8: ("decode", "InvalidUtf8", "_key"),
+        9: ("decode", "InvalidJson", None),
+    }
     assert [offset for _, offset in places] == list(range(12))
     kept = world.rows(f"select _key, customer_id from {pipeline.contract.row_table.name} order by customer_id")
     assert [tuple(row.values()) for row in kept] == [("C5", "C5"), ("", "C6"), ("Jürgen", "C7")]

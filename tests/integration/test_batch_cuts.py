@@ -12,8 +12,14 @@ from tests.world import World, transfer
 Sent = tuple[int, bytes | None, bytes | None]  # partition, key, value
 
 # Each example runs some ten batches on the real systems: few examples, the same ones each time, none made smaller.
-few = settings(max_examples=3, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
-               suppress_health_check=list(HealthCheck))  # fmt: skip
+few = settings(
+    max_examples=3,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 
 
 def test_rows_and_their_sums_do_not_depend_on_where_batches_are_cut(world: World) -> None:

@@ -119,7 +119,10 @@ def test_coverage_that_vanishes_between_stage_and_publish_is_noticed(world: Worl
 def test_a_connection_that_dies_before_commit_leaves_nothing_and_the_next_run_goes_on(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    kill = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s and state = 'idle in transaction'"
+    kill = (
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s and state = 'idle in"
+        " transaction'"
+    )
     with world.hold(pipeline) as outside:
         ledger = _Meddled(outside.ledger, lambda _: world.rows(kill, _name(outside)), when="in_publication")
         with pytest.raises(LedgerAway):
@@ -179,8 +182,14 @@ def test_a_table_with_rows_of_somebody_else_is_refused(world: World) -> None:
 
 def test_an_upserts_batch_is_judged_by_what_it_would_publish(world: World) -> None:
     pipeline = world.new_pipeline("upsert")
-    unique = BatchRule("one_row_each", pipeline.contract.row_table.name, "ExpectColumnValuesToBeUnique",
-                       {"column": "customer_id"}, "blocking", "a customer is one row")  # fmt: skip
+    unique = BatchRule(
+        "one_row_each",
+        pipeline.contract.row_table.name,
+        "ExpectColumnValuesToBeUnique",
+        {"column": "customer_id"},
+        "blocking",
+        "a customer is one row",
+    )
     tables = (replace(pipeline.contract.row_table, batch_rules=(unique,)),)
     pipeline = replace(pipeline, contract=replace(pipeline.contract, tables=tables))
     customer = b'{"customer_id":"C1","name":"Ada","tier":"%s","signed_up":"2026-11-01"}'

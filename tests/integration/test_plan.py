@@ -69,7 +69,9 @@ def shown(world: World, pipeline: Pipeline) -> dict[str, Any]:
 def whole_ledger(world: World) -> dict[str, Any]:
     """A digest of each table of the ledger and of its staging, and where the sequences are."""
     schemas = "('tidegate', 'tidegate_staging')"
-    names = world.rows(f"select table_schema || '.' || table_name t from information_schema.tables where table_schema in {schemas}")  # fmt: skip
+    names = world.rows(
+        f"select table_schema || '.' || table_name t from information_schema.tables where table_schema in {schemas}"
+    )
     digest = "select count(*), md5(string_agg(t::text, '|' order by t::text)) from {} as t"
     sequences = world.rows(f"select * from pg_sequences where schemaname in {schemas}")
     return {"sequences": sequences, **{row["t"]: world.rows(digest.format(row["t"])) for row in names}}

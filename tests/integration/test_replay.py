@@ -49,12 +49,18 @@ def test_another_transform_is_shown_first_and_put_in_place_on_demand(world: Worl
 
 def test_another_contract_makes_rows_of_dead_letters_and_dead_letters_of_rows(world: World) -> None:
     pipeline = bank(world)
-    fields = tuple(replace(item, rules=tuple(rule for rule in item.rules if rule.kind != "maximum")) for item in
-                   pipeline.contract.fields)  # fmt: skip
+    fields = tuple(
+        replace(item, rules=tuple(rule for rule in item.rules if rule.kind != "maximum"))
+        for item in pipeline.contract.fields
+    )
     stricter = tuple(
-        replace(item, rules=tuple(replace(rule, argument=("CHF",)) for rule in item.rules if rule.kind == "enum"))
-        if item.name == "currency" else item for item in fields
-    )  # fmt: skip
+        (
+            replace(item, rules=tuple(replace(rule, argument=("CHF",)) for rule in item.rules if rule.kind == "enum"))
+            if item.name == "currency"
+            else item
+        )
+        for item in fields
+    )
     changed = Pipeline(replace(pipeline.contract, fields=stricter), pipeline.transform)
     found = execute(world, changed)
     assert counts(found)["dead letters"] == (2, 82, 0, 80)
@@ -68,8 +74,10 @@ def test_another_contract_makes_rows_of_dead_letters_and_dead_letters_of_rows(wo
 @pytest.mark.parametrize("start", ["batch", "offsets", "time"])
 def test_an_append_table_is_replayed_from_a_batch_on(world: World, start: str) -> None:
     pipeline = views(world)
-    ids = [row["batch_id"] for row in world.rows(
-        "select batch_id from tidegate.batch where pipeline = %s order by 1", pipeline.name)]  # fmt: skip
+    ids = [
+        row["batch_id"]
+        for row in world.rows("select batch_id from tidegate.batch where pipeline = %s order by 1", pipeline.name)
+    ]
     if start == "time":
         between = world.rows("select committed_at from tidegate.batch where batch_id = %s", ids[0])[0]["committed_at"]
         text = between.astimezone(UTC).isoformat()
@@ -134,9 +142,14 @@ def test_a_batch_that_waits_at_a_gate_keeps_its_offsets_and_gets_an_id_behind_th
     execute(world, pipeline)
     (batch,) = world.drain(pipeline)
     assert batch.ranges == pending.ranges
-    assert batch.batch_id > max(row["id"] for row in world.rows(
-        "select max(batch_id) as id from tidegate.batch where pipeline = %s and batch_id <> %s", pipeline.name, batch.batch_id
-    ))  # fmt: skip
+    assert batch.batch_id > max(
+        row["id"]
+        for row in world.rows(
+            "select max(batch_id) as id from tidegate.batch where pipeline = %s and batch_id <> %s",
+            pipeline.name,
+            batch.batch_id,
+        )
+    )
     execute(world, pipeline)
     exact(world, pipeline)
 
@@ -192,8 +205,10 @@ def test_lineage_of_a_replay_leaves_when_it_is_in_place(world: World) -> None:
     )
     shown(world, pipeline)
     sequences = {row["sequence"] for row in world.ledger.rows("waiting_events")}
-    built = world.rows("select sequence from tidegate.lineage_event join tidegate.batch using (batch_id) where pipeline = %s",
-                       f"{pipeline.name}~replay")  # fmt: skip
+    built = world.rows(
+        "select sequence from tidegate.lineage_event join tidegate.batch using (batch_id) where pipeline = %s",
+        f"{pipeline.name}~replay",
+    )
     assert built
     assert not {row["sequence"] for row in built} & sequences
     before = world.rows(waiting, pipeline.name)[0]["n"]

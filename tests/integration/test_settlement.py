@@ -103,9 +103,12 @@ def test_a_log_that_was_cut_and_written_on_goes_on_where_it_was(world: World) ->
 def test_a_partition_that_is_gone_is_forgotten_and_the_others_go_on(world: World) -> None:
     pipeline = filled(world)
     # Kafka never takes a partition away: the ledger is made to have read five messages of a ninth.
-    world.rows("INSERT INTO tidegate.source_position (pipeline, topic, partition, cluster_id, topic_id, start_offset,"
-               " next_offset) SELECT pipeline, topic, 9, cluster_id, topic_id, 0, 5 FROM tidegate.source_position"
-               " WHERE pipeline = %s AND partition = 0", pipeline.name)  # fmt: skip
+    world.rows(
+        "INSERT INTO tidegate.source_position (pipeline, topic, partition, cluster_id, topic_id, start_offset,"
+        " next_offset) SELECT pipeline, topic, 9, cluster_id, topic_id, 0, 5 FROM tidegate.source_position"
+        " WHERE pipeline = %s AND partition = 0",
+        pipeline.name,
+    )
     assert halted(world, pipeline) == "partition_missing"
     decided = decide(world, pipeline)
     assert [(step.partition, step.becomes, step.lost) for step in decided.steps] == [(9, None, (0, 5))]

@@ -88,7 +88,7 @@ OPERATORS: dict[str, tuple[Transform, str]] = {
     "cache": (lambda m: m.cache(), r"caches the messages.*\.cache\(\)"),
     "persist": (lambda m: m.where("amount > 0").persist().select("account", *OWN), "caches the messages"),
     "an offset of its own": (lambda m: m.withColumn("_offset", F.col("_offset") + 1), r"computes _offset.*pass it"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -101,9 +101,24 @@ def test_a_transform_that_looks_beyond_one_message_is_refused_by_name_and_told_w
     assert re.match(r"transform.py( \(_offset\))?: the transform ", str(refusal.value))
 
 
-VARYING = ["rand()", "randn()", "uuid()", "shuffle(array(1, 2))", "monotonically_increasing_id()",
-           "spark_partition_id()", "input_file_name()", "now()", "current_timestamp()", "current_date()", "curdate()",
-           "current_time()", "localtimestamp()", "unix_timestamp()", "date_add(now(), 1)", "user()"]  # fmt: skip
+VARYING = [
+    "rand()",
+    "randn()",
+    "uuid()",
+    "shuffle(array(1, 2))",
+    "monotonically_increasing_id()",
+    "spark_partition_id()",
+    "input_file_name()",
+    "now()",
+    "current_timestamp()",
+    "current_date()",
+    "curdate()",
+    "current_time()",
+    "localtimestamp()",
+    "unix_timestamp()",
+    "date_add(now(), 1)",
+    "user()",
+]
 
 
 @pytest.mark.parametrize("expression", VARYING)

@@ -78,9 +78,12 @@ class Doctor:
     @property
     def _mine(self) -> list[tuple[str, str]]:
         here = f"pipeline = '{self.pipeline.name}'"
-        return [*((table.name, "true") for table in self.pipeline.contract.tables), ("tidegate.dead_letter", here),
-                ("tidegate.source_position", here),
-                ("tidegate.batch_range", f"topic = '{self.pipeline.contract.topic}'")]  # fmt: skip
+        return [
+            *((table.name, "true") for table in self.pipeline.contract.tables),
+            ("tidegate.dead_letter", here),
+            ("tidegate.source_position", here),
+            ("tidegate.batch_range", f"topic = '{self.pipeline.contract.topic}'"),
+        ]
 
 
 def found(report: Report) -> dict[str, int]:
@@ -166,19 +169,25 @@ def test_a_pipeline_that_never_ran_is_told_so(world: World) -> None:
             {"wrong": 1},
         ),
         (
-            "UPDATE tidegate.source_position SET next_offset = next_offset - 5 WHERE partition = 0 AND pipeline = "
-            "{name}",
+            (
+                "UPDATE tidegate.source_position SET next_offset = next_offset - 5 WHERE partition = 0 AND pipeline = "
+                "{name}"
+            ),
             {"duplicated": 10, "uncovered": 5, "wrong": 10},
         ),
         (
-            "UPDATE tidegate.batch_range SET until_offset = until_offset - 1 WHERE partition = 3 AND batch_id = "
-            "(SELECT max(batch_id) FROM tidegate.batch WHERE pipeline = {name})",
+            (
+                "UPDATE tidegate.batch_range SET until_offset = until_offset - 1 WHERE partition = 3 AND batch_id = "
+                "(SELECT max(batch_id) FROM tidegate.batch WHERE pipeline = {name})"
+            ),
             {"uncovered": 1},
         ),
         (
-            "INSERT INTO tidegate.batch_range SELECT batch_id, topic, topic_id, partition, 5, 7, 2, gaps, NULL "
-            "FROM tidegate.batch_range WHERE partition = 3 AND batch_id = "
-            "(SELECT max(batch_id) FROM tidegate.batch WHERE pipeline = {name})",
+            (
+                "INSERT INTO tidegate.batch_range SELECT batch_id, topic, topic_id, partition, 5, 7, 2, gaps, NULL "
+                "FROM tidegate.batch_range WHERE partition = 3 AND batch_id = "
+                "(SELECT max(batch_id) FROM tidegate.batch WHERE pipeline = {name})"
+            ),
             {"duplicated": 2},
         ),
     ],
@@ -211,8 +220,11 @@ def test_without_a_transform_too(views: Doctor) -> None:
 
 def test_a_value_a_second_row_and_a_row_for_a_bad_message_are_told_apart(views: Doctor) -> None:
     report = views.after(
-        "WITH a AS (INSERT INTO {table} SELECT * FROM {table} WHERE ctid = " + one("WHERE _partition = 0") + "), "
-        "b AS (UPDATE {table} SET referrer = 'x' WHERE ctid = " + one("WHERE _partition = 1") + "), "
+        "WITH a AS (INSERT INTO {table} SELECT * FROM {table} WHERE ctid = "
+        + one("WHERE _partition = 0")
+        + "), b AS (UPDATE {table} SET referrer = 'x' WHERE ctid = "
+        + one("WHERE _partition = 1")
+        + "), "
         "c AS (INSERT INTO {table} SELECT event_id, visitor, url, referrer, viewed_at, duration_ms, _batch_id, 2, 50 "
         "FROM {table} WHERE ctid = " + one("WHERE _partition = 3") + ") SELECT 1"
     )
@@ -266,7 +278,9 @@ def test_what_retention_removed_is_unverifiable_and_the_rest_is_still_checked(wo
     assert (report.unverifiable, report.messages, report.rows) == (40, 365, 720)
     assert "no longer be judged" in report.explanation
     assert found(bank.after("DELETE FROM {table} WHERE ctid = " + one("WHERE _partition = 0 AND _offset = 60"))) == {
-        "lost": 1, "unverifiable": 40}  # fmt: skip
+        "lost": 1,
+        "unverifiable": 40,
+    }
 
 
 def test_without_a_transform_a_row_missing_from_what_retention_removed_is_still_a_loss(world: World) -> None:
@@ -276,7 +290,9 @@ def test_without_a_transform_a_row_missing_from_what_retention_removed_is_still_
         future.result(20)
     assert views.verify().ok
     assert found(views.after("DELETE FROM {table} WHERE ctid = " + one("WHERE _partition = 0"))) == {
-        "lost": 1, "unverifiable": 39}  # fmt: skip
+        "lost": 1,
+        "unverifiable": 39,
+    }
 
 
 def test_a_snapshot_is_not_disturbed_by_a_run_beside_it(world: World) -> None:

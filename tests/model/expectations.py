@@ -125,7 +125,9 @@ class Expectations(RuleBasedStateMachine):
         self.halted, self.owner = halt.code, None
 
     def _start(self, *, survives: bool) -> None:
-        """A run begins. The sessions of the one that it fences are ended, or, with `survives`, it has opened another."""
+        """A run begins. The sessions of the one that it fences are ended, or, with `survives`, it has opened
+        another.
+        """
         if self.halted:
             with pytest.raises(Halt):
                 self.ledger.acquire(self.contract)
@@ -158,7 +160,9 @@ class Expectations(RuleBasedStateMachine):
             self.fired[f"refused: {type(error).__name__}"] += 1
 
     def _unchanged(self, call: Callable[[], Any], epoch: int = -1) -> Any:
-        """Whatever `call` comes to, tables and ledger are as before; but a run may sweep what those up to its `epoch` left."""
+        """Whatever `call` comes to, tables and ledger are as before; but a run may sweep what those up to its `epoch`
+        left.
+        """
         before = self.look()
         try:
             return call()

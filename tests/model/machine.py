@@ -1,7 +1,8 @@
 """The state machine: whatever happens to a topic, its runs and its database, in any order, and what must then hold.
 
 A run goes step by step (plan, stage, publish), and between its steps anything may happen to it. What each step of the
-pipeline's owner must come to is predicted; whoever is not the owner must change nothing. After every step, `seen.check`.
+pipeline's owner must come to is predicted; whoever is not the owner must change nothing. After every step,
+`seen.check`.
 """
 
 import sys
@@ -57,7 +58,9 @@ class Machine(Expectations):
 
     @rule(data=st.data())
     def step(self, data: st.DataObject) -> None:
-        """One of the things that can happen now. (Not a rule each: hypothesis would leave half of them out of an example.)"""
+        """One of the things that can happen now. (Not a rule each: hypothesis would leave half of them out of an
+        example.)
+        """
         able = [name for name, (often, when) in EVENTS.items() for _ in range(often) if when(self)]
         getattr(self, data.draw(st.sampled_from(able), label="what"))(data.draw)
 
@@ -84,7 +87,9 @@ class Machine(Expectations):
 
     @event(1, lambda self: self._known)
     def create_again(self, draw: Draw) -> None:
-        """The new log ends below, at, or above where the old one was read to. Or the address leads to another cluster."""
+        """The new log ends below, at, or above where the old one was read to. Or the address leads to another
+        cluster.
+        """
         at = {span.partition: span.until for span in positions(self.seen)}
         partitions, more = draw(st.integers(1, 2)), draw(st.integers(-1, 1))
         self.log.create(draw(st.sampled_from(["here", "there"])), partitions)
@@ -120,7 +125,9 @@ class Machine(Expectations):
 
     @event(2, lambda self: self.owner and self.owner.staged)
     def overtake(self, _draw: Draw) -> None:
-        """A second run starts when the first one has staged; the first one publishes before the second one has planned."""
+        """A second run starts when the first one has staged; the first one publishes before the second one has
+        planned.
+        """
         first = self.owner
         assert first
         self._start(survives=True)
@@ -184,7 +191,9 @@ class Machine(Expectations):
 
     @event(4, lambda self: self.owner and self.owner.staged)
     def lose_staging(self, draw: Draw) -> None:
-        """A recovery empties all that is unlogged, before publish. Each part alone: each has to be noticed by itself."""
+        """A recovery empties all that is unlogged, before publish. Each part alone: each has to be noticed by
+        itself.
+        """
         assert self.owner
         staged = self.owner.staged
         assert staged
@@ -205,9 +214,14 @@ class Machine(Expectations):
             self.session.execute(
                 "INSERT INTO tidegate.declared_skip (pipeline, topic_id, partition, from_offset, until_offset, reason,"
                 " declared_by) SELECT pipeline, topic_id, partition, next_offset, next_offset + 1, '', '' FROM"
-                " tidegate.source_position WHERE pipeline = %(name)s AND partition = %(partition)s", here)  # fmt: skip
-            self.session.execute("UPDATE tidegate.source_position SET next_offset = next_offset + 1 WHERE"
-                                 " pipeline = %(name)s AND partition = %(partition)s", here)  # fmt: skip
+                " tidegate.source_position WHERE pipeline = %(name)s AND partition = %(partition)s",
+                here,
+            )
+            self.session.execute(
+                "UPDATE tidegate.source_position SET next_offset = next_offset + 1 WHERE"
+                " pipeline = %(name)s AND partition = %(partition)s",
+                here,
+            )
             self.session.execute("UPDATE tidegate.pipeline SET pending = NULL WHERE name = %(name)s", here)
         with pytest.raises(Fenced, match="no longer where batch"):
             self._unchanged(self.owner.publish)

@@ -1,4 +1,6 @@
-"""Faults put into the ledger and the engine on purpose: the model must find each of them (tests/model/test_model.py)."""
+"""Faults put into the ledger and the engine on purpose: the model must find each of them
+(tests/model/test_model.py).
+"""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -11,8 +13,8 @@ from platform_defs.errors import StagingLost
 from resources.postgres.connection import queries
 from resources.postgres.publication import PostgresPublication
 
-# Not here, since no order of events needs it: the comparison of topic and cluster id in move_positions. A position's log is
-# changed by settlements alone, which take the next epoch.
+# Not here, since no order of events needs it: the comparison of topic and cluster id in move_positions. A position's
+# log is changed by settlements alone, which take the next epoch.
 Mutate = Callable[[pytest.MonkeyPatch], None]
 OWNED = " AND epoch = %(epoch)s AND owner = %(owner)s"
 
@@ -49,8 +51,10 @@ MUTANTS: dict[str, Mutate] = {
     "a halted pipeline can be held": _without("hold", " AND state = 'active'"),
     "whoever was fenced can halt": _without("halt", OWNED),
     "the pending batch is not cleared": _without("clear_pending", "pending = NULL, "),
-    "rows of attempts that lost are published": _instead(PostgresPublication, "winners", property(lambda _: sql.SQL("true"))),
+    "rows of attempts that lost are published": _instead(
+        PostgresPublication, "winners", property(lambda _: sql.SQL("true"))
+    ),
     "coverage is not proven": _instead(PostgresPublication, "prove_coverage", lambda _: None),
     "rows are not counted": _instead(PostgresPublication, "write_rows", _never_short(PostgresPublication.write_rows)),
     "the log is not asked before publish": _instead(publish, "still_readable", lambda *_: None),
-}  # fmt: skip
+}

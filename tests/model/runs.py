@@ -1,4 +1,6 @@
-"""Runs of the model's pipeline: the real ledger, planner and publication, and the real tasks, with no Spark around them."""
+"""Runs of the model's pipeline: the real ledger, planner and publication, and the real tasks, with no Spark around
+them.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -31,16 +33,30 @@ def new_contract(name: str, *, keyed: bool, batch_messages: int) -> Contract:
     columns = tuple(Column(n, kind, True) for n, kind in types.items())
     rows = Table(f"{name}.rows", "upsert" if keyed else "append", columns)
     sums = tuple(Column(n, INTEGER, True) for n in ("messages", "total", "highest"))
-    made = (Aggregate("messages", "count", None), Aggregate("total", "sum", "number"),
-            Aggregate("highest", "max", "number"))  # fmt: skip
+    made = (
+        Aggregate("messages", "count", None),
+        Aggregate("total", "sum", "number"),
+        Aggregate("highest", "max", "number"),
+    )
     merged = Table(f"{name}.sums", "accumulate", (columns[1], *sums), group_by=("account",), aggregates=made)
-    return Contract(name, "1", "model", "", name, "json", tuple(fields), (rows,) if keyed else (rows, merged),
-                    Limits(batch_messages=batch_messages))  # fmt: skip
+    return Contract(
+        name,
+        "1",
+        "model",
+        "",
+        name,
+        "json",
+        tuple(fields),
+        (rows,) if keyed else (rows, merged),
+        Limits(batch_messages=batch_messages),
+    )
 
 
 @dataclass
 class Area:
-    """A staging area (engine.ports.StagingArea) over one session that is kept: a new one for each range takes too long."""
+    """A staging area (engine.ports.StagingArea) over one session that is kept: a new one for each range takes too
+    long.
+    """
 
     staging_id: int
     connection: psycopg.Connection[Any]

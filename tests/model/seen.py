@@ -37,11 +37,17 @@ _LOOK = """SELECT jsonb_build_object(
 _OWN = ("source_position", "batch", "dead_letter", "declared_skip", "settlement", "lost_history", "output", "staging")
 _OF_BATCH = ("batch_range", "check_result", "lineage_event")
 _LEDGER = ",\n  ".join(
-    [f"'{table}', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY to_jsonb(t)), '[]') FROM tidegate.{table} t"
-     f" WHERE pipeline = %(name)s)" for table in _OWN]
-    + [f"'{table}', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY to_jsonb(t)), '[]') FROM tidegate.{table} t"
-       f" JOIN tidegate.batch b USING (batch_id) WHERE b.pipeline = %(name)s)" for table in _OF_BATCH]
-)  # fmt: skip
+    [
+        f"'{table}', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY to_jsonb(t)), '[]') FROM tidegate.{table} t"
+        " WHERE pipeline = %(name)s)"
+        for table in _OWN
+    ]
+    + [
+        f"'{table}', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY to_jsonb(t)), '[]') FROM tidegate.{table} t"
+        " JOIN tidegate.batch b USING (batch_id) WHERE b.pipeline = %(name)s)"
+        for table in _OF_BATCH
+    ]
+)
 
 
 def look(connection: psycopg.Connection[Any], contract: Contract) -> Seen:

@@ -1,4 +1,6 @@
-"""The planner and the ledger under whatever may happen, in any order (tests/model/machine.py), and the faults it must find."""
+"""The planner and the ledger under whatever may happen, in any order (tests/model/machine.py), and the faults it must
+find.
+"""
 
 from collections import Counter
 from typing import Any
@@ -15,14 +17,30 @@ from resources.settings import Endpoints
 from tests.model.machine import Machine
 from tests.model.mutants import MUTANTS
 
-bounded = settings(max_examples=40, stateful_step_count=40, deadline=None, database=None, report_multiple_bugs=False,
-                   phases=[Phase.generate], suppress_health_check=list(HealthCheck))  # fmt: skip
+bounded = settings(
+    max_examples=40,
+    stateful_step_count=40,
+    deadline=None,
+    database=None,
+    report_multiple_bugs=False,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 
 # What must have happened in one example at least, or the test has not tested it.
 HAPPENED = {
-    "published", "settled", "partitions added", "led back", "moved by hand", "staging lost",
-    "refused: Fenced", "refused: Halt", "retention_passed", "topic_recreated", "cluster_switched",
-}  # fmt: skip
+    "published",
+    "settled",
+    "partitions added",
+    "led back",
+    "moved by hand",
+    "staging lost",
+    "refused: Fenced",
+    "refused: Halt",
+    "retention_passed",
+    "topic_recreated",
+    "cluster_switched",
+}
 
 
 @pytest.fixture

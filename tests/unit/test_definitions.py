@@ -24,11 +24,26 @@ GRAPH = {
 }
 SHIPPED = {"bank", "crm", "web"}
 POSTINGS_CHECKS = {
-    "not_halted", "message_decodes", "transfer_id_required", "transfer_id_pattern", "debit_account_required", "debit_account_pattern",
-    "credit_account_required", "credit_account_pattern", "amount_required", "amount_minimum", "amount_maximum",
-    "currency_required", "currency_enum", "occurred_at_required", "memo_max_length", "row_is_accepted",
-    "postings_sum_to_zero", "postings_of_usual_size", "postings_row_count",
-}  # fmt: skip
+    "not_halted",
+    "message_decodes",
+    "transfer_id_required",
+    "transfer_id_pattern",
+    "debit_account_required",
+    "debit_account_pattern",
+    "credit_account_required",
+    "credit_account_pattern",
+    "amount_required",
+    "amount_minimum",
+    "amount_maximum",
+    "currency_required",
+    "currency_enum",
+    "occurred_at_required",
+    "memo_max_length",
+    "row_is_accepted",
+    "postings_sum_to_zero",
+    "postings_of_usual_size",
+    "postings_row_count",
+}
 
 LOADS = """
 import sys
@@ -90,17 +105,38 @@ def test_every_pipeline_has_its_job_and_its_sensor() -> None:
 
 def test_definitions_load_without_a_stack(tmp_path: Path) -> None:
     given = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
-    run = subprocess.run([sys.executable, "-c", LOADS], cwd=PROJECT_ROOT, env={**given, "TIDEGATE_HOME": str(tmp_path)},
-                         capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+    run = subprocess.run(
+        [sys.executable, "-c", LOADS],
+        cwd=PROJECT_ROOT,
+        env={**given, "TIDEGATE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert run.returncode == 0, run.stderr
 
 
 def test_without_a_stack_a_command_ends_with_one_sentence(tmp_path: Path) -> None:
     given = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
-    command = [str(Path(sys.executable).parent / "dagster"), "asset", "materialize", "--select", "bank/postings",
-               "-m", "platform_defs.definitions"]  # fmt: skip
-    run = subprocess.run(command, cwd=PROJECT_ROOT, env={**given, "TIDEGATE_HOME": str(tmp_path)},
-                         capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+    command = [
+        str(Path(sys.executable).parent / "dagster"),
+        "asset",
+        "materialize",
+        "--select",
+        "bank/postings",
+        "-m",
+        "platform_defs.definitions",
+    ]
+    run = subprocess.run(
+        command,
+        cwd=PROJECT_ROOT,
+        env={**given, "TIDEGATE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert run.returncode == 1
     assert "To start it: tidegate stack up" in run.stderr
     assert "Traceback" not in run.stderr

@@ -79,27 +79,57 @@ def test_judge_and_engine_agree_about_every_value(values: list[bytes | None]) ->
     st.fixed_dictionaries(
         {},
         optional={
-            "s": st.text("abcé \n\v\x0c\x1c$", max_size=5).map(lambda s: f'"{s.encode("unicode_escape").decode()}"')
-            .filter(lambda s: "\\x" not in s),
+            "s": (
+                st.text("abcé \n\v\x0c\x1c$", max_size=5)
+                .map(lambda s: f'"{s.encode("unicode_escape").decode()}"')
+                .filter(lambda s: "\\x" not in s)
+            ),
             "i": st.integers(-2, 9).map(str),
             "f": st.floats(-3, 3).map(repr),
             "d": st.dates(date(1999, 1, 1), date(2001, 1, 1)).map(lambda d: f'"{d}"'),
-            "t": st.datetimes(datetime(2026, 5, 31), datetime(2026, 6, 2)).map(lambda t: f'"{t.isoformat()}+02:00"'),  # noqa: DTZ001
+            "t": (st.datetimes(datetime(2026, 5, 31), datetime(2026, 6, 2)).map(lambda t: f'"{t.isoformat()}+02:00"')),  # noqa: DTZ001
             "m": st.decimals(-1, 1001, places=2).map(lambda m: f'"{m}"'),
             "b": st.sampled_from(["true", "false", "null"]),
         },
     )
-)  # fmt: skip
+)
 def test_judge_and_engine_agree_about_every_rule(fields: dict[str, str]) -> None:
     value = ("{" + ",".join(f'"{name}":{text}' for name, text in fields.items()) + "}").encode()
     assert engine(RULED, [value]) == [Judge(RULED).value(value)]
 
 
 PATTERN = st.lists(
-    st.sampled_from(["a", "é", ".", r"\d", r"\w", r"\s", r"\S", "[a-c]", r"[^\s@]", r"[\d_]", "a|b", "(?:ab)", "(a)",
-                     "^", "$", r"\.", "b{2}", "a{1,2}", "{,2}", "(?i)A", r"\pL", "[[:alpha:]]", r"\bb", "[]a]", r"\v"]),
+    st.sampled_from(
+        [
+            "a",
+            "é",
+            ".",
+            r"\d",
+            r"\w",
+            r"\s",
+            r"\S",
+            "[a-c]",
+            r"[^\s@]",
+            r"[\d_]",
+            "a|b",
+            "(?:ab)",
+            "(a)",
+            "^",
+            "$",
+            r"\.",
+            "b{2}",
+            "a{1,2}",
+            "{,2}",
+            "(?i)A",
+            r"\pL",
+            "[[:alpha:]]",
+            r"\bb",
+            "[]a]",
+            r"\v",
+        ]
+    ),
     max_size=4,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=400, deadline=None)
@@ -144,4 +174,7 @@ def test_a_fault_of_decoding_is_named_before_a_broken_rule() -> None:
 def test_keys_are_text_that_postgres_can_hold() -> None:
     assert key_text(b"C1") == "C1"
     assert [key_text(key) for key in (None, b"\xff", b"a\0")] == [
-        NoRow("MissingKey"), NoRow("InvalidUtf8"), NoRow("NulCharacter")]  # fmt: skip
+        NoRow("MissingKey"),
+        NoRow("InvalidUtf8"),
+        NoRow("NulCharacter"),
+    ]
