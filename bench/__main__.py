@@ -32,10 +32,11 @@ from platform_defs.engine import audit
 from platform_defs.engine.batch import drain
 from platform_defs.engine.trial import read_alone
 from platform_defs.offsets import OffsetRange
-from platform_defs.operations.open_run import hold, kafka_options
-from resources.kafka.source import KafkaBroker, KafkaSource
+from platform_defs.operations.open_run import open_run
+from resources.endpoints import connection
+from resources.kafka.broker import KafkaBroker
+from resources.kafka.source import KafkaSource
 from resources.local import stack
-from resources.settings import connection
 from resources.spark.session import spark_config, start_session
 
 PARTITIONS = 4
@@ -49,7 +50,7 @@ class Bench:
     def __init__(self, messages: int) -> None:
         self.messages, self.topic = messages, f"bench-{uuid4().hex[:6]}"
         self.endpoints = connection()
-        self.options = kafka_options(self.endpoints)
+        self.options = self.endpoints.kafka_options()
         self.spark: SparkSession = start_session(spark_config())
         self.bank = find_pipeline("bank_transfers")
         self.hands = by_hand.processes()
@@ -125,7 +126,7 @@ class Bench:
             database.execute("CHECKPOINT")
 
     def _drain(self, pipeline: Pipeline) -> None:
-        with hold(pipeline, self.endpoints, lambda: self.spark) as outside:
+        with open_run(pipeline, self.endpoints, lambda: self.spark) as outside:
             done = sum(batch.messages for batch in drain(pipeline, outside))
         assert done == self.messages, done  # noqa: S101
 

@@ -1,7 +1,7 @@
 """Offsets: where a pipeline is, what the broker holds, and the pure decision of what to read next.
 
 No connection is opened here. `judge` says whether what the ledger and the broker said fit each other, or raises Halt;
-`plan` makes OffsetRanges of them; engine/planning.py puts the two together.
+`next_ranges` makes OffsetRanges of them; engine/planning.py puts the two together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -169,7 +169,9 @@ def judge(pipeline: str, positions: Sequence[Position], view: TopicView) -> None
         )
 
 
-def plan(positions: Sequence[Position], view: TopicView, *, batch_messages: int, tasks: int) -> tuple[OffsetRange, ...]:
+def next_ranges(
+    positions: Sequence[Position], view: TopicView, *, batch_messages: int, tasks: int
+) -> tuple[OffsetRange, ...]:
     """The next batch: at most `batch_messages` offsets, shared among the partitions by their lag, in split ranges.
 
     A range is split so that about `tasks` of equal size come out of a large batch; a small one stays whole, since a

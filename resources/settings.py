@@ -5,7 +5,6 @@ them, only the other is. TIDEGATE_KAFKA_* gives any librdkafka option, dots as u
 """
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import ValidationError, field_validator
@@ -77,20 +76,6 @@ class Settings(BaseSettings):
         return options
 
 
-@dataclass(frozen=True)
-class Endpoints:
-    """Where to connect. `kafka_options` are librdkafka's, without the addresses."""
-
-    postgres_url: str = field(repr=False)  # it holds the password
-    bootstrap_servers: str
-    kafka_options: dict[str, str] = field(default_factory=dict, repr=False)
-
-    def kafka(self, **more: str | int | bool) -> dict[str, str | int | bool]:
-        """Return a librdkafka configuration: addresses, given options, and `more` (underscores become dots)."""
-        extra = {name.replace("_", "."): value for name, value in more.items()}
-        return {"bootstrap.servers": self.bootstrap_servers, "log_level": 3, **self.kafka_options, **extra}
-
-
 def settings() -> Settings:
     """Read the variables anew. Raises BadInput, naming the variable, where one cannot be used."""
     try:
@@ -99,14 +84,3 @@ def settings() -> Settings:
         first = error.errors()[0]
         name = PREFIX + "_".join(str(part) for part in first["loc"]).upper()
         raise BadInput(first["msg"], field=name) from error
-
-
-def connection() -> Endpoints:
-    """Return the endpoints, given or embedded. Raises BadInput where the embedded stack is needed and does not run."""
-    from resources.local import stack  # it reads the settings itself
-
-    running = stack.status()
-    if running.postgres.address is None or running.kafka.address is None:
-        server = "Postgres" if running.postgres.address is None else "Kafka"
-        raise BadInput(f"The embedded {server} of {running.home} does not run. To start it: tidegate stack up")
-    return Endpoints(running.postgres.address, running.kafka.address, settings().kafka_options)

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.ports import Published
+from resources.endpoints import Endpoints, connection
 from resources.local import stack
-from resources.settings import Endpoints, connection
 from tests.world import World
 
 

@@ -18,7 +18,6 @@ from confluent_kafka.admin import (
 )
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.operations.open_run import kafka_options
 from tests.world import World
 
 OPEN_FOR = 600_000  # ms after which a coordinator ends a transaction that nobody does: later than any test
@@ -40,7 +39,7 @@ def begin(
 @contextmanager
 def transaction(world: World, pipeline: Pipeline, values: Sequence[bytes]) -> Iterator[Producer]:
     """An open transaction that has sent `values` to partition 0; on leaving, it has ended and its marker is written."""
-    yield begin(kafka_options(world.endpoints), pipeline.contract.topic, values)
+    yield begin(world.endpoints.kafka_options(), pipeline.contract.topic, values)
     wait_until_none_is_open(world, pipeline)
 
 

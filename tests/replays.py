@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.replay import From
+from platform_defs.engine.replay_plan import ReplayStart
 from platform_defs.operations.replay import Replay, Shown
 from platform_defs.verification.verify import verify
 from tests.integration.test_verify import view
@@ -42,16 +42,16 @@ def views(world: World, batches: int = 3) -> Pipeline:
 
 def shown(world: World, pipeline: Pipeline, start: str = "earliest") -> Shown:
     found = Replay(pipeline, world.endpoints, world.spark)
-    return found.show(found.first_batch(From.parse(start)), print)
+    return found.show(found.first_batch(ReplayStart.parse(start)), print)
 
 
 def execute(world: World, pipeline: Pipeline, start: str = "earliest") -> Shown:
-    return Replay(pipeline, world.endpoints, world.spark).execute(From.parse(start), "a test", "tester", print)
+    return Replay(pipeline, world.endpoints, world.spark).execute(ReplayStart.parse(start), "a test", "tester", print)
 
 
 def counts(found: Shown) -> dict[str, tuple[int, int, int, int]]:
     return {
-        item.name.partition(".")[2] or item.name: (item.live, item.anew, item.only_live, item.only_anew)
+        item.name.partition(".")[2] or item.name: (item.live, item.rebuilt, item.only_live, item.only_rebuilt)
         for item in found.differences
     }
 

@@ -18,10 +18,10 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, Outside, drain
 from platform_defs.engine.ports import Published
 from platform_defs.offsets import PartitionView
-from platform_defs.operations.open_run import hold, kafka_options
-from resources.kafka.source import KafkaBroker
+from platform_defs.operations.open_run import open_run
+from resources.endpoints import Endpoints
+from resources.kafka.broker import KafkaBroker
 from resources.postgres.ledger import Ledger
-from resources.settings import Endpoints
 
 SHIPPED = {"append": "web_page_views", "upsert": "crm_customers", "accumulate": "bank_transfers"}
 
@@ -66,7 +66,7 @@ class World:
         admin.create_topics([NewTopic(topic, partitions, self.replicas, config=config or {})])[topic].result(20)
 
     def admin(self) -> AdminClient:
-        return AdminClient(kafka_options(self.endpoints))
+        return AdminClient(self.endpoints.kafka_options())
 
     def send(
         self,
@@ -78,7 +78,7 @@ class World:
         headers: Any = None,
     ) -> list[tuple[int, int]]:
         """Produce `values` round robin (or to one partition); (partition, offset) of each, in order."""
-        producer = Producer({**kafka_options(self.endpoints), "linger.ms": 5, "message.max.bytes": 4_000_000})
+        producer = Producer({**self.endpoints.kafka_options(), "linger.ms": 5, "message.max.bytes": 4_000_000})
         places: dict[int, tuple[int, int]] = {}
 
         def delivered(number: int) -> Callable[..., None]:
@@ -98,13 +98,13 @@ class World:
         producer.flush(30)
         return [places[number] for number in range(len(places))]
 
-    def hold(self, pipeline: Pipeline) -> Any:
+    def open_run(self, pipeline: Pipeline) -> Any:
         """A run's hold on the pipeline, as a context manager of `Outside`."""
-        return hold(pipeline, self.endpoints, self.spark)
+        return open_run(pipeline, self.endpoints, self.spark)
 
     def drain(self, pipeline: Pipeline, budget: Budget | None = None) -> list[Published]:
         """One run: acquire, then batches until caught up."""
-        with self.hold(pipeline) as outside:
+        with self.open_run(pipeline) as outside:
             return list(drain(pipeline, outside, budget))
 
     @property
@@ -133,7 +133,7 @@ class World:
 
     def ends(self, pipeline: Pipeline) -> Mapping[int, PartitionView]:
         """What the broker holds of the pipeline's topic, by partition."""
-        return KafkaBroker(kafka_options(self.endpoints)).describe(pipeline.contract.topic).partitions
+        return KafkaBroker(self.endpoints.kafka_options()).describe(pipeline.contract.topic).partitions
 
     @contextmanager
     def session(self) -> Any:

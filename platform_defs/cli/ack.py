@@ -31,18 +31,17 @@ def ack(
     """Show what stopped a pipeline and what settles it; with --execute, settle it."""
     from assets import find_pipeline
     from platform_defs.operations import settlement
-    from platform_defs.operations.open_run import kafka_options
-    from resources.kafka.source import KafkaBroker
+    from resources.endpoints import connection
+    from resources.kafka.broker import KafkaBroker
     from resources.postgres.ledger import Ledger
-    from resources.settings import connection
 
     if execute and not (reason or "").strip():
         raise typer.BadParameter("--execute needs --reason: it is kept with who and when")
     contract, endpoints = find_pipeline(pipeline).contract, connection()
     ledger = Ledger(endpoints.postgres_url)
     ledger.migrate()
-    broker = KafkaBroker(kafka_options(endpoints))
-    decided = settlement.plan(contract, ledger, broker, start.value if start else None)
+    broker = KafkaBroker(endpoints.kafka_options())
+    decided = settlement.propose(contract, ledger, broker, start.value if start else None)
     if decided is None:
         _print({"pipeline": pipeline, "state": "active", "settled": False}, output, f"{pipeline} is not halted.")
         return

@@ -32,8 +32,9 @@ def demo(
     output: OutputOption = Output.human,
 ) -> None:
     """Start the stack, produce transfers, materialize the assets, and report."""
+    from resources.endpoints import connection
     from resources.local import stack
-    from resources.settings import connection, settings
+    from resources.settings import settings
 
     started = time.monotonic()
     with progress() as show:

@@ -61,8 +61,8 @@ def show(
 
 def _ledger(pipeline: str) -> Any:
     from assets import find_pipeline
+    from resources.endpoints import connection
     from resources.postgres.ledger import Ledger
-    from resources.settings import connection
 
     find_pipeline(pipeline)
     ledger = Ledger(connection().postgres_url)

@@ -18,13 +18,12 @@ def lag(
 ) -> None:
     """Show position, end (the last stable offset) and lag of each partition, and whether the pipeline is halted."""
     from assets import find_pipeline, find_pipelines
-    from platform_defs.operations.open_run import kafka_options
-    from resources.kafka.source import KafkaBroker
+    from resources.endpoints import connection
+    from resources.kafka.broker import KafkaBroker
     from resources.postgres.ledger import Ledger
-    from resources.settings import connection
 
     pipelines, endpoints = [find_pipeline(pipeline)] if pipeline else find_pipelines(), connection()
-    ledger, broker = Ledger(endpoints.postgres_url), KafkaBroker(kafka_options(endpoints))
+    ledger, broker = Ledger(endpoints.postgres_url), KafkaBroker(endpoints.kafka_options())
     ledger.migrate()
     found = [_lag(item, ledger, broker, must_exist=pipeline is not None) for item in pipelines]
     if output is Output.json:

@@ -60,10 +60,9 @@ def plan(
 def look(pipeline: Pipeline) -> tuple[dict[str, Any], Plan | None]:
     """The answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run does."""
     from platform_defs.engine.batch import describe
-    from platform_defs.operations.open_run import kafka_options
-    from resources.kafka.source import KafkaBroker
+    from resources.endpoints import connection
+    from resources.kafka.broker import KafkaBroker
     from resources.postgres.ledger import Ledger
-    from resources.settings import connection
 
     contract, endpoints = pipeline.contract, connection()
     ledger = Ledger(endpoints.postgres_url)
@@ -76,7 +75,7 @@ def look(pipeline: Pipeline) -> tuple[dict[str, Any], Plan | None]:
     try:
         if status["state"] == "halted":
             raise Halt.remembered(contract.pipeline, status["halt_code"], status["halt_detail"])
-        view = describe(KafkaBroker(kafka_options(endpoints)), contract.topic, positions)
+        view = describe(KafkaBroker(endpoints.kafka_options()), contract.topic, positions)
         planned = decide(contract, positions, pending, view)
         if planned.halt is not None:
             raise planned.halt
@@ -170,16 +169,15 @@ def _explained(pipeline: Pipeline, planned: Plan) -> dict[str, Any]:
     """The steps in sentences, and Spark's plan of the job, for which Spark is started."""
     from platform_defs.engine.explain import explain
     from platform_defs.engine.trial import describe_job
-    from platform_defs.operations.open_run import kafka_options
+    from resources.endpoints import connection
     from resources.kafka.source import KafkaSource
-    from resources.settings import connection
     from resources.spark.session import spark_config, start_session
 
     with progress() as show:
         show("starting Spark for its plan of the job, which is not run")
         spark = start_session(spark_config())
     try:
-        job = describe_job(spark, pipeline, KafkaSource(kafka_options(connection())), planned.ranges)
+        job = describe_job(spark, pipeline, KafkaSource(connection().kafka_options()), planned.ranges)
     finally:
         spark.stop()
     return {"steps": [asdict(step) for step in explain(pipeline, planned)], "spark": job}

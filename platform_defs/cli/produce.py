@@ -44,7 +44,7 @@ def produce(
 ) -> None:
     """Send made-up messages, and tell which dead letters are to be expected of them."""
     from assets import find_pipeline
-    from resources.settings import connection
+    from resources.endpoints import connection
 
     if bad is not None and bad_share is not None:
         raise typer.BadParameter("give --bad or --bad-share, not both")
@@ -58,7 +58,8 @@ def produce(
     contract, endpoints = find_pipeline(pipeline).contract, connection()
     share = bad_share if bad_share is not None else _share(bad, total)
     spread = _Spread(Samples(contract, seed), share)
-    sender = Sender(endpoints.kafka(), contract, topic_partitions(endpoints.kafka(), contract, partitions))
+    options = endpoints.kafka_options()
+    sender = Sender(options, contract, topic_partitions(options, contract, partitions))
     with progress() as show:
         _run(sender, spread, total, rate, seconds, show)
     answer = sender.report()

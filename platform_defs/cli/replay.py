@@ -28,9 +28,9 @@ def replay(
     and rows, dead letters, batches and offsets are put in place in one transaction.
     """
     from assets import find_pipeline
-    from platform_defs.engine.replay import From
+    from platform_defs.engine.replay_plan import ReplayStart
     from platform_defs.operations.replay import Replay
-    from resources.settings import connection
+    from resources.endpoints import connection
     from resources.spark.session import spark_config, start_session
 
     if execute and not (reason or "").strip():
@@ -41,7 +41,7 @@ def replay(
         said = f"What was built of {pipeline} is dropped." if dropped else f"Nothing is being built of {pipeline}."
         _print({"pipeline": pipeline, "discarded": dropped}, output, said)
         return
-    begin = From.parse(start)
+    begin = ReplayStart.parse(start)
     with progress() as say:
         if execute:
             shown = wanted.execute(begin, reason or "", getpass.getuser(), say)
@@ -61,8 +61,8 @@ def _show(shown: Any) -> None:
     print_line(f"Replay {shown.replay_id}, from batch {history.from_batch}: {history.messages} messages")
     spans = [(item.partition, item.from_offset, item.next_offset, item.messages) for item in history.standings]
     print_table(["partition", "from", "until", "messages"], spans)
-    rows = [(item.name, item.live, item.anew, item.only_live, item.only_anew) for item in shown.differences]
-    print_table(["", "live", "anew", "only live", "only anew"], rows)
+    rows = [(item.name, item.live, item.rebuilt, item.only_live, item.only_rebuilt) for item in shown.differences]
+    print_table(["", "live", "rebuilt", "only live", "only rebuilt"], rows)
     samples = [(item.name, sample.pop("only"), sample) for item in shown.differences for sample in item.samples]
     if samples:
         print_table(["", "only", "row"], samples)

@@ -12,7 +12,7 @@ def verify(pipeline: str = typer.Argument(help="Such as bank_transfers."), outpu
     """Read the topic again and compare every message with the tables. Exit 1 where they differ."""
     from assets import find_pipeline
     from platform_defs.verification.verify import verify as compare
-    from resources.settings import connection
+    from resources.endpoints import connection
 
     wanted, endpoints = find_pipeline(pipeline), connection()
     with progress() as show:

@@ -5,7 +5,7 @@
 2 read      the messages, in Spark's tasks        engine/task.py, resources/kafka/source.py
 3 check     decode and row rules, in the task     formats/json/decode.py, engine/row_checks.py
 4 transform the pipeline's own PySpark function   assets/<domain>/transform.py, engine/row_local.py
-5 stage     COPY beside the tables                engine/staging.py, resources/postgres/staging.py
+5 stage     COPY beside the tables                engine/stage.py, resources/postgres/staging.py
 6 audit     rules over the batch                  engine/audit.py
 7 publish   one transaction                       engine/publish.py, resources/postgres/publication.py
 8 tell      Dagster, lineage                      orchestration/
@@ -22,9 +22,9 @@ from platform_defs.contract.model import CheckResult, Contract, Fault
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
 from platform_defs.engine.planning import TASKS, decide
-from platform_defs.engine.ports import Broker, Ledger, LineageEvents, Published, Source, Staged
+from platform_defs.engine.ports import Broker, LineageEvents, PipelineHold, Published, Source, Staged
 from platform_defs.engine.publish import publish
-from platform_defs.engine.staging import stage
+from platform_defs.engine.stage import stage
 from platform_defs.engine.task import TaskWork
 from platform_defs.engine.trial import REFUSALS, find_poison
 from platform_defs.errors import (
@@ -47,7 +47,7 @@ from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 class Outside:
     """Everything outside that a batch touches, opened by whoever runs it."""
 
-    ledger: Ledger
+    ledger: PipelineHold
     broker: Broker
     source: Source
     spark: Callable[[], SparkSession]  # started only when there is something to read
@@ -110,7 +110,7 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
 def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
     """The next batch of `pipeline`, whole, or None when there is nothing to read."""
     clock = Clock()
-    pending = plan(pipeline.contract, outside)
+    pending = plan_batch(pipeline.contract, outside)
     if pending is None:
         return None
     clock.lap("plan")
@@ -129,7 +129,7 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
             excluded[found.place] = found.fault
 
 
-def plan(contract: Contract, outside: Outside, tasks: int = TASKS) -> PendingBatch | None:
+def plan_batch(contract: Contract, outside: Outside, tasks: int = TASKS) -> PendingBatch | None:
     """Step 1: the pending batch if one is left, or a new one fixed in the ledger. Raises Halt."""
     ledger = outside.ledger
     positions = ledger.positions()
@@ -216,7 +216,7 @@ def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: Ta
         ) from failure
 
 
-def _audit(contract: Contract, ledger: Ledger, staged: Staged) -> list[CheckResult]:
+def _audit(contract: Contract, ledger: PipelineHold, staged: Staged) -> list[CheckResult]:
     """Step 6: the results of every check. Raises GateFailed, and Halt above the contract's limit of dead letters."""
     faults = ledger.faults(staged)
     _break_circuit(contract, staged, faults)
@@ -256,7 +256,7 @@ def _break_circuit(contract: Contract, staged: Staged, faults: audit.Faults) -> 
     )
 
 
-def _refused_by_table(contract: Contract, ledger: Ledger, staged: Staged, refusal: RowRefused) -> Exception:
+def _refused_by_table(contract: Contract, ledger: PipelineHold, staged: Staged, refusal: RowRefused) -> Exception:
     """The message whose row the table refuses, to be left out; a Halt when it is an accumulate that refuses."""
     found = ledger.refused_row(staged)
     if found is None and not contract.accumulates:

@@ -15,12 +15,12 @@ from platform_defs.engine import audit
 from platform_defs.engine.planning import Plan
 from platform_defs.engine.ports import Coverage, Publication, Staged
 from platform_defs.engine.publish import publish
-from platform_defs.engine.staging import transform_file
+from platform_defs.engine.stage import transform_file
 from platform_defs.offsets import OffsetRange, PendingBatch, TopicView
 
 
 @dataclass(frozen=True)
-class Step:
+class ExplainedStep:
     """A step of docs/design.md, and what it will do."""
 
     step: int
@@ -28,9 +28,9 @@ class Step:
     does: tuple[str, ...]
 
 
-def explain(pipeline: Pipeline, plan: Plan) -> list[Step]:
+def explain(pipeline: Pipeline, plan: Plan) -> list[ExplainedStep]:
     """The eight steps for the batch that `plan` describes. It has ranges."""
-    return [Step(n, name, tuple(tell(pipeline, plan))) for n, (name, tell) in enumerate(_STEPS.items(), 1)]
+    return [ExplainedStep(n, name, tuple(tell(pipeline, plan))) for n, (name, tell) in enumerate(_STEPS.items(), 1)]
 
 
 def how(table: Table) -> str:

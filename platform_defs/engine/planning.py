@@ -1,6 +1,7 @@
 """Step 1, decided and not yet done: what the next batch is to read, and what has to be stored before.
 
-`batch.plan` carries a Plan out, `tidegate plan` shows it: what is shown is what runs. Nothing outside is asked here.
+`batch.plan_batch` carries a Plan out, `tidegate plan` shows it: what is shown is what runs. Nothing outside is asked
+here.
 """
 
 from collections.abc import Sequence
@@ -64,7 +65,7 @@ def decide(
     if (halt := _halt(contract.pipeline, added, view)) is not None:
         return Plan(view, every, added=tuple(added), halt=halt)
     chosen = offsets.old_before_new(every, view) if contract.row_table.disposition == "upsert" else every
-    ranges = offsets.plan(chosen, view, batch_messages=contract.limits.batch_messages, tasks=tasks)
+    ranges = offsets.next_ranges(chosen, view, batch_messages=contract.limits.batch_messages, tasks=tasks)
     waiting = tuple(item.partition for item in every if item not in chosen)
     return Plan(view, every, offsets.mark_new_leaders(ranges, view), None, tuple(added), waiting)
 

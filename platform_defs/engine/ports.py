@@ -136,7 +136,7 @@ class Published:
 class Publication(Protocol):
     """The one transaction that makes a batch real. See engine/publish.py for the order and why."""
 
-    def hold(self) -> None:
+    def lock_as_owner(self) -> None:
         """Lock the pipeline's row as its owner; whoever was fenced gets no further."""
 
     def check_tables(self) -> None:
@@ -160,7 +160,7 @@ class Publication(Protocol):
         """Write the batch, its ranges with gaps, its check results and its lineage; the pending batch is done."""
 
 
-class Ledger(Protocol):
+class PipelineHold(Protocol):
     """One run's hold on a pipeline: every write is under its epoch and owner, or raises Fenced."""
 
     def positions(self) -> list[Position]: ...

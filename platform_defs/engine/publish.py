@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from platform_defs.contract.model import CheckResult, Contract, Delivery
 from platform_defs.engine import crash_points
-from platform_defs.engine.ports import Broker, Ledger, Staged
+from platform_defs.engine.ports import Broker, PipelineHold, Staged
 from platform_defs.errors import OutcomeUnknown, RowsLost, StagingLost, TidegateError
 from platform_defs.offsets import still_readable
 
@@ -23,7 +23,7 @@ TRANSACTIONS: Mapping[Delivery, tuple[tuple[Literal["offsets", "rows"], ...], ..
 
 
 def publish(
-    ledger: Ledger,
+    ledger: PipelineHold,
     broker: Broker,
     contract: Contract,
     staged: Staged,
@@ -47,9 +47,9 @@ def publish(
         if number:
             crash_points.reach("between_commits")
         recorded = "offsets" in parts
-        with _losses_told(contract, staged, number), ledger.publication(staged, recorded=recorded) as transaction:
+        with _naming_lost_rows(contract, staged, number), ledger.publication(staged, recorded=recorded) as transaction:
             # 2. The pipeline's row, locked, as its owner. Whoever was fenced gets no further.
-            transaction.hold()
+            transaction.lock_as_owner()
             # 3. The tables are still what the contract says: COPY stored bits, and they must mean the same here.
             transaction.check_tables()
             # 4. Every planned range was read to its end by one complete attempt.
@@ -68,7 +68,7 @@ def publish(
 
 
 @contextmanager
-def _losses_told(contract: Contract, staged: Staged, number: int) -> Iterator[None]:
+def _naming_lost_rows(contract: Contract, staged: Staged, number: int) -> Iterator[None]:
     """Whatever stops the second transaction of at_most_once leaves rows that nobody will ever write: say so."""
     try:
         yield

@@ -8,19 +8,15 @@ from pyspark.sql import SparkSession
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
-from resources.kafka.source import KafkaBroker, KafkaSource
+from resources.endpoints import Endpoints
+from resources.kafka.broker import KafkaBroker
+from resources.kafka.source import KafkaSource
 from resources.lineage import OpenLineageEvents
 from resources.postgres.ledger import Ledger
-from resources.settings import Endpoints
-
-
-def kafka_options(endpoints: Endpoints) -> dict[str, str]:
-    """librdkafka's options for `endpoints`, as text."""
-    return {name: str(value) for name, value in endpoints.kafka().items()}
 
 
 @contextmanager
-def hold(
+def open_run(
     pipeline: Pipeline, endpoints: Endpoints, spark: Callable[[], SparkSession], run_id: str | None = None
 ) -> Iterator[Outside]:
     """Become the owner of `pipeline` for as long as the block runs (step 0). Migrates the ledger first.
@@ -29,7 +25,7 @@ def hold(
     """
     ledger = Ledger(endpoints.postgres_url)
     ledger.migrate()
-    options = kafka_options(endpoints)
+    options = endpoints.kafka_options()
     held = ledger.acquire(pipeline.contract, run_id)
     place = conninfo_to_dict(endpoints.postgres_url)
     events = OpenLineageEvents(endpoints.bootstrap_servers, f"{place.get('host')}:{place.get('port', 5432)}")

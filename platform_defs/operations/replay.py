@@ -1,8 +1,8 @@
 """Tables built anew beside the live ones, compared (`show`), put in their place (`execute`), or dropped (`discard`).
 
 The building pipeline is one like any other: it has positions, batches and dead letters of its own in the ledger, under
-the name `<pipeline>~replay`, and stops where the live one stands. What it may do is decided in engine/replay.py; how it
-is put in place, in one transaction, is in resources/postgres/replacement.py.
+the name `<pipeline>~replay`, and stops where the live one stands. What it may do is decided in engine/replay_plan.py;
+how it is put in place, in one transaction, is in resources/postgres/replacement.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,17 +15,17 @@ from pyspark.sql import SparkSession
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import replay
+from platform_defs.engine import replay_plan
 from platform_defs.engine.batch import Budget, Outside, drain
-from platform_defs.engine.replay import From, History, InTheNameOf, Standing, UpTo
+from platform_defs.engine.replay_plan import History, InTheNameOf, ReplayStart, Standing, UpTo
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, Retryable
 from platform_defs.offsets import Position, judge
-from platform_defs.operations.open_run import hold, kafka_options
-from resources.kafka.source import KafkaBroker, offsets_at
+from platform_defs.operations.open_run import open_run
+from resources.endpoints import Endpoints
+from resources.kafka.broker import KafkaBroker, offsets_at
 from resources.postgres.connection import connect, database_errors
 from resources.postgres.ledger import Ledger
 from resources.postgres.replacement import Difference, Done, Replacement
-from resources.settings import Endpoints
 
 TRIES = 3  # while another run of the pipeline comes between
 WHOLE = Budget(batches=10**9, seconds=inf)
@@ -49,7 +49,7 @@ class Replay:
     endpoints: Endpoints
     spark: Callable[[], SparkSession]
 
-    def first_batch(self, start: From) -> int:
+    def first_batch(self, start: ReplayStart) -> int:
         """The batch that a replay from `start` begins with: batches are replayed whole. Raises BadInput."""
         self._ledger.migrate()
         name, ledger = self.live.name, self._ledger
@@ -81,7 +81,7 @@ class Replay:
         with self._replacement.alone(self.endpoints.postgres_url):
             return self._show(from_batch, say)
 
-    def execute(self, start: From, reason: str, who: str, say: Say) -> Shown:
+    def execute(self, start: ReplayStart, reason: str, who: str, say: Say) -> Shown:
         """Build, catch up to the exact position as the pipeline's owner, and put all of it in place, or change nothing.
 
         Raises what `show` raises; Fenced when runs of the pipeline keep taking it over.
@@ -139,11 +139,11 @@ class Replay:
                 field="--from",
             )
 
-    def _batch_of(self, start: From) -> int | None:
+    def _batch_of(self, start: ReplayStart) -> int | None:
         offsets, contract = start.offsets, self.live.contract
         if start.timestamp is not None:
             milliseconds = int(start.timestamp.timestamp() * 1000)
-            offsets = offsets_at(kafka_options(self.endpoints), contract.topic, milliseconds)
+            offsets = offsets_at(self.endpoints.kafka_options(), contract.topic, milliseconds)
         assert offsets is not None  # noqa: S101  # the caller asks for one of the two
         asked = {
             "pipeline": contract.pipeline,
@@ -161,7 +161,7 @@ class Replay:
         standings = tuple(Standing(**row) for row in ledger.rows("standings", **key))
         others = tuple(f"{row['topic']} ({row['topic_id']})" for row in ledger.rows("other_logs", **key))
         history = History(bounds["first_batch"], from_batch, bounds["lost_until"], standings, others)
-        view = KafkaBroker(kafka_options(self.endpoints)).describe(contract.topic)
+        view = KafkaBroker(self.endpoints.kafka_options()).describe(contract.topic)
         try:
             judge(contract.pipeline, ledger.positions(contract.pipeline, contract.topic), view)
         except Halt as halt:
@@ -170,7 +170,7 @@ class Replay:
                 "settle that first",
                 field=contract.pipeline,
             ) from halt
-        replay.refuse_a_lie(contract, history, view)
+        replay_plan.refuse_impossible_replay(contract, history, view)
         return history
 
     def _build(self, history: History, say: Say) -> int:
@@ -192,7 +192,7 @@ class Replay:
     def _begun(self, history: History, say: Say) -> int:
         """The id of the replay of just this, begun now or before."""
         with connect(self.endpoints.postgres_url) as connection, database_errors(), connection.transaction():
-            wanted = replay.fingerprint(self.live, history.from_batch, self._replacement.shapes(connection))
+            wanted = replay_plan.fingerprint(self.live, history.from_batch, self._replacement.shapes(connection))
             found = next(iter(self._ledger.rows("replay_of", pipeline=self.live.name)), None)
             status = self._ledger.status(self._built.name) or {}
             if found and found["fingerprint"] == wanted and status.get("state") == "active":
@@ -207,7 +207,7 @@ class Replay:
     @contextmanager
     def _building(self, replay_id: int, history: History) -> Iterator[Outside]:
         """The building pipeline, held, with the topic ending where the live one stands."""
-        with hold(self._built, self.endpoints, self.spark) as outside:
+        with open_run(self._built, self.endpoints, self.spark) as outside:
             found = self._ledger.rows("replay_of", pipeline=self.live.name)
             if [row["replay_id"] for row in found] != [
                 replay_id
@@ -235,7 +235,7 @@ class Replay:
             read = {
                 row["partition"]: row["messages"] for row in self._ledger.rows("messages_read", beside=self._built.name)
             }
-            replay.refuse_other_messages(self.live.contract, history, read)
+            replay_plan.refuse_other_messages(self.live.contract, history, read)
             return Shown(replay_id, history, self._replacement.differences(connection, history))
 
     @property
@@ -244,7 +244,7 @@ class Replay:
 
     @property
     def _built(self) -> Pipeline:
-        return replay.beside(self.live)
+        return replay_plan.beside(self.live)
 
     @property
     def _replacement(self) -> Replacement:

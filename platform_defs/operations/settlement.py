@@ -27,7 +27,7 @@ from platform_defs.offsets import PartitionView, TopicView
 from resources.postgres.connection import connect, database_errors, queries
 from resources.postgres.ledger import Ledger
 
-From = Literal["beginning", "end"]
+NewLogStart = Literal["beginning", "end"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Step:
+class PartitionChange:
     """What a settlement does to one partition. `was` is None for a new one, `becomes` for one that is forgotten."""
 
     partition: int
@@ -60,7 +60,7 @@ class Settlement:
     detail: dict[str, Any]
     epoch: int
     explanation: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PartitionChange, ...] = ()
     accept: bool = False  # the dead letters of the pending batch
     keep_pending: bool = False
     positions: tuple[tuple[int, Place], ...] = field(default=(), repr=False)  # as they were when this was decided
@@ -76,7 +76,7 @@ class Settlement:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
 
 
-def plan(contract: Contract, ledger: Ledger, broker: Broker, start: From | None) -> Settlement | None:
+def propose(contract: Contract, ledger: Ledger, broker: Broker, start: NewLogStart | None) -> Settlement | None:
     """What would settle the pipeline's halt; None when it is not halted. Changes nothing.
 
     Raises BadInput when `start` is needed and missing, BrokerAway, LedgerAway.
@@ -93,7 +93,7 @@ def plan(contract: Contract, ledger: Ledger, broker: Broker, start: From | None)
     )
 
 
-Decision = tuple[str, list[Step], bool, bool]
+Decision = tuple[str, list[PartitionChange], bool, bool]
 
 
 def _decide(
@@ -102,7 +102,7 @@ def _decide(
     positions: Sequence[tuple[int, Place]],
     contract: Contract,
     broker: Broker,
-    start: From | None,
+    start: NewLogStart | None,
 ) -> Decision:
     if code == "too_many_dead_letters":
         kept = f"Batch {detail['batch_id']} is published with its {detail['dead_letters']} dead letters."
@@ -117,7 +117,7 @@ def _decide(
         return "The log that was read is there again. Reading goes on where it was.", [], False, True
     asked = detail.get("partitions", []) if code == "log_truncated" else []  # found by leader epoch: cut and written on
     mended = ((number, at, _mend(number, at, view.partitions.get(number))) for number, at in positions)
-    steps = [step or Step(number, at, at) for number, at, step in mended if step or number in asked]
+    steps = [step or PartitionChange(number, at, at) for number, at, step in mended if step or number in asked]
     return _EXPLAINED[code], steps, False, False
 
 
@@ -131,32 +131,34 @@ _EXPLAINED = {
 }
 
 
-def _mend(number: int, at: Place, held: PartitionView | None) -> Step | None:
+def _mend(number: int, at: Place, held: PartitionView | None) -> PartitionChange | None:
     """What it takes for a partition to be readable again; None if it is."""
     if held is None:
-        return Step(number, at, None, lost=_span(0, at.next_offset))
+        return PartitionChange(number, at, None, lost=_span(0, at.next_offset))
     if held.low > at.next_offset:
         becomes = Place(at.cluster_id, at.topic_id, at.start_offset, held.low)
-        return Step(number, at, becomes, skip=(at.next_offset, held.low))
+        return PartitionChange(number, at, becomes, skip=(at.next_offset, held.low))
     if held.end < at.next_offset:
         becomes = Place(at.cluster_id, at.topic_id, min(at.start_offset, held.end), held.end)
-        return Step(number, at, becomes, lost=(held.end, at.next_offset))
+        return PartitionChange(number, at, becomes, lost=(held.end, at.next_offset))
     return None
 
 
-def _new_generation(positions: Sequence[tuple[int, Place]], view: TopicView, start: From | None) -> Decision:
+def _new_generation(positions: Sequence[tuple[int, Place]], view: TopicView, start: NewLogStart | None) -> Decision:
     if start is None:
         spans = ", ".join(f"partition {n} [{held.low}, {held.end})" for n, held in sorted(view.partitions.items()))
         raise BadInput(
             f"{view.topic} is another log now ({spans}). Say where to begin in it: --from beginning or --from end"
         )
     known = dict(positions)
-    steps = [Step(n, at, None, lost=_span(0, at.next_offset)) for n, at in positions if n not in view.partitions]
+    steps = [
+        PartitionChange(n, at, None, lost=_span(0, at.next_offset)) for n, at in positions if n not in view.partitions
+    ]
     for number, held in sorted(view.partitions.items()):
         first = held.low if start == "beginning" else held.end
         was = known.get(number)
         lost = _span(0, was.next_offset) if was else None
-        steps.append(Step(number, was, Place(view.cluster_id, view.topic_id, first, first), lost=lost))
+        steps.append(PartitionChange(number, was, Place(view.cluster_id, view.topic_id, first, first), lost=lost))
     told = "Rows of the old one stay in the tables; what it held after the positions is unknown and was never read."
     return f"Reading goes on at the {start} of the new log. {told}", steps, False, False
 
@@ -199,7 +201,7 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
 _SWAPS = ("settle_position", "forget_position", "add_position")
 
 
-def _statements(step: Step) -> Iterator[tuple[str, dict[str, Any]]]:
+def _statements(step: PartitionChange) -> Iterator[tuple[str, dict[str, Any]]]:
     """The named statements that carry out one step, with their parameters."""
     here: dict[str, Any] = {"partition": step.partition}
     if step.skip and step.was:

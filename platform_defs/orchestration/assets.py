@@ -15,15 +15,15 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit
 from platform_defs.engine.batch import drain
 from platform_defs.errors import Fenced, GateFailed, Halt, TidegateError
-from platform_defs.operations.open_run import hold
+from platform_defs.operations.open_run import open_run
 from platform_defs.orchestration.checks import check_specs
-from platform_defs.orchestration.halts import halt_metadata, told_at_the_end
+from platform_defs.orchestration.halts import halt_metadata, report_halt_at_end
 from platform_defs.orchestration.keys import PIPELINE_TAG, is_row_table, table_key, topic_key
+from platform_defs.orchestration.reporter import Reporter
 from platform_defs.orchestration.runs import report_dead
-from platform_defs.orchestration.teller import Teller
 from resources.dagster.run_session import RunSession
+from resources.endpoints import connection
 from resources.postgres.ledger import Ledger
-from resources.settings import connection
 from resources.spark.session import SparkResource
 
 LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
@@ -61,19 +61,19 @@ def _drain(context: dg.AssetExecutionContext, pipeline: Pipeline, spark: SparkRe
     for run_id in report_dead(context.instance, ledger, contract, besides=context.run.run_id):
         context.log.warning(f"run {run_id} was shown as started and is dead: reported as failed")
     with (
-        told_at_the_end(context, ledger, contract),
-        hold(pipeline, endpoints, spark.session, context.run.run_id) as outside,
+        report_halt_at_end(context, ledger, contract),
+        open_run(pipeline, endpoints, spark.session, context.run.run_id) as outside,
     ):
-        teller = Teller(context, contract, ledger, outside, endpoints)
+        reporter = Reporter(context, contract, ledger, outside, endpoints)
         try:
-            teller.untold()
+            reporter.report_earlier()
             for published in drain(pipeline, outside):
-                teller.published(published)
+                reporter.published(published)
         except GateFailed as failed:
-            teller.kept_back(failed)
+            reporter.kept_back(failed)
             raise
         finally:
-            teller.finish()
+            reporter.finish()
 
 
 @contextmanager

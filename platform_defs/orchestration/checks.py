@@ -7,12 +7,12 @@ from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit
 from platform_defs.errors import TidegateError
+from platform_defs.orchestration.events import samples_table
 from platform_defs.orchestration.halts import halt_check_spec
 from platform_defs.orchestration.keys import VERIFY, table_key, topic_key
-from platform_defs.orchestration.telling import samples_table
 from resources.dagster.run_session import RunSession
+from resources.endpoints import connection
 from resources.postgres.ledger import Ledger
-from resources.settings import connection
 from resources.spark.session import SparkResource
 
 

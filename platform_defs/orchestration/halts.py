@@ -14,8 +14,8 @@ from dagster import DagsterInstance
 
 from platform_defs.contract.model import Contract
 from platform_defs.errors import Halt, TidegateError
+from platform_defs.orchestration.events import samples_table
 from platform_defs.orchestration.keys import table_key
-from platform_defs.orchestration.telling import samples_table
 from resources.postgres.ledger import Ledger
 
 NOT_HALTED = "not_halted"
@@ -55,7 +55,7 @@ def halt_metadata(halt: Halt) -> dict[str, Any]:
 
 
 @contextmanager
-def told_at_the_end(context: dg.AssetExecutionContext, ledger: Ledger, contract: Contract) -> Iterator[None]:
+def report_halt_at_end(context: dg.AssetExecutionContext, ledger: Ledger, contract: Contract) -> Iterator[None]:
     """Tell Dagster at the end of a run, however it ends, whether the pipeline is halted."""
     try:
         yield
@@ -67,7 +67,7 @@ def told_at_the_end(context: dg.AssetExecutionContext, ledger: Ledger, contract:
             context.log.warning(f"whether {contract.pipeline} is halted is not known: {error}")
 
 
-def untold(
+def stale_halt_check(
     instance: DagsterInstance, contract: Contract, status: Mapping[str, Any] | None
 ) -> list[dg.AssetCheckEvaluation]:
     """The check, where Dagster does not show what the ledger says. Ask while no run works: that tells by itself."""

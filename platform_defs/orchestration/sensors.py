@@ -15,15 +15,14 @@ from dagster import DagsterInstance
 from platform_defs import offsets
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput, Halt
-from platform_defs.operations.open_run import kafka_options
-from platform_defs.orchestration.halts import untold
+from platform_defs.orchestration.halts import stale_halt_check
 from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.keys import PIPELINE_TAG
-from platform_defs.orchestration.lag import Waiting, back_off, due, still_waiting
 from platform_defs.orchestration.runs import failures_in_a_row, report_dead, writer
-from resources.kafka.source import KafkaBroker
+from platform_defs.orchestration.waiting import Waiting, back_off, due, still_waiting
+from resources.endpoints import Endpoints, connection
+from resources.kafka.broker import KafkaBroker
 from resources.postgres.ledger import Ledger
-from resources.settings import Endpoints, connection
 
 EVERY = 5  # seconds
 PATIENCE = 5.0  # seconds for the broker's answer
@@ -62,7 +61,7 @@ def look(instance: DagsterInstance, contract: Contract, endpoints: Endpoints, cu
         return dg.SensorResult(skip_reason=f"run {run.run_id} is {run.status.value.lower()}", cursor=cursor)
     status = ledger.status(contract.pipeline)
     found = _start(instance, ledger, contract, status, endpoints, cursor)
-    return found._replace(asset_events=untold(instance, contract, status))
+    return found._replace(asset_events=stale_halt_check(instance, contract, status))
 
 
 def _start(
@@ -77,7 +76,7 @@ def _start(
     now = time.time()
     if reason := _must_not_start(instance, ledger, contract, status, now):
         return dg.SensorResult(skip_reason=reason, cursor=cursor)
-    view = KafkaBroker(kafka_options(endpoints), timeout=PATIENCE).describe(contract.topic)
+    view = KafkaBroker(endpoints.kafka_options(), timeout=PATIENCE).describe(contract.topic)
     positions = ledger.positions(contract.pipeline, contract.topic)
     try:
         offsets.judge(contract.pipeline, positions, view)

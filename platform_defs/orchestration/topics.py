@@ -7,10 +7,9 @@ import dagster as dg
 
 from platform_defs.contract.model import Contract, Field
 from platform_defs.errors import BadInput
-from platform_defs.operations.open_run import kafka_options
 from platform_defs.orchestration.keys import PIPELINE_TAG, topic_key
-from resources.kafka.source import KafkaBroker, topic_facts
-from resources.settings import connection
+from resources.endpoints import connection
+from resources.kafka.broker import KafkaBroker, topic_facts
 
 EVERY = 60  # seconds between two observations of a topic
 PATIENCE = 5.0  # seconds; a sensor must not keep the daemon waiting
@@ -39,7 +38,7 @@ def observe_topics(contracts: Sequence[Contract]) -> dg.SensorDefinition:
         description="Notes what the broker says of each topic: partitions, retention, replication, end offsets.",
     )
     def topics(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        options = kafka_options(connection())
+        options = connection().kafka_options()
         seen: list[dg.AssetObservation] = []
         for contract in contracts:
             try:

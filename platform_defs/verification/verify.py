@@ -26,7 +26,7 @@ from platform_defs.verification.report import Findings, Report
 from platform_defs.verification.snapshot import Ordered, Partition, Snapshot, take_snapshot
 from platform_defs.verification.spans import size, tiling
 from platform_defs.verification.upserts import UpsertComparison
-from resources.settings import Endpoints
+from resources.endpoints import Endpoints
 
 CHUNK = 50_000  # messages in memory at once ...
 TRANSFORMED = 100_000  # ... and where each chunk costs a Spark job
@@ -55,7 +55,7 @@ def verify(
                 raise BadInput(
                     f"table {table.name} does not exist, although the ledger says that it was filled", field=table.name
                 )
-        with closing(Topic(endpoints.kafka(), pipeline.contract.topic)) as topic:
+        with closing(Topic(endpoints.kafka_options(), pipeline.contract.topic)) as topic:
             _same_topic(topic, snapshot)
             for part in snapshot.partitions.values():
                 _coverage(part, findings)

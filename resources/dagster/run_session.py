@@ -9,9 +9,9 @@ import psycopg
 from pydantic import PrivateAttr
 
 from platform_defs.errors import TidegateError
+from resources.endpoints import connection
 from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
-from resources.settings import connection
 
 PREFIX = "tidegate/run/"
 TAG = "tidegate/session"  # of a run: "open" from its first line on, "closed" when it ends by itself

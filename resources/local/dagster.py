@@ -17,8 +17,9 @@ from typing import Any
 import psutil
 
 from platform_defs.errors import BadInput
+from resources.endpoints import connection
 from resources.local import processes
-from resources.settings import PROJECT_ROOT, connection, settings
+from resources.settings import PROJECT_ROOT, settings
 
 MARK = "TIDEGATE_UI"
 PORT = 3000  # Dagster's own; another one where it is taken

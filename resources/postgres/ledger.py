@@ -1,6 +1,6 @@
 """The ledger: what the schema `tidegate` remembers, and a run's hold on one pipeline.
 
-`Ledger` asks; `Hold` (what `Ledger.acquire` gives to a run) writes, always under its epoch and owner.
+`Ledger` asks; `PostgresHold` (what `Ledger.acquire` gives to a run) writes, always under its epoch and owner.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnkn
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from resources.postgres import tables
 from resources.postgres.connection import DURABLE, SQL, application_name, connect, database_errors, limited, queries
-from resources.postgres.publication import Holder, PostgresPublication, find_refused, hold
+from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
 
 # The third ends the session like the others: it was stopped for so long inside the publishing transaction.
@@ -52,7 +52,7 @@ class Ledger:
                     field="TIDEGATE_POSTGRES_URL",
                 ) from error
 
-    def acquire(self, contract: Contract, run_id: str | None = None) -> "Hold":
+    def acquire(self, contract: Contract, run_id: str | None = None) -> "PostgresHold":
         """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables.
 
         Raises Halt when the pipeline is halted, LedgerAway when its row cannot be locked, BadInput when a table is not
@@ -68,7 +68,7 @@ class Ledger:
         except BaseException:
             connection.close()
             raise
-        return Hold(self.url, contract, holder, connection)
+        return PostgresHold(self.url, contract, holder, connection)
 
     def positions(self, pipeline: str, topic: str) -> list[Position]:
         with connect(self.url) as connection, database_errors():
@@ -91,9 +91,9 @@ class Ledger:
         """Whether the run that took `owner` still has its database session: that is a run's life."""
         return self._dicts("sessions_of", application_name=application_name(pipeline, owner))[0]["count"] > 0
 
-    def untold(self, contract: Contract) -> list[Published]:
+    def unreported(self, contract: Contract) -> list[Published]:
         """Committed batches that Dagster has not heard of, oldest first."""
-        return [_published(self, contract, row) for row in self._dicts("untold", pipeline=contract.pipeline)]
+        return [_published(self, contract, row) for row in self._dicts("unreported", pipeline=contract.pipeline)]
 
     def told(self, batch_id: int) -> None:
         """Dagster has heard of the batch."""
@@ -114,8 +114,8 @@ class Ledger:
 
 
 @dataclass
-class Hold:
-    """One run's hold on a pipeline (engine.ports.Ledger). Its open connection is the sign that the run lives."""
+class PostgresHold:
+    """One run's hold on a pipeline (engine.ports.PipelineHold). Its open connection is the sign that the run lives."""
 
     url: str
     contract: Contract
@@ -295,7 +295,7 @@ class Hold:
     @contextmanager
     def _owned(self) -> Iterator[None]:
         with database_errors(), self.connection.transaction():
-            hold(self.connection, self.holder)
+            lock_as_owner(self.connection, self.holder)
             yield
 
     def _begin(self) -> None:
@@ -396,7 +396,7 @@ def _end_sessions(connection: tables.Connection, pipeline: str, owner: UUID | No
 
 def _claim_tables(connection: tables.Connection, holder: Holder, contract: Contract) -> None:
     with connection.transaction():
-        hold(connection, holder)
+        lock_as_owner(connection, holder)
         for table in contract.tables:
             tables.claim(connection, holder.pipeline, table)
         if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":

@@ -34,9 +34,9 @@ class Holder:
         return {"pipeline": self.pipeline, "epoch": self.epoch, "owner": self.owner, "run_id": self.run_id}
 
 
-def hold(connection: Connection, holder: Holder) -> None:
+def lock_as_owner(connection: Connection, holder: Holder) -> None:
     """Lock the pipeline's row as its owner for the rest of the transaction. Raises Fenced when it no longer is."""
-    if connection.execute(queries()["hold"], holder.key).fetchone() is None:
+    if connection.execute(queries()["lock_as_owner"], holder.key).fetchone() is None:
         raise Fenced(
             f"{holder.pipeline}: another run took over (epoch {holder.epoch} of this one is no longer the newest), "
             "or the pipeline was halted. This run has changed nothing more and stops."
@@ -52,8 +52,8 @@ class PostgresPublication:
     contract: Contract
     staged: Staged
 
-    def hold(self) -> None:
-        hold(self.connection, self.holder)
+    def lock_as_owner(self) -> None:
+        lock_as_owner(self.connection, self.holder)
 
     def check_tables(self) -> None:
         for table in self.contract.tables:  # locked first: an ALTER after the check would convert what is written

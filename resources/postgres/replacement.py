@@ -17,11 +17,11 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Table
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.replay import History
+from platform_defs.engine.replay_plan import History
 from platform_defs.errors import BadInput, Fenced, LedgerAway, OutcomeUnknown, Retryable
 from resources.postgres.connection import DURABLE, application_name, connect, database_errors, queries
-from resources.postgres.ledger import LOCK_WAIT, Hold
-from resources.postgres.publication import hold
+from resources.postgres.ledger import LOCK_WAIT, PostgresHold
+from resources.postgres.publication import lock_as_owner
 from resources.postgres.row_replacement import Difference, Pair
 from resources.postgres.tables import Connection, check_target, drop_staging, identifier
 
@@ -118,7 +118,7 @@ class Replacement:
             counts = cursor.execute(queries()["dead_letter_differences"], asked).fetchone() or {}
         return (*tables, Difference("dead letters", **counts))
 
-    def put_in_place(self, held: Hold, done: Done) -> None:
+    def put_in_place(self, held: PostgresHold, done: Done) -> None:
         """All of it, as the pipeline's owner, or nothing. Raises Fenced, Retryable or BadInput: nothing was changed.
 
         OutcomeUnknown: the ledger knows.
@@ -172,7 +172,7 @@ class Replacement:
             for (key,) in connection.execute(queries()["foreign_keys_of"], {"table": old.name}).fetchall():
                 connection.execute(sql.SQL("ALTER TABLE {} ADD {}").format(table, sql.SQL(key)))
 
-    def _replace(self, held: Hold, done: Done) -> None:
+    def _replace(self, held: PostgresHold, done: Done) -> None:
         connection, key = (
             held.connection,
             {**self.key, "replay_id": done.replay_id, "from_batch": done.history.from_batch},
@@ -180,7 +180,7 @@ class Replacement:
         # 1. Both pipelines' rows, locked: the live one as its owner, the building one with nobody at work on it. It
         # takes as    long as there are rows, and whoever waits for the first one is told so.
         connection.execute(queries()["replace_now"], key)
-        hold(connection, held.holder)
+        lock_as_owner(connection, held.holder)
         if connection.execute(queries()["lock_builder"], key).fetchone() is None:
             raise Retryable(
                 f"the replay of {self.live.name} is being built by somebody else, was discarded, or one of its tasks "
@@ -208,7 +208,7 @@ class Replacement:
             raise Retryable(f"replay {done.replay_id} of {self.live.name} was discarded meanwhile; nothing was changed")
         connection.execute(queries()["forget_builder"], key)
 
-    def _replace_rows(self, held: Hold, history: History) -> None:
+    def _replace_rows(self, held: PostgresHold, history: History) -> None:
         try:
             for pair in self._pairs(history):
                 lock = sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE")  # readers go on, writers of any kind wait
@@ -228,10 +228,10 @@ class Replacement:
     def _prove(self, connection: Connection, pair: Pair) -> None:
         """The live rows are those that were built now. A trigger or a rule could have kept them from it."""
         left = pair.difference(connection)
-        if left.only_live or left.only_anew:
+        if left.only_live or left.only_rebuilt:
             raise BadInput(
-                f"{left.only_live} rows of {left.name} stayed and {left.only_anew} did not come (has the table triggers"
-                " or rules?). Nothing was changed",
+                f"{left.only_live} rows of {left.name} stayed and {left.only_rebuilt} did not come (has the table"
+                " triggers or rules?). Nothing was changed",
                 field=left.name,
             )
 

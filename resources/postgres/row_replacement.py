@@ -24,9 +24,9 @@ class Difference:
 
     name: str
     live: int
-    anew: int
+    rebuilt: int
     only_live: int
-    only_anew: int
+    only_rebuilt: int
     samples: tuple[dict[str, Any], ...] = ()
 
 
@@ -48,27 +48,27 @@ class Pair:
     def difference(self, connection: Connection) -> Difference:
         """By everything but the batch that wrote a row."""
         only = {
-            "live": self._sql("TABLE live EXCEPT ALL TABLE anew"),
-            "anew": self._sql("TABLE anew EXCEPT ALL TABLE live"),
+            "live": self._sql("TABLE live EXCEPT ALL TABLE rebuilt"),
+            "rebuilt": self._sql("TABLE rebuilt EXCEPT ALL TABLE live"),
         }
         both = self._sql(
-            "WITH live AS (SELECT {values} FROM {old} WHERE {scope}), anew AS (SELECT {values} FROM {new}) "
+            "WITH live AS (SELECT {values} FROM {old} WHERE {scope}), rebuilt AS (SELECT {values} FROM {new}) "
         )
         counts = connection.execute(
             both
             + sql.SQL(
-                "SELECT (SELECT count(*) FROM live), (SELECT count(*) FROM anew), "
-                "(SELECT count(*) FROM ({live}) AS x), (SELECT count(*) FROM ({anew}) AS x)"
+                "SELECT (SELECT count(*) FROM live), (SELECT count(*) FROM rebuilt), "
+                "(SELECT count(*) FROM ({live}) AS x), (SELECT count(*) FROM ({rebuilt}) AS x)"
             ).format(**only)
         ).fetchone()
-        there, made, only_live, only_anew = counts or (0, 0, 0, 0)
+        there, made, only_live, only_rebuilt = counts or (0, 0, 0, 0)
         samples: list[dict[str, Any]] = []
         for side, query in only.items():
             taken = connection.execute(
                 both + sql.SQL("SELECT row_to_json(x) FROM ({} LIMIT {}) AS x").format(query, SAMPLES)
             )
             samples += [{"only": side, **row} for (row,) in taken.fetchall()]
-        return Difference(self.old.name, there, made, only_live, only_anew, tuple(samples))
+        return Difference(self.old.name, there, made, only_live, only_rebuilt, tuple(samples))
 
     def orphans(self, connection: Connection, built: str) -> int:
         """Keys that only the live table has, and whose message compaction has taken: they cannot be built again."""

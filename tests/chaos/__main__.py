@@ -20,8 +20,8 @@ from typing import NoReturn
 from rich.console import Console
 from rich.table import Table
 
+from resources.endpoints import connection
 from resources.local import stack
-from resources.settings import connection
 from resources.spark.session import spark_config, start_session
 from tests.chaos import three_brokers
 from tests.chaos.catalogue import SCENARIOS

@@ -13,7 +13,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import GateFailed
-from platform_defs.operations.open_run import kafka_options
 from resources.kafka.source import READING
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.world import World, transfer, transfers
@@ -84,7 +83,7 @@ def _database_jumps(chaos: Chaos, stamps: str) -> Verdict:
     chaos.world.send(pipeline, transfers(40, start=10))
     batches = [batch.messages for batch in chaos.world.drain(pipeline)]
     assert batches == [2, 40]
-    told = [batch.messages for batch in chaos.world.ledger.untold(pipeline.contract)]
+    told = [batch.messages for batch in chaos.world.ledger.unreported(pipeline.contract)]
     assert told == [8, 2, 40]  # in the order of their offsets, not of their clocks
     return chaos.judge(pipeline, 1, "offsets and rows unaffected")
 
@@ -103,7 +102,7 @@ def _waiting(world: World, pipeline: Pipeline) -> bool:
 
 def _send(world: World, pipeline: Pipeline, values: list[bytes], stamp: int) -> None:
     """To partition 0, all with the same timestamp (ms)."""
-    producer = Producer(kafka_options(world.endpoints))
+    producer = Producer(world.endpoints.kafka_options())
     for value in values:
         producer.produce(pipeline.contract.topic, value, partition=0, timestamp=stamp)
     assert producer.flush(30) == 0
@@ -111,7 +110,7 @@ def _send(world: World, pipeline: Pipeline, values: list[bytes], stamp: int) -> 
 
 def _stamps(world: World, pipeline: Pipeline) -> list[int]:
     """The timestamps that the broker has for partition 0, in the order of offsets."""
-    consumer = Consumer({**kafka_options(world.endpoints), **READING, "enable.partition.eof": False})
+    consumer = Consumer({**world.endpoints.kafka_options(), **READING, "enable.partition.eof": False})
     consumer.assign([TopicPartition(pipeline.contract.topic, 0, 0)])
     end = world.ends(pipeline)[0].end
     try:

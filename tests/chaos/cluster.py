@@ -13,11 +13,10 @@ from confluent_kafka import ElectionType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.batch import plan
+from platform_defs.engine.batch import plan_batch
 from platform_defs.errors import BrokerAway
 from platform_defs.offsets import lag
-from platform_defs.operations.open_run import kafka_options
-from resources.kafka.source import KafkaBroker
+from resources.kafka.broker import KafkaBroker
 from tests.chaos.moments import mark, play, within_a_range
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.chaos.three_brokers import NODES, ThreeBrokers, three_brokers, wait_until
@@ -47,15 +46,15 @@ def leader_moved_while_a_range_is_read(chaos: Chaos) -> Verdict:
     pipeline, happened, victim = _sent(chaos.world, cluster)
     mine = _led_by(cluster, pipeline, victim)
     _lead_with_others(cluster, pipeline.contract.topic, victim)
-    elect = partial(_prefer, kafka_options(chaos.world.endpoints), pipeline.contract.topic, mine, victim)
+    elect = partial(_prefer, chaos.world.endpoints.kafka_options(), pipeline.contract.topic, mine, victim)
     (batch,) = play(chaos.world, pipeline, within_a_range(elect, happened, mine))
     assert happened.exists()
     assert cluster.leaders(pipeline.contract.topic)[mine] == victim
     assert batch.messages == 400
     _lead_with_others(cluster, pipeline.contract.topic, victim)  # and away again, after messages of its epoch were read
     chaos.world.send(pipeline, transfers(40, start=400))
-    with chaos.world.hold(pipeline) as outside:
-        pending = plan(pipeline.contract, outside)
+    with chaos.world.open_run(pipeline) as outside:
+        pending = plan_batch(pipeline.contract, outside)
     assert pending is not None
     assert {item.partition for item in pending.ranges if item.new_leader} >= {mine}
     return chaos.judge(pipeline, 3, "the same run followed; the next one asked the new leader")
@@ -90,7 +89,7 @@ def fewer_replicas_in_sync_than_min_insync_replicas(chaos: Chaos) -> Verdict:
     wait_until(lambda: cluster.in_sync(led.contract.topic) == {0: {1}}, "one replica is left")
     wait_until(lambda: cluster.leaders(inherited.contract.topic) == {0: 1}, "it leads")
     assert _refusal(chaos.world, led) == "NOT_ENOUGH_REPLICAS"
-    view = KafkaBroker(kafka_options(chaos.world.endpoints)).describe(led.contract.topic)
+    view = KafkaBroker(chaos.world.endpoints.kafka_options()).describe(led.contract.topic)
     assert lag(chaos.world.ledger.positions(led.name, led.contract.topic), view) == {0: 400}
     (batch,) = chaos.world.drain(led)
     assert batch.messages == 400
@@ -176,7 +175,7 @@ def _single(world: World, cluster: ThreeBrokers, wanted: Callable[[int], bool]) 
 def _refusal(world: World, pipeline: Pipeline) -> str:
     """With which error a message is refused that every replica in sync must have."""
     found: list[str] = []
-    producer = Producer({**kafka_options(world.endpoints), "acks": "all", "retries": 0})
+    producer = Producer({**world.endpoints.kafka_options(), "acks": "all", "retries": 0})
     producer.list_topics(pipeline.contract.topic, timeout=20)  # it has found the broker that is left
     producer.produce(
         pipeline.contract.topic,

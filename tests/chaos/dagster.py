@@ -17,10 +17,9 @@ from dagster import AssetKey, DagsterInstance, DagsterRunStatus
 from assets import find_pipeline
 from platform_defs import offsets
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.operations.open_run import kafka_options
 from platform_defs.orchestration.runs import unfinished
 from resources.dagster.run_session import runs_with_session
-from resources.kafka.source import KafkaBroker
+from resources.kafka.broker import KafkaBroker
 from resources.local import dagster as ui
 from resources.settings import PROJECT_ROOT, settings
 from tests.chaos.scenario import Chaos, Verdict, scenario
@@ -40,14 +39,14 @@ def Dagsters_run_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance, _dagster_down_at_the_end():
         world.send(pipeline, views(DUE))
         killed = _killed_between_commit_and_telling(world, pipeline, instance)
-        first = [batch.batch_id for batch in world.ledger.untold(pipeline.contract)]
+        first = [batch.batch_id for batch in world.ledger.unreported(pipeline.contract)]
         assert len(first) == 1
         for pieces in [[DAEMON], [WEB_SERVER]] if chaos.kills > 2 else [[DAEMON, WEB_SERVER]]:  # each start takes long
             world.send(pipeline, views(DUE))
             ui.up(lambda _: None)
             # In the middle of a run: it has told what the killed one could not (a kill in there would have it told
             # twice).
-            wait_for(lambda: runs_with_session(world.ledger) and not world.ledger.untold(pipeline.contract), 90)
+            wait_for(lambda: runs_with_session(world.ledger) and not world.ledger.unreported(pipeline.contract), 90)
             _kill(pieces)
         world.send(pipeline, views(DUE))
         ui.up(lambda _: None)
@@ -57,7 +56,7 @@ def Dagsters_run_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
     committed = world.rows("select batch_id from tidegate.batch where pipeline = %s", pipeline.name)
     assert set(ids) == {row["batch_id"] for row in committed}
     assert ids[first[0]] == 1, ids
-    assert world.ledger.untold(pipeline.contract) == []
+    assert world.ledger.unreported(pipeline.contract) == []
     return chaos.judge(pipeline, 3, "told by the next run; nothing written again")
 
 
@@ -118,7 +117,7 @@ def _runs(process: Any, module: str) -> bool:
 
 
 def _lag(world: World, pipeline: Pipeline) -> int:
-    view = KafkaBroker(kafka_options(world.endpoints)).describe(pipeline.contract.topic)
+    view = KafkaBroker(world.endpoints.kafka_options()).describe(pipeline.contract.topic)
     return sum(offsets.lag(world.ledger.positions(pipeline.name, pipeline.contract.topic), view).values())
 
 

@@ -7,9 +7,8 @@ from typing import Literal
 import psycopg
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 
-from platform_defs.operations.open_run import kafka_options
-from resources.kafka.source import show_progress
-from resources.settings import Endpoints
+from resources.endpoints import Endpoints
+from resources.kafka.broker import show_progress
 from tests.chaos.runs import FORKS
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.world import World, transfers
@@ -49,7 +48,7 @@ def our_consumer_group_moved_and_deleted_behind_our_back(chaos: Chaos) -> Verdic
             admin.delete_consumer_groups([group])[group].result(20)
         (batch,) = world.drain(pipeline)
         assert batch.messages == MESSAGES
-        show_progress(kafka_options(world.endpoints), group, pipeline.contract.topic, world.position(pipeline))
+        show_progress(world.endpoints.kafka_options(), group, pipeline.contract.topic, world.position(pipeline))
         assert _offsets(world, group) == world.position(pipeline), "the group does not show what the ledger says"
     return chaos.judge(pipeline, 2, "shown again, never read")
 
@@ -79,7 +78,7 @@ def _consume(endpoints: Endpoints, topic: str, order: Order, dies: bool) -> None
     """Read what the group has not committed, up to the end, and commit rows and offsets in this order. In a process."""
     consumer = Consumer(
         {
-            **kafka_options(endpoints),
+            **endpoints.kafka_options(),
             "group.id": topic,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",

@@ -8,9 +8,8 @@ import pytest
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import Halt
 from platform_defs.operations import settlement
-from platform_defs.operations.open_run import kafka_options
-from platform_defs.operations.settlement import From, Settlement
-from resources.kafka.source import KafkaBroker
+from platform_defs.operations.settlement import NewLogStart, Settlement
+from resources.kafka.broker import KafkaBroker
 from tests.world import World
 
 
@@ -31,9 +30,9 @@ def halted(world: World, pipeline: Pipeline, code: str, run: Callable[[], object
     return halt.value.detail
 
 
-def acknowledge(world: World, pipeline: Pipeline, start: From | None = None) -> Settlement:
+def acknowledge(world: World, pipeline: Pipeline, start: NewLogStart | None = None) -> Settlement:
     """Settle the pipeline's halt as `tidegate ack` does; what was decided."""
-    decided = settlement.plan(pipeline.contract, world.ledger, KafkaBroker(kafka_options(world.endpoints)), start)
+    decided = settlement.propose(pipeline.contract, world.ledger, KafkaBroker(world.endpoints.kafka_options()), start)
     assert decided is not None, f"{pipeline.name} is not halted"
     settlement.settle(world.endpoints.postgres_url, pipeline.contract, decided, "a scenario", "chaos")
     return decided

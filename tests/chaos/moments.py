@@ -20,7 +20,7 @@ Act = Callable[[], object]
 
 def play(world: World, pipeline: Pipeline, change: Callable[[Outside], Outside]) -> list[Published]:
     """One run of the pipeline, over what `change` makes of everything outside."""
-    with world.hold(pipeline) as outside:
+    with world.open_run(pipeline) as outside:
         return list(drain(pipeline, change(outside)))
 
 

@@ -20,8 +20,8 @@ from platform_defs.contract.model import Delivery
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import drain
 from platform_defs.errors import TidegateError
-from platform_defs.operations.open_run import hold
-from resources.settings import connection
+from platform_defs.operations.open_run import open_run
+from resources.endpoints import connection
 from resources.spark.session import spark_config, start_session
 from tests.world import renamed
 
@@ -145,7 +145,7 @@ def play_run(
     say(("ready",))
     try:
         while True:
-            with hold(Pipeline(contract, found.transform), connection(), session) as outside:
+            with open_run(Pipeline(contract, found.transform), connection(), session) as outside:
                 for batch in drain(Pipeline(contract, found.transform), outside):
                     say(("batch", str(batch.batch_id)))
             if not forever:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from assets import find_pipeline
 from platform_defs.engine.batch import drain
-from resources.settings import connection
+from resources.endpoints import connection
 from tests.chaos.clusters import executors, start_cluster
 from tests.chaos.runs import Run, play_run
 from tests.chaos.scenario import Chaos, Verdict, scenario
@@ -95,7 +95,7 @@ def _speculate(name: str, *given: Any) -> None:
     pipeline = replace(found, contract=renamed(found.contract, name))
     eager = {"spark_speculation": "true", "spark_speculation_quantile": "0.25", "spark_speculation_multiplier": "1.1"}
     world = World(connection(), lambda: start_cluster(**eager))
-    with _stopped_at_the_end(), world.hold(pipeline) as outside:
+    with _stopped_at_the_end(), world.open_run(pipeline) as outside:
         for batch in drain(pipeline, replace(outside, ledger=_Straggling(outside.ledger, world, mouth))):
             mouth.send(("batch", str(batch.batch_id)))
         mouth.send(("done",))

@@ -10,7 +10,7 @@ import pytest
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
 from platform_defs.errors import BrokerAway, StagingLost
-from resources.settings import Endpoints
+from resources.endpoints import Endpoints
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import before_the_publication, before_the_read, mark, play, within_a_range
 from tests.chaos.scenario import Chaos, Verdict, scenario

@@ -12,11 +12,10 @@ import pytest
 from confluent_kafka import Producer
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.batch import plan
+from platform_defs.engine.batch import plan_batch
 from platform_defs.errors import BadInput
 from platform_defs.offsets import OffsetRange, lag
-from platform_defs.operations.open_run import kafka_options
-from resources.kafka.source import KafkaBroker
+from resources.kafka.broker import KafkaBroker
 from tests.chaos.runs import FORKS
 from tests.chaos.scenario import Chaos, Verdict, scenario
 from tests.chaos.three_brokers import three_brokers
@@ -94,7 +93,7 @@ def hanging_transaction_ended_by_the_next_producer(chaos: Chaos) -> Verdict:
     assert [_span(batch.ranges) for batch in world.drain(pipeline)] == [(0, 5)]
     world.send(pipeline, transfers(3, start=5), partition=0)
     _nothing_to_read(world, pipeline)
-    Producer({**kafka_options(world.endpoints), "transactional.id": name}).init_transactions(20)
+    Producer({**world.endpoints.kafka_options(), "transactional.id": name}).init_transactions(20)
     return _ended(chaos, pipeline, 8)
 
 
@@ -129,7 +128,7 @@ def _abandon(world: World, pipeline: Pipeline, name: str, timeout: int) -> None:
     """A process sends two messages in a transaction, and is killed with SIGKILL."""
     ear, mouth = FORKS.Pipe(duplex=False)
     process = FORKS.Process(
-        target=_send_and_wait, args=(kafka_options(world.endpoints), pipeline.contract.topic, name, timeout, mouth)
+        target=_send_and_wait, args=(world.endpoints.kafka_options(), pipeline.contract.topic, name, timeout, mouth)
     )
     process.start()
     assert ear.poll(60), "the producer said nothing"
@@ -149,11 +148,11 @@ def _send_and_wait(options: dict[str, str], topic: str, name: str, timeout: int,
 
 def _nothing_to_read(world: World, pipeline: Pipeline) -> None:
     """No lag, and no batch, although the log goes on: neither a run nor a sensor would start for nothing."""
-    broker = KafkaBroker(kafka_options(world.endpoints))
+    broker = KafkaBroker(world.endpoints.kafka_options())
     positions = world.ledger.positions(pipeline.name, pipeline.contract.topic)
     assert set(lag(positions, broker.describe(pipeline.contract.topic)).values()) == {0}
-    with world.hold(pipeline) as outside:
-        assert plan(pipeline.contract, outside) is None
+    with world.open_run(pipeline) as outside:
+        assert plan_batch(pipeline.contract, outside) is None
     assert world.drain(pipeline) == []
 
 

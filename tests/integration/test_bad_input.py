@@ -8,7 +8,6 @@ import pytest
 from confluent_kafka import Producer
 
 from platform_defs.errors import Halt
-from platform_defs.operations.open_run import kafka_options
 from tests.world import World, transfer, transfers
 
 NO = "which is no timestamp with a zone such as"
@@ -101,7 +100,7 @@ def test_a_dead_letter_keeps_key_headers_and_time_as_they_came(world: World) -> 
         ("trace", "once more ß".encode()),
         ("", b"unnamed"),
     ]
-    producer = Producer(kafka_options(world.endpoints))
+    producer = Producer(world.endpoints.kafka_options())
     producer.produce(
         pipeline.contract.topic, b"\xff", key=b"\x00\xfe key", partition=0, headers=headers, timestamp=1_700_000_000_123
     )

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from assets import find_pipeline
+from resources.endpoints import Endpoints
 from resources.postgres.ledger import Ledger
-from resources.settings import Endpoints
 from tests.world import World
 
 PIPELINE = "web_page_views"

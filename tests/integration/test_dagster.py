@@ -15,7 +15,8 @@ from platform_defs.errors import Halt
 from platform_defs.orchestration.halts import NOT_HALTED
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.sensors import look
-from resources.settings import PROJECT_ROOT, Endpoints
+from resources.endpoints import Endpoints
+from resources.settings import PROJECT_ROOT
 from resources.spark.session import SparkResource
 from tests.chaos.dagster import told, views, wait_for
 from tests.chaos.halts import acknowledge
@@ -137,7 +138,7 @@ def test_the_sensor_starts_one_run_and_no_second_one_beside_it(
     assert "0 unread" in skipped(instance, contract, endpoints)
     world.send(pipeline, views(4))
     assert len(look(instance, contract, endpoints, None).run_requests or []) == 1
-    with world.hold(pipeline):  # a run that Dagster does not know
+    with world.open_run(pipeline):  # a run that Dagster does not know
         assert "is held by a run" in skipped(instance, contract, endpoints)
     started = _started_run(instance, pipeline)  # one of the command line, that neither queue nor pool know
     assert started.run_id in skipped(instance, contract, endpoints)

@@ -8,7 +8,7 @@ import pytest
 
 from platform_defs.contract.model import BatchRule
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.batch import Budget, plan, run_batch
+from platform_defs.engine.batch import Budget, plan_batch, run_batch
 from platform_defs.errors import BadInput, Fenced, LedgerAway, StagingLost
 from tests.world import World, transfers
 
@@ -45,10 +45,10 @@ def test_a_run_drains_many_batches_and_stops_at_its_budget(world: World) -> None
 def test_a_stale_epoch_commits_nothing(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.hold(pipeline) as first:
-        pending = plan(pipeline.contract, first)
+    with world.open_run(pipeline) as first:
+        pending = plan_batch(pipeline.contract, first)
         assert pending is not None
-        with _kept_alive(world, first), world.hold(pipeline) as second:
+        with _kept_alive(world, first), world.open_run(pipeline) as second:
             with pytest.raises(Fenced):
                 run_batch(pipeline, first)
             assert world.table(pipeline) == []
@@ -58,18 +58,18 @@ def test_a_stale_epoch_commits_nothing(world: World) -> None:
 
 def test_the_sessions_of_a_fenced_run_are_ended(world: World) -> None:
     pipeline = world.new_pipeline()
-    with world.hold(pipeline) as first, world.hold(pipeline), pytest.raises((LedgerAway, Fenced)):
+    with world.open_run(pipeline) as first, world.open_run(pipeline), pytest.raises((LedgerAway, Fenced)):
         first.ledger.positions()
 
 
 def test_a_batch_that_is_pending_keeps_its_offsets_whatever_arrives_meanwhile(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.hold(pipeline) as outside:
-        planned = plan(pipeline.contract, outside)
+    with world.open_run(pipeline) as outside:
+        planned = plan_batch(pipeline.contract, outside)
     world.send(pipeline, transfers(400, start=40))
-    with world.hold(pipeline) as outside:
-        again = plan(pipeline.contract, outside)
+    with world.open_run(pipeline) as outside:
+        again = plan_batch(pipeline.contract, outside)
         assert again == planned
     first, second = world.drain(pipeline)
     assert (first.messages, second.messages) == (40, 400)
@@ -78,8 +78,8 @@ def test_a_batch_that_is_pending_keeps_its_offsets_whatever_arrives_meanwhile(wo
 def test_a_position_that_moved_meanwhile_lets_the_batch_commit_nothing(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.hold(pipeline) as outside:
-        plan(pipeline.contract, outside)
+    with world.open_run(pipeline) as outside:
+        plan_batch(pipeline.contract, outside)
         world.rows(
             "update tidegate.source_position set next_offset = 5 where pipeline = %s and partition = 1", pipeline.name
         )
@@ -92,7 +92,7 @@ def test_a_position_that_moved_meanwhile_lets_the_batch_commit_nothing(world: Wo
 def test_rows_that_vanish_between_stage_and_publish_are_noticed(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.hold(pipeline) as outside:
+    with world.open_run(pipeline) as outside:
         ledger = _Meddled(
             outside.ledger, lambda staging_id: world.rows(f"delete from tidegate_staging.rows_{staging_id}")
         )
@@ -106,7 +106,7 @@ def test_rows_that_vanish_between_stage_and_publish_are_noticed(world: World) ->
 def test_coverage_that_vanishes_between_stage_and_publish_is_noticed(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.hold(pipeline) as outside:
+    with world.open_run(pipeline) as outside:
         ledger = _Meddled(
             outside.ledger,
             lambda staging_id: world.rows("delete from tidegate_staging.coverage where staging_id = %s", staging_id),
@@ -123,7 +123,7 @@ def test_a_connection_that_dies_before_commit_leaves_nothing_and_the_next_run_go
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s and state = 'idle in"
         " transaction'"
     )
-    with world.hold(pipeline) as outside:
+    with world.open_run(pipeline) as outside:
         ledger = _Meddled(outside.ledger, lambda _: world.rows(kill, _name(outside)), when="in_publication")
         with pytest.raises(LedgerAway):
             run_batch(pipeline, replace(outside, ledger=ledger))
@@ -143,7 +143,7 @@ def test_what_an_interrupt_leaves_open_is_rolled_back_when_the_run_closes(world:
 def test_a_commit_whose_answer_is_lost_is_found_in_the_ledger_and_not_repeated(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.hold(pipeline) as outside:
+    with world.open_run(pipeline) as outside:
         held = outside.ledger
         real = held.connection  # pyright: ignore[reportAttributeAccessIssue]
         held.connection = _DeafToCommit(real)  # pyright: ignore[reportAttributeAccessIssue]
@@ -202,8 +202,8 @@ def test_an_upserts_batch_is_judged_by_what_it_would_publish(world: World) -> No
 def test_leftovers_of_a_crash_are_swept_by_the_next_run(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.hold(pipeline) as outside:
-        pending = plan(pipeline.contract, outside)
+    with world.open_run(pipeline) as outside:
+        pending = plan_batch(pipeline.contract, outside)
         assert pending is not None
         staging_id = outside.ledger.open_staging(pending).staging_id
     world.drain(pipeline)
@@ -214,8 +214,8 @@ def test_leftovers_of_a_crash_are_swept_by_the_next_run(world: World) -> None:
 def test_a_locked_leftover_waits_for_the_next_sweep_and_stops_nobody(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
-    with world.hold(pipeline) as outside:
-        pending = plan(pipeline.contract, outside)
+    with world.open_run(pipeline) as outside:
+        pending = plan_batch(pipeline.contract, outside)
         assert pending is not None
         staging_id = outside.ledger.open_staging(pending).staging_id
     with world.session() as zombie, zombie.transaction():

@@ -15,7 +15,7 @@ from platform_defs.cli.main import app
 from platform_defs.cli.plan import look
 from platform_defs.contract.model import Delivery
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.batch import plan
+from platform_defs.engine.batch import plan_batch
 from platform_defs.engine.explain import transactions
 from platform_defs.engine.ports import Publication
 from platform_defs.errors import Halt
@@ -108,8 +108,8 @@ def test_what_is_shown_is_what_the_next_run_reads(world: World, ask: Ask, dispos
 def test_a_pending_batch_is_shown_as_it_was_fixed_although_more_has_come(world: World, ask: Ask) -> None:
     pipeline = world.new_pipeline()
     send(world, pipeline, 8)
-    with world.hold(pipeline) as outside:
-        fixed = plan(pipeline.contract, outside)
+    with world.open_run(pipeline) as outside:
+        fixed = plan_batch(pipeline.contract, outside)
         held = shown(world, pipeline)
         outside.ledger.gate_failed()
     assert fixed is not None
@@ -212,7 +212,7 @@ def test_the_order_of_the_transactions_is_the_one_that_a_run_keeps(
     world.drain(pipeline)
     rehearsed = ["check_tables", "write_rows"] if delivery == "at_most_once" else []  # and rolled back
     assert rehearsed + told == kept
-    assert told[0] == "hold"
+    assert told[0] == "lock_as_owner"
     assert all(sentence for one in every for _, sentence in one)
 
 

@@ -6,7 +6,7 @@ from datetime import UTC
 import pytest
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.batch import drain, plan
+from platform_defs.engine.batch import drain, plan_batch
 from platform_defs.errors import Fenced, LedgerAway
 from platform_defs.operations.replay import Replay
 from platform_defs.verification.verify import verify
@@ -42,7 +42,7 @@ def test_another_transform_is_shown_first_and_put_in_place_on_demand(world: Worl
     assert len(world.table(changed)) == 80
     exact(world, changed)
     (kept,) = world.rows("select * from tidegate.replay where pipeline = %s", pipeline.name)
-    assert (kept["reason"], kept["executed_by"], kept["differences"][0]["only_anew"]) == ("a test", "tester", 80)
+    assert (kept["reason"], kept["executed_by"], kept["differences"][0]["only_rebuilt"]) == ("a test", "tester", 80)
     batches = world.rows("select replaced_by from tidegate.batch where pipeline = %s order by batch_id", pipeline.name)
     assert [row["replaced_by"] for row in batches] == [kept["replay_id"]] * 2 + [None] * (len(batches) - 2)
 
@@ -124,7 +124,7 @@ def test_a_pipeline_that_runs_on_is_caught_up_with_and_its_run_is_fenced(world: 
     world.send(pipeline, transfers(40, 100))
     world.drain(pipeline)
     world.send(pipeline, transfers(40, 200))
-    with world.hold(pipeline) as outside:
+    with world.open_run(pipeline) as outside:
         found = execute(world, pipeline)
         assert found.history.messages == 122
         with pytest.raises(Fenced):
@@ -136,8 +136,8 @@ def test_a_pipeline_that_runs_on_is_caught_up_with_and_its_run_is_fenced(world: 
 def test_a_batch_that_waits_at_a_gate_keeps_its_offsets_and_gets_an_id_behind_the_replay(world: World) -> None:
     pipeline = bank(world)
     world.send(pipeline, transfers(40, 100))
-    with world.hold(pipeline) as outside:
-        pending = plan(pipeline.contract, outside)
+    with world.open_run(pipeline) as outside:
+        pending = plan_batch(pipeline.contract, outside)
     assert pending is not None
     execute(world, pipeline)
     (batch,) = world.drain(pipeline)
@@ -260,7 +260,7 @@ def test_a_foreign_key_refuses_the_same_messages_again(world: World) -> None:
 def test_dagster_hears_of_a_replay_under_the_names_of_the_live_tables(world: World) -> None:
     pipeline = bank(world)
     execute(world, pipeline)
-    told = world.ledger.untold(pipeline.contract)
+    told = world.ledger.unreported(pipeline.contract)
     assert {check.table for batch in told for check in batch.checks} == {pipeline.contract.row_table.name}
     assert sum(batch.messages for batch in told) == 82
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.replay import From
+from platform_defs.engine.replay_plan import ReplayStart
 from platform_defs.errors import BadInput, Halt, Retryable
 from platform_defs.operations.replay import Replay
 from tests.integration.test_verify import customer, view
@@ -61,20 +61,20 @@ def test_a_pipeline_that_never_ran_has_nothing_to_replay(world: World) -> None:
 @pytest.mark.parametrize(
     ("text", "start"),
     [
-        ("earliest", From()),
-        ("12", From(batch=12)),
-        ("0:100,1:250", From(offsets={0: 100, 1: 250})),
-        ("2026-11-21T10:00:00Z", From(timestamp=datetime(2026, 11, 21, 10, tzinfo=UTC))),
+        ("earliest", ReplayStart()),
+        ("12", ReplayStart(batch=12)),
+        ("0:100,1:250", ReplayStart(offsets={0: 100, 1: 250})),
+        ("2026-11-21T10:00:00Z", ReplayStart(timestamp=datetime(2026, 11, 21, 10, tzinfo=UTC))),
     ],
 )
-def test_where_a_replay_begins_is_read_in_four_forms(text: str, start: From) -> None:
-    assert From.parse(text) == start
+def test_where_a_replay_begins_is_read_in_four_forms(text: str, start: ReplayStart) -> None:
+    assert ReplayStart.parse(text) == start
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-11-21T10:00:00", "0:1:2", "0:x", "-1", ""])
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
-        From.parse(text)
+        ReplayStart.parse(text)
 
 
 def test_rows_that_compaction_took_for_good_are_not_replaced_by_nothing(world: World) -> None:
@@ -82,7 +82,7 @@ def test_rows_that_compaction_took_for_good_are_not_replaced_by_nothing(world: W
     world.send(pipeline, [customer(1), b"not json", customer(2)], keys=[b"1", b"1", b"2"], partition=0)
     world.drain(pipeline)
     found = Replay(pipeline, world.endpoints, world.spark)
-    first = found.first_batch(From())
+    first = found.first_batch(ReplayStart())
     assert counts(found.show(first, print))["customers"] == (2, 2, 0, 0)
     # As it is built where the cleaner has left only the last message of each key, whatever became of it.
     world.rows(f"delete from {pipeline.name}__replay.customers where _key = '1'")

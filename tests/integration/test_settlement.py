@@ -7,16 +7,15 @@ import pytest
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput, Halt, Retryable
 from platform_defs.operations import settlement
-from platform_defs.operations.open_run import kafka_options
-from platform_defs.operations.settlement import From, Settlement
+from platform_defs.operations.settlement import NewLogStart, Settlement
 from platform_defs.verification.verify import verify
-from resources.kafka.source import KafkaBroker
+from resources.kafka.broker import KafkaBroker
 from tests.world import World, transfers
 
 
-def decide(world: World, pipeline: Pipeline, start: From | None = None) -> Settlement:
-    broker = KafkaBroker(kafka_options(world.endpoints))
-    decided = settlement.plan(pipeline.contract, world.ledger, broker, start)
+def decide(world: World, pipeline: Pipeline, start: NewLogStart | None = None) -> Settlement:
+    broker = KafkaBroker(world.endpoints.kafka_options())
+    decided = settlement.propose(pipeline.contract, world.ledger, broker, start)
     assert decided is not None
     return decided
 
@@ -49,7 +48,7 @@ def recreate(world: World, pipeline: Pipeline) -> None:
 
 
 @pytest.mark.parametrize(("start", "rows"), [("beginning", 60), ("end", 0)])
-def test_a_topic_created_again_is_a_new_generation(world: World, start: From, rows: int) -> None:
+def test_a_topic_created_again_is_a_new_generation(world: World, start: NewLogStart, rows: int) -> None:
     pipeline = filled(world)
     recreate(world, pipeline)
     world.send(pipeline, [*transfers(30), b"bad"], partition=1)

@@ -18,10 +18,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from platform_defs.errors import BadInput
+from resources.endpoints import connection
 from resources.local import kafka, postgres, stack, state
 from resources.local.processes import ServerFailed
 from resources.local.stack import StackStatus
-from resources.settings import connection
 
 TIDEGATE = [sys.executable, "-c", "from platform_defs.cli.main import main; main()"]
 
@@ -66,7 +66,7 @@ def produce(topic: str, value: bytes) -> None:
 
 
 def read_first(topic: str) -> bytes | None:
-    consumer = Consumer(connection().kafka(group_id="test", enable_auto_commit=False))
+    consumer = Consumer({**connection().kafka_options(), "group.id": "test", "enable.auto.commit": False})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
         message = consumer.poll(10)

@@ -13,9 +13,10 @@ from confluent_kafka import Consumer, TopicPartition
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.ports import Source
 from platform_defs.offsets import OffsetRange
-from platform_defs.operations.open_run import kafka_options
+from resources.kafka import broker as kafka_broker
 from resources.kafka import source as kafka
-from resources.kafka.source import READING, KafkaBroker, KafkaSource
+from resources.kafka.broker import KafkaBroker
+from resources.kafka.source import READING, KafkaSource
 from tests.logs import add_partitions, gaps, transaction
 from tests.world import Budget, World, transfers
 
@@ -29,7 +30,7 @@ def test_a_range_may_begin_or_end_inside_a_gap(world: World, cut: int) -> None:
     with transaction(world, pipeline, [b"3", b"4", b"5"]) as producer:
         producer.abort_transaction()
     world.send(pipeline, [b"7", b"8"], partition=0)
-    source = KafkaSource(kafka_options(world.endpoints), patience=5)
+    source = KafkaSource(world.endpoints.kafka_options(), patience=5)
     parts = [_range(pipeline, 0, cut), _range(pipeline, cut, 9)] if cut < 9 else [_range(pipeline, 0, 9)]
     assert [offset for part in parts for offset in _offsets(source, part)] == [0, 1, 2, 7, 8]
 
@@ -84,7 +85,7 @@ def test_reading_does_not_move_the_brokers_own_group_offsets(world: World) -> No
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(8))
     world.drain(pipeline)
-    source = KafkaSource(kafka_options(world.endpoints), own={**READING, "group.id": f"g{uuid4().hex}"})
+    source = KafkaSource(world.endpoints.kafka_options(), own={**READING, "group.id": f"g{uuid4().hex}"})
     assert _committed_after_reading(world, pipeline, source) == {-1001}
     moving = replace(source, own={**source.own, "enable.auto.commit": True, "enable.auto.offset.store": True})
     assert _committed_after_reading(world, pipeline, moving) == {2}  # what the defaults would do
@@ -97,7 +98,7 @@ def test_one_consumer_reads_range_after_range_and_topic_after_topic_without_a_st
         for partition in (0, 1):
             values = [f"{pipeline.contract.topic} {partition} {n}".encode() for n in range(300)]
             world.send(pipeline, values, partition=partition)
-    source = KafkaSource(kafka_options(world.endpoints), own={**READING, "client.id": uuid4().hex})
+    source = KafkaSource(world.endpoints.kafka_options(), own={**READING, "client.id": uuid4().hex})
     for number in range(40):
         pipeline, partition, start = pipelines[number % 2], number // 2 % 2, number * 37 % 250
         wanted = OffsetRange(pipeline.contract.topic, partition, start, start + 1 + number)
@@ -109,7 +110,7 @@ def test_one_consumer_reads_range_after_range_and_topic_after_topic_without_a_st
 def test_a_reader_given_up_in_the_middle_leaves_nothing_to_the_next_one(world: World) -> None:
     pipeline = world.new_pipeline("append")
     world.send(pipeline, [str(n).encode() for n in range(100)], partition=0)
-    source = KafkaSource(kafka_options(world.endpoints))
+    source = KafkaSource(world.endpoints.kafka_options())
     blocks = source.read(_range(pipeline, 0, 100))
     next(blocks)
     blocks.close()
@@ -118,11 +119,11 @@ def test_a_reader_given_up_in_the_middle_leaves_nothing_to_the_next_one(world: W
 
 def test_a_topic_id_is_text_that_can_be_compared_and_sent_to_tasks(world: World) -> None:
     pipeline = world.new_pipeline()
-    broker = KafkaBroker(kafka_options(world.endpoints))
+    broker = KafkaBroker(world.endpoints.kafka_options())
     first, second = broker.describe(pipeline.contract.topic), broker.describe(pipeline.contract.topic)
     assert type(first.topic_id) is str
     assert first == second == pickle.loads(pickle.dumps(first))  # noqa: S301
-    assert first.topic_id != kafka.ZERO_ID
+    assert first.topic_id != kafka_broker.ZERO_ID
     assert first.topic_id != broker.describe(world.new_pipeline().contract.topic).topic_id
 
 
@@ -130,7 +131,7 @@ def test_what_compaction_removed_is_a_gap_and_the_newest_of_each_key_is_there(
     compacted: tuple[World, Pipeline],
 ) -> None:
     world, pipeline = compacted
-    source = KafkaSource(kafka_options(world.endpoints))
+    source = KafkaSource(world.endpoints.kafka_options())
     deadline = time.monotonic() + 40
     while len(_offsets(source, _range(pipeline, 0, 7))) == 7:
         if time.monotonic() > deadline:
@@ -158,7 +159,7 @@ def _offsets(source: Source, wanted: OffsetRange) -> list[int]:
 
 
 def _committed(world: World, pipeline: Pipeline, group: str) -> set[int]:
-    consumer = Consumer({**kafka_options(world.endpoints), "group.id": group})
+    consumer = Consumer({**world.endpoints.kafka_options(), "group.id": group})
     asked = [TopicPartition(pipeline.contract.topic, partition) for partition in range(4)]
     found = {item.offset for item in consumer.committed(asked, timeout=10)}
     consumer.close()

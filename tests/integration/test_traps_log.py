@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.batch import plan
+from platform_defs.engine.batch import plan_batch
 from platform_defs.errors import BadInput, Halt
 from tests.world import World, transfers
 
@@ -45,8 +45,8 @@ def test_the_epoch_of_the_last_message_is_kept_and_goes_with_the_next_range(worl
     positions = world.ledger.positions(pipeline.name, pipeline.contract.topic)
     assert {position.leader_epoch for position in positions} == {0}
     world.send(pipeline, transfers(4, start=8))
-    with world.hold(pipeline) as outside:
-        pending = plan(pipeline.contract, outside)
+    with world.open_run(pipeline) as outside:
+        pending = plan_batch(pipeline.contract, outside)
     assert pending is not None
     assert {(item.leader_epoch, item.new_leader) for item in pending.ranges} == {(0, False)}
     assert [batch.messages for batch in world.drain(pipeline)] == [4]

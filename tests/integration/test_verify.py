@@ -15,7 +15,7 @@ from platform_defs.contract.model import Limits
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.verification.report import Report
 from platform_defs.verification.verify import verify
-from resources.settings import Endpoints
+from resources.endpoints import Endpoints
 from tests.world import World, transfer, transfers
 
 BAD = [b"no JSON", b"", transfer(9, "1.234"), transfer(9, currency="XXX"), None]

@@ -234,9 +234,9 @@ class Machine(Expectations):
     def settle(self, draw: Draw) -> None:
         self._settle(draw(st.sampled_from(["beginning", "end"])), again=draw(st.booleans()))
 
-    def _settle(self, start: settlement.From, *, again: bool) -> None:
+    def _settle(self, start: settlement.NewLogStart, *, again: bool) -> None:
         before = positions(self.look())
-        decided = settlement.plan(self.contract, self.ledger, self.log, start)
+        decided = settlement.propose(self.contract, self.ledger, self.log, start)
         assert decided
         settlement.settle(self.url, self.contract, decided, "the model", "nobody")
         self.settling, self.halted = True, None

@@ -47,8 +47,8 @@ def _never_short(step: Callable[[PostgresPublication], None]) -> Callable[[Postg
 
 MUTANTS: dict[str, Mutate] = {
     "positions are moved from wherever they are": _without("move_positions", "p.next_offset = r.from_offset AND "),
-    "neither epoch nor owner is asked for": _without("hold", OWNED),
-    "a halted pipeline can be held": _without("hold", " AND state = 'active'"),
+    "neither epoch nor owner is asked for": _without("lock_as_owner", OWNED),
+    "a halted pipeline can be held": _without("lock_as_owner", " AND state = 'active'"),
     "whoever was fenced can halt": _without("halt", OWNED),
     "the pending batch is not cleared": _without("clear_pending", "pending = NULL, "),
     "rows of attempts that lost are published": _instead(

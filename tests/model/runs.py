@@ -17,11 +17,11 @@ from platform_defs.engine import batch, task
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.ports import Staged
 from platform_defs.engine.publish import publish
-from platform_defs.engine.staging import one_attempt_each
+from platform_defs.engine.stage import one_attempt_each
 from platform_defs.engine.task import TaskWork
 from platform_defs.offsets import PendingBatch
 from resources.lineage import OpenLineageEvents
-from resources.postgres.ledger import Hold
+from resources.postgres.ledger import PostgresHold
 from resources.postgres.staging import PostgresRecorder
 from tests.model.log import Log
 
@@ -83,7 +83,7 @@ class Area:
 class Run:
     """A run between two of its steps."""
 
-    hold: Hold
+    hold: PostgresHold
     log: Log
     pending: PendingBatch | None = None
     staged: Staged | None = None
@@ -100,7 +100,7 @@ class Run:
     def plan(self) -> PendingBatch | None:
         """Step 1, as drain and run_batch begin it."""
         self.hold.sweep()
-        self.pending, self.staged, self.lost = batch.plan(self.contract, self.outside, tasks=2), None, False
+        self.pending, self.staged, self.lost = batch.plan_batch(self.contract, self.outside, tasks=2), None, False
         return self.pending
 
     def stage(self, connection: psycopg.Connection[Any], *, losers: bool = False) -> Staged:

@@ -12,8 +12,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from platform_defs import offsets
 from platform_defs.errors import TidegateError
+from resources.endpoints import Endpoints
 from resources.postgres.ledger import Ledger
-from resources.settings import Endpoints
 from tests.model.machine import Machine
 from tests.model.mutants import MUTANTS
 

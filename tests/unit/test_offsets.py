@@ -18,9 +18,9 @@ from platform_defs.offsets import (
     judge,
     lag,
     mark_new_leaders,
+    next_ranges,
     note_ends,
     old_before_new,
-    plan,
     split,
     still_readable,
 )
@@ -58,7 +58,7 @@ readable = st.lists(st.tuples(offset, offset, offset).map(ordered), min_size=1, 
 def test_a_plan_starts_where_the_pipeline_is_and_never_passes_the_end(
     places: list[Place], most: int, tasks: int
 ) -> None:
-    ranges = plan(positions_of(places), view_of(places), batch_messages=most, tasks=tasks)
+    ranges = next_ranges(positions_of(places), view_of(places), batch_messages=most, tasks=tasks)
     for partition, (_, at, end) in enumerate(places):
         mine = [item for item in ranges if item.partition == partition]
         assert [item.from_offset for item in mine] == [at, *(item.until_offset for item in mine)][: len(mine)]
@@ -69,7 +69,7 @@ def test_a_plan_starts_where_the_pipeline_is_and_never_passes_the_end(
 @given(readable, st.integers(1, 400_000), st.integers(1, 8))
 def test_a_plan_reads_all_there_is_or_as_much_as_a_batch_may_hold(places: list[Place], most: int, tasks: int) -> None:
     behind = lag(positions_of(places), view_of(places))
-    planned = sum(map(len, plan(positions_of(places), view_of(places), batch_messages=most, tasks=tasks)))
+    planned = sum(map(len, next_ranges(positions_of(places), view_of(places), batch_messages=most, tasks=tasks)))
     total = sum(behind.values())
     if total <= most:
         assert planned == total
@@ -80,7 +80,7 @@ def test_a_plan_reads_all_there_is_or_as_much_as_a_batch_may_hold(places: list[P
 @given(readable, st.integers(1, 400_000), st.integers(1, 8))
 def test_every_partition_that_lags_gets_on(places: list[Place], most: int, tasks: int) -> None:
     positions, view = positions_of(places), view_of(places)
-    planned = {item.partition for item in plan(positions, view, batch_messages=most, tasks=tasks)}
+    planned = {item.partition for item in next_ranges(positions, view, batch_messages=most, tasks=tasks)}
     assert planned == {partition for partition, behind in lag(positions, view).items() if behind}
 
 
@@ -96,13 +96,13 @@ def test_the_parts_of_a_range_are_of_one_size_and_join_without_a_seam(start: int
 
 def test_a_small_range_stays_whole_and_a_large_one_gives_each_task_its_part() -> None:
     small, large = [(0, 0, MESSAGES_WORTH_A_TASK)], [(0, 0, 10 * MESSAGES_WORTH_A_TASK)]
-    assert len(plan(positions_of(small), view_of(small), batch_messages=10**6, tasks=4)) == 1
-    assert len(plan(positions_of(large), view_of(large), batch_messages=10**6, tasks=4)) == 4
+    assert len(next_ranges(positions_of(small), view_of(small), batch_messages=10**6, tasks=4)) == 1
+    assert len(next_ranges(positions_of(large), view_of(large), batch_messages=10**6, tasks=4)) == 4
 
 
 def test_nothing_is_planned_when_everything_is_read() -> None:
     places = [(0, 5, 5), (2, 9, 9)]
-    assert plan(positions_of(places), view_of(places), batch_messages=10, tasks=4) == ()
+    assert next_ranges(positions_of(places), view_of(places), batch_messages=10, tasks=4) == ()
 
 
 @given(st.lists(st.tuples(offset, offset, offset), min_size=1, max_size=5))
@@ -185,7 +185,7 @@ def test_a_partition_without_a_position_does_not_lag_by_what_the_broker_has_drop
 
 @given(readable, st.integers(1, 400_000))
 def test_a_pending_batch_comes_back_from_its_json_as_it_went(places: list[Place], most: int) -> None:
-    ranges = plan(positions_of(places), view_of(places), batch_messages=most, tasks=4)
+    ranges = next_ranges(positions_of(places), view_of(places), batch_messages=most, tasks=4)
     pending = PendingBatch(7, "cluster", "topic id", ranges)
     again = PendingBatch.from_json(pending.to_json())
     assert again == pending

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from platform_defs.errors import BadInput
+from resources.endpoints import Endpoints, connection
 from resources.local import processes, state
-from resources.settings import PROJECT_ROOT, Endpoints, connection, settings
+from resources.settings import PROJECT_ROOT, settings
 
 
 @pytest.fixture(autouse=True)
@@ -73,11 +74,10 @@ def test_given_endpoints_are_the_connection(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "one:9092,two:9092")
     monkeypatch.setenv("TIDEGATE_KAFKA_SECURITY_PROTOCOL", "SSL")
     assert connection() == Endpoints("postgresql://me@db/shop", "one:9092,two:9092", {"security.protocol": "SSL"})
-    assert connection().kafka(group_id="g") == {
+    assert connection().kafka_options() == {
         "bootstrap.servers": "one:9092,two:9092",
-        "log_level": 3,
+        "log_level": "3",
         "security.protocol": "SSL",
-        "group.id": "g",
     }
 
 

@@ -23,7 +23,7 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 -- sessions_of: whether an owner is alive; a run's life is its database session.
 SELECT count(*) FROM pg_stat_activity WHERE application_name = %(application_name)s;
 
--- hold: the pipeline's row for this transaction, as its owner, or no row at all.
+-- lock_as_owner: the pipeline's row for this transaction, as its owner, or no row at all.
 SELECT 1 FROM tidegate.pipeline
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s AND state = 'active'
    FOR UPDATE;
@@ -154,7 +154,7 @@ SELECT state, halt_code, halt_detail, pending, retry_at > now() AND retry_at <= 
        retry_at, owner, run_id, epoch
   FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
--- untold: committed batches that Dagster has not heard of.
+-- unreported: committed batches that Dagster has not heard of.
 SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings
   FROM tidegate.batch WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
 

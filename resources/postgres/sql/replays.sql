@@ -87,9 +87,9 @@ WITH live AS (SELECT partition, "offset", stage, error_class FROM tidegate.dead_
                  AND NOT EXISTS (SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
                                   WHERE b.pipeline = %(beside)s AND r.partition = d.partition AND r.gaps @> d."offset")),
      built AS (SELECT partition, "offset", stage, error_class FROM tidegate.dead_letter WHERE pipeline = %(beside)s)
-SELECT (SELECT count(*) FROM live) AS live, (SELECT count(*) FROM built) AS anew,
+SELECT (SELECT count(*) FROM live) AS live, (SELECT count(*) FROM built) AS rebuilt,
        (SELECT count(*) FROM (SELECT * FROM live EXCEPT SELECT * FROM built) AS x) AS only_live,
-       (SELECT count(*) FROM (SELECT * FROM built EXCEPT SELECT * FROM live) AS x) AS only_anew;
+       (SELECT count(*) FROM (SELECT * FROM built EXCEPT SELECT * FROM live) AS x) AS only_rebuilt;
 
 -- keep_dead_letter_status: what people have done about a message that is a dead letter again.
 UPDATE tidegate.dead_letter AS b SET status = l.status, status_by = l.status_by, status_at = l.status_at

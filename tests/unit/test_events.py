@@ -2,7 +2,7 @@
 
 from platform_defs.contract.model import CheckResult
 from platform_defs.offsets import OffsetRange
-from platform_defs.orchestration.telling import Tally, evaluation, spans
+from platform_defs.orchestration.events import Tally, evaluation, spans
 
 
 def result(passed: bool, failed: int = 0) -> CheckResult:

@@ -3,7 +3,7 @@
 import pytest
 
 from platform_defs.contract.model import Limits
-from platform_defs.orchestration.lag import Waiting, back_off, due, still_waiting
+from platform_defs.orchestration.waiting import Waiting, back_off, due, still_waiting
 
 LIMITS = Limits(lag_messages=100, lag_seconds=30.0)
 

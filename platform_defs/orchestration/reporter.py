@@ -10,18 +10,18 @@ from platform_defs.engine.batch import Outside
 from platform_defs.engine.ports import Published
 from platform_defs.errors import BadInput, BrokerAway, GateFailed, LedgerAway
 from platform_defs.offsets import TopicView
-from platform_defs.operations.open_run import kafka_options
-from platform_defs.orchestration.telling import Tally, evaluation, materializations
-from resources.kafka.source import show_progress
+from platform_defs.orchestration.events import Tally, evaluation, materializations
+from resources.endpoints import Endpoints
+from resources.kafka.broker import show_progress
 from resources.lineage import emit_waiting
 from resources.postgres.ledger import Ledger
 from resources.postgres.row_counts import row_count
-from resources.settings import Endpoints, settings
+from resources.settings import settings
 
 VIEW_SECONDS = 1.0  # how old the broker's end offsets may be in a lag that is told
 
 
-class Teller:
+class Reporter:
     """One run's telling. A batch counts as told once Dagster has stored its events; what a crash left untold is told
     by the next run."""
 
@@ -34,14 +34,14 @@ class Teller:
         endpoints: Endpoints,
     ) -> None:
         self.context, self.contract, self.ledger, self.outside = context, contract, ledger, outside
-        self.options = kafka_options(endpoints)
+        self.options = endpoints.kafka_options()
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.batches = 0
         self._view: tuple[float, TopicView] | None = None
 
-    def untold(self) -> None:
+    def report_earlier(self) -> None:
         """Tell of the batches that an earlier run committed and did not live to tell of."""
-        for batch in self.ledger.untold(self.contract):
+        for batch in self.ledger.unreported(self.contract):
             self.context.log.info(f"batch {batch.batch_id} was committed by an earlier run that could not tell of it")
             self._tell(batch, lag=None)
 

@@ -14,7 +14,7 @@ from platform_defs import errors
 from platform_defs.contract.own_columns import PROVENANCE
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import task
-from platform_defs.engine.ports import Coverage, Ledger, Staged
+from platform_defs.engine.ports import Coverage, PipelineHold, Staged
 from platform_defs.engine.row_local import check_columns, check_row_local
 from platform_defs.engine.task import TaskWork
 from platform_defs.errors import BadInput, StagingLost, TidegateError, TransformFailed
@@ -23,7 +23,9 @@ from platform_defs.offsets import OffsetRange, PendingBatch
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def stage(spark: SparkSession, ledger: Ledger, pipeline: Pipeline, pending: PendingBatch, work: TaskWork) -> Staged:
+def stage(
+    spark: SparkSession, ledger: PipelineHold, pipeline: Pipeline, pending: PendingBatch, work: TaskWork
+) -> Staged:
     """Read, decode, check, transform and COPY every range of `pending`.
 
     Returns the attempts that won (those whose results arrived) and one complete attempt for each range. Raises

@@ -23,7 +23,7 @@ BESIDE = "__replay"  # of the schema that it builds in
 
 
 @dataclass(frozen=True)
-class From:
+class ReplayStart:
     """Where a replay begins: one of the three, or the very beginning when none is given."""
 
     batch: int | None = None
@@ -31,7 +31,7 @@ class From:
     timestamp: datetime | None = None
 
     @classmethod
-    def parse(cls, text: str) -> "From":
+    def parse(cls, text: str) -> "ReplayStart":
         """earliest, a batch id (12), offsets (0:100,1:250), or a time (2026-11-21T10:00:00Z). Raises BadInput."""
         if text == "earliest":
             return cls()
@@ -83,7 +83,7 @@ class History:
         return sum(item.messages for item in self.standings)
 
 
-def refuse_a_lie(contract: Contract, history: History, view: TopicView) -> None:
+def refuse_impossible_replay(contract: Contract, history: History, view: TopicView) -> None:
     """Raise BadInput, with the reason, where tables built anew would not be what they say."""
     name, first = contract.pipeline, history.from_batch
     partial = [table for table in contract.tables if table.disposition != "append"]

@@ -1,0 +1,32 @@
+"""Where to connect: the servers that TIDEGATE_* names, or the embedded ones.
+
+Apart from settings.py, because the embedded stack reads the settings and this asks the embedded stack.
+"""
+
+from dataclasses import dataclass, field
+
+from platform_defs.errors import BadInput
+from resources.local import stack
+from resources.settings import settings
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Postgres and Kafka, wherever they run. `librdkafka`: the options of TIDEGATE_KAFKA_*, without the addresses."""
+
+    postgres_url: str = field(repr=False)  # it holds the password
+    bootstrap_servers: str
+    librdkafka: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def kafka_options(self) -> dict[str, str]:
+        """A librdkafka configuration: the addresses and the options given."""
+        return {"bootstrap.servers": self.bootstrap_servers, "log_level": "3", **self.librdkafka}
+
+
+def connection() -> Endpoints:
+    """The endpoints, given or embedded. Raises BadInput where the embedded stack is needed and is not running."""
+    running = stack.status()
+    if running.postgres.address is None or running.kafka.address is None:
+        server = "Postgres" if running.postgres.address is None else "Kafka"
+        raise BadInput(f"the embedded {server} in {running.home} is not running (start it with `tidegate stack up`)")
+    return Endpoints(running.postgres.address, running.kafka.address, settings().kafka_options)

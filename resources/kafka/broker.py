@@ -1,0 +1,157 @@
+"""Kafka as the driver asks about it: what a topic looks like now, offsets at a time, and where a group stands."""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._resource import ResourceType
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
+from platform_defs.errors import BadInput, BrokerAway
+from platform_defs.offsets import PartitionView, TopicView
+
+ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what a broker answers that knows no topic ids (KIP-516)
+
+
+class _Transient(Exception):  # inside this module only: try again
+    """The broker could not answer just now."""
+
+
+@dataclass(frozen=True)
+class KafkaBroker:
+    """Describes topics. `options` are librdkafka's, with `bootstrap.servers`."""
+
+    options: Mapping[str, str]
+    timeout: float = 30.0  # seconds, over all tries of one question
+
+    def describe(self, topic: str) -> TopicView:
+        """The topic's ids, low watermarks and last stable offsets, and whether its cleanup policy compacts.
+
+        Raises BrokerAway when no complete answer came in time, BadInput when the topic does not exist.
+        """
+        retrying = Retrying(
+            retry=retry_if_exception_type(_Transient),
+            stop=stop_after_delay(self.timeout),
+            wait=wait_exponential_jitter(multiplier=0.1, max=2.0),
+            reraise=True,
+        )
+        try:
+            return retrying(self._describe, topic)
+        except _Transient as error:
+            raise BrokerAway(
+                f"Kafka at {self.options['bootstrap.servers']} did not answer about topic {topic} for"
+                f" {self.timeout:.0f} s: {error}. Nothing was changed; the next run goes on. Is the broker up"
+                " (`tidegate stack status`)?"
+            ) from error
+
+    def _describe(self, topic: str) -> TopicView:
+        admin = AdminClient(dict(self.options))
+        cluster = _answer(admin.describe_cluster(request_timeout=5))
+        described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
+        topic_id = str(described.topic_id)
+        if topic_id == ZERO_ID or not cluster.cluster_id:
+            raise BadInput(
+                "the broker gives no topic id; without it a topic created again could not be told from the old "
+                "one. Kafka 3.1 or later with topic ids is needed",
+                field=topic,
+            )
+        partitions = [TopicPartition(topic, item.id) for item in described.partitions]
+        return TopicView(topic, cluster.cluster_id, topic_id, _watermarks(admin, partitions), _compacts(admin, topic))
+
+
+def _watermarks(admin: AdminClient, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
+    """Low watermark, last stable offset (the high watermark would start empty runs behind an open transaction), and
+    that.
+    """
+    latest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.latest())
+    earliest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.earliest())
+    ends = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=5)
+    highs = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=5)
+    lows = admin.list_offsets(earliest, request_timeout=5)
+    end = {p.partition: _answer(future) for p, future in ends.items()}
+    high = {p.partition: _answer(future).offset for p, future in highs.items()}
+    low = {p.partition: _answer(future).offset for p, future in lows.items()}
+    return {p: PartitionView(low[p], end[p].offset, end[p].leader_epoch, high[p]) for p in low}
+
+
+def _compacts(admin: AdminClient, topic: str) -> bool:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    config = _answer(admin.describe_configs([resource], request_timeout=5)[resource])
+    return "compact" in config["cleanup.policy"].value
+
+
+def _answer(future: "Future[Any]", topic: str | None = None) -> Any:
+    try:
+        return future.result(timeout=10)
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+        if topic and reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise BadInput(
+                f"topic {topic} does not exist; create it, or start the stack that holds it", field=topic
+            ) from error
+        raise _Transient(reason.str()) from error
+    except TimeoutError as error:
+        raise _Transient("no answer within 10 s") from error
+
+
+def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dict[int, int]:
+    """By partition, the first offset whose timestamp is `milliseconds` since the epoch or later, or the end.
+
+    Raises BadInput when the topic does not exist, BrokerAway when no answer came.
+    """
+    admin = AdminClient(dict(options))
+    try:
+        described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
+        places = [TopicPartition(topic, item.id) for item in described.partitions]
+        found = admin.list_offsets(dict.fromkeys(places, OffsetSpec.for_timestamp(milliseconds)), request_timeout=5)
+        at = {place.partition: _answer(future).offset for place, future in found.items()}
+        ends = {number: held.end for number, held in _watermarks(admin, places).items()}
+    except _Transient as error:
+        raise BrokerAway(f"Kafka did not answer about the offsets of {topic} at a time: {error}") from error
+    return {number: offset if offset >= 0 else ends[number] for number, offset in at.items()}
+
+
+def show_progress(options: Mapping[str, str], group: str, topic: str, next_offsets: Mapping[int, int]) -> None:
+    """Move a consumer group along, so that Kafka's own tools show where a pipeline is. Nobody ever reads it back.
+
+    Raises BrokerAway; a member of that name in the group, of somebody else's, makes the broker refuse as well.
+    """
+    consumer = Consumer({**options, "group.id": group, "enable.auto.commit": False})
+    try:
+        consumer.commit(
+            offsets=[TopicPartition(topic, p, n) for p, n in sorted(next_offsets.items())], asynchronous=False
+        )
+    except KafkaException as error:
+        raise BrokerAway(f"the consumer group {group} could not be moved along: {error.args[0].str()}") from error
+    finally:
+        consumer.close()
+
+
+def topic_facts(options: Mapping[str, str], topic: str) -> dict[str, int | str]:
+    """What a broker's operator knows of a topic: partitions, replication_factor, and retention_ms, retention_bytes,
+    cleanup_policy, min_insync_replicas.
+
+    Raises BadInput when the topic does not exist, BrokerAway when no answer came.
+    """
+    admin = AdminClient(dict(options))
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    try:
+        described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
+        config = _answer(admin.describe_configs([resource], request_timeout=5)[resource], topic)
+    except _Transient as error:
+        raise BrokerAway(
+            f"Kafka at {options['bootstrap.servers']} did not answer about topic {topic}: {error}"
+        ) from error
+    return {
+        "partitions": len(described.partitions),
+        "replication_factor": min(len(item.replicas) for item in described.partitions),
+        "retention_ms": int(config["retention.ms"].value),
+        "retention_bytes": int(config["retention.bytes"].value),
+        "min_insync_replicas": int(config["min.insync.replicas"].value),
+        "cleanup_policy": config["cleanup.policy"].value,
+    }
