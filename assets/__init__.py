@@ -1,59 +1,201 @@
-"""The domains: a folder each, with `contract.yaml` and, if wanted, `transform.py`. To add a topic, add a folder."""
+"""The domains: a folder each, with `<name>.odcs.yaml` for each pipeline and, if wanted, `<name>.py` beside it.
+
+`read_contracts` reads the contracts alone, without importing Spark; `find_all` imports their transforms as well. To add
+a pipeline, add a file: nothing is registered anywhere. A contract or transform that cannot be used stops nobody else:
+it is returned as a BrokenContract, for whoever shows it.
+"""
+
+from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
-
+from platform_defs.contract.model import Contract
 from platform_defs.contract.odcs import check_fits_without_transform, load
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
 HERE = Path(__file__).parent
+SUFFIX = ".odcs.yaml"  # editors know it: SchemaStore maps *.odcs.yaml to the standard's JSON schema
+
+
+@dataclass(frozen=True)
+class BrokenContract:
+    """A contract, or the transform beside it, that cannot be used."""
+
+    path: Path
+    error: BadInput
+    contract: Contract | None = None  # where the contract itself could be read
+
+    @property
+    def domain(self) -> str:
+        return self.path.parent.name
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name, or what stands in for it: `bank/transfers`, the folder and the file."""
+        return self.contract.pipeline if self.contract else f"{self.domain}/{stem(self.path)}"
+
+
+@dataclass(frozen=True)
+class Contracts:
+    """Every contract under a folder, by path."""
+
+    good: tuple[Contract, ...]
+    broken: tuple[BrokenContract, ...]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Every pipeline under a folder, by path, with its transform; and what cannot be one."""
+
+    pipelines: tuple[Pipeline, ...]
+    broken: tuple[BrokenContract, ...]
+
+
+def read_contracts(folder: Path = HERE) -> Contracts:
+    """The contracts of every domain. Of two that claim the same pipeline or table, neither is good."""
+    read, broken = list[Contract](), list[BrokenContract]()
+    for path in sorted(folder.glob(f"*/*{SUFFIX}")):
+        try:
+            read.append(_contract(path))
+        except BadInput as error:
+            broken.append(BrokenContract(path, error))
+    clashes = _clashes(read)
+    broken += [BrokenContract(path, error, contract) for contract, path, error in clashes]
+    lost = {contract.path for contract, _, _ in clashes}
+    good = tuple(contract for contract in read if contract.path not in lost)
+    return Contracts(good, tuple(sorted(broken, key=lambda item: item.path)))
+
+
+def find_all(folder: Path = HERE) -> Catalogue:
+    """The pipelines of every domain, their transforms imported."""
+    found = read_contracts(folder)
+    pipelines, broken = list[Pipeline](), list(found.broken)
+    for contract in found.good:
+        try:
+            pipelines.append(with_transform(contract))
+        except BadInput as error:
+            broken.append(BrokenContract(_path(contract), error, contract))
+    return Catalogue(tuple(pipelines), tuple(sorted(broken, key=lambda item: item.path)))
 
 
 def find_pipelines(folder: Path = HERE) -> list[Pipeline]:
-    """Every domain's pipeline, by name. Raises BadInput for a contract with a mistake, or two of the same name or
-    table.
-    """
-    found = [_pipeline(path) for path in sorted(folder.glob("*/contract.yaml"))]
-    owners: dict[str, Pipeline] = {}
-    for pipeline in found:
-        for name in (pipeline.name, *(table.name for table in pipeline.contract.tables)):
-            other = owners.setdefault(name, pipeline)
-            if other is not pipeline:
-                raise BadInput(f"{name} is already that of {other.contract.path}", file=str(pipeline.contract.path))
-    return found
+    """The pipelines that can run."""
+    return list(find_all(folder).pipelines)
 
 
-def find_pipeline(name: str) -> Pipeline:
-    """The pipeline called `name`. Raises BadInput, listing the ones there are."""
-    pipelines = {pipeline.name: pipeline for pipeline in find_pipelines()}
-    if name not in pipelines:
-        raise BadInput(f"there is no pipeline {name}; there are {', '.join(pipelines)}")
-    return pipelines[name]
+def find_contract(name: str, folder: Path = HERE) -> Contract:
+    """The contract of the pipeline called `name`. Raises BadInput: its own mistake, or the names there are."""
+    found = read_contracts(folder)
+    for contract in found.good:
+        if contract.pipeline == name:
+            return contract
+    for item in found.broken:
+        if item.name == name or name == f"{item.domain}_{stem(item.path)}":
+            raise item.error
+    raise _unknown(name, found)
 
 
-def _pipeline(path: Path) -> Pipeline:
-    contract, beside = load(path), path.parent / "transform.py"
+def find_pipeline(name: str, folder: Path = HERE) -> Pipeline:
+    """The pipeline called `name`, with its transform. Raises BadInput as find_contract does, or for the transform."""
+    return with_transform(find_contract(name, folder))
+
+
+def stem(path: Path) -> str:
+    """`transfers` of `bank/transfers.odcs.yaml`."""
+    return path.name.removesuffix(SUFFIX)
+
+
+def transform_path(contract: Contract) -> Path:
+    """Where the contract's transform is, if it has one."""
+    path = _path(contract)
+    return path.with_name(f"{stem(path)}.py")
+
+
+def with_transform(contract: Contract) -> Pipeline:
+    """The pipeline of `contract`. Raises BadInput for a transform that cannot be used, or is missing and needed."""
+    beside = transform_path(contract)
     if not beside.exists():
         check_fits_without_transform(contract)
         return Pipeline(contract)
     if contract.row_table.disposition == "upsert":
         raise BadInput(
-            "an upsert takes no transform: a tombstone has no fields to transform, and one key is one row. "
-            "Make a downstream asset of it",
+            "an upsert table takes no transform: a tombstone has no fields to transform, and one key is one row. "
+            "Use a downstream asset instead",
             file=str(beside),
         )
     return Pipeline(contract, _transform(beside))
 
 
+def _contract(path: Path) -> Contract:
+    contract = load(path)
+    if contract.domain != path.parent.name:
+        raise BadInput(
+            f"domain is {contract.domain!r}, but the file is in the folder {path.parent.name!r}; they must be the same",
+            file=str(path),
+            field="domain",
+        )
+    return contract
+
+
+def _clashes(contracts: Iterable[Contract]) -> list[tuple[Contract, Path, BadInput]]:
+    """Contracts that claim the same pipeline or table: nobody can tell from the files which of them is meant."""
+    claims: dict[tuple[str, str], list[Contract]] = defaultdict(list)
+    for contract in contracts:
+        claims["pipeline", contract.pipeline].append(contract)
+        for table in contract.tables:
+            claims["table", table.name].append(contract)
+    found: dict[Path, tuple[Contract, Path, BadInput]] = {}
+    for (kind, name), claimants in claims.items():
+        for contract in claimants if len(claimants) > 1 else ():
+            others = ", ".join(str(other.path) for other in claimants if other is not contract)
+            message = f"{kind} {name} is also defined in {others}; give one of them another name"
+            field = "id" if kind == "pipeline" else name
+            found.setdefault(_path(contract), (contract, _path(contract), _claim_refused(contract, message, field)))
+    return list(found.values())
+
+
+def _claim_refused(contract: Contract, message: str, field: str) -> BadInput:
+    return BadInput(message, file=str(contract.path), field=field)
+
+
+def _unknown(name: str, found: Contracts) -> BadInput:
+    names = ", ".join(contract.pipeline for contract in found.good) or "none"
+    message = f"there is no pipeline {name!r}; the pipelines are: {names}"
+    if found.broken:
+        message += f". These contracts cannot be used: {'; '.join(str(item.error) for item in found.broken)}"
+    return BadInput(message)
+
+
+def _path(contract: Contract) -> Path:
+    assert contract.path is not None  # noqa: S101  # every contract here was read from a file
+    return contract.path
+
+
 def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
-    """The function `transform` of the file; imported under the domain's name, so that Spark's workers find it too."""
-    spec = importlib.util.spec_from_file_location(f"{__name__}.{path.parent.name}.transform", path)
-    module = importlib.util.module_from_spec(spec)  # pyright: ignore[reportArgumentType]  # the file exists
-    spec.loader.exec_module(module)  # pyright: ignore[reportOptionalMemberAccess]
+    """The function `transform` of the file, imported as `assets.<domain>.<name>`, so that Spark's workers find it."""
+    name = path.stem
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise BadInput(f"{name!r} is not a Python module name; rename the contract and its transform", file=str(path))
+    spec = importlib.util.spec_from_file_location(f"{__name__}.{path.parent.name}.{name}", path)
+    if spec is None or spec.loader is None:
+        raise BadInput("cannot be imported", file=str(path))
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # a user's file may raise anything
+        raise BadInput(f"cannot be imported: {type(error).__name__}: {error}", file=str(path)) from error
     if not callable(getattr(module, "transform", None)):
         raise BadInput("there is no function transform(messages: DataFrame) -> DataFrame", file=str(path))
     return module.transform

@@ -21,6 +21,12 @@ class ColumnType:
     arrow: pa.DataType
     spark: str  # as DataType.simpleString() prints it
     postgres: str  # as format_type(atttypid, atttypmod) prints it
+    in_staging: str = ""  # the type of a staging table's column, where COPY cannot write `postgres`; publish casts it
+
+    @property
+    def staged(self) -> str:
+        """The type of a staging table's column."""
+        return self.in_staging or self.postgres
 
 
 _FIXED = {
@@ -31,6 +37,8 @@ _FIXED = {
     "date": ColumnType("date", pa.date32(), "date", "date"),
     "timestamp": ColumnType("timestamp", pa.timestamp("us", "UTC"), "timestamp", "timestamp with time zone"),
 }
+JSON = ColumnType("json", pa.string(), "string", "jsonb", in_staging="text")  # any JSON value, as its text
+_FIXED["json"] = JSON
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
 
 STRING = _FIXED["string"]
@@ -40,7 +48,7 @@ ATTEMPT = ColumnType("uuid", pa.binary(16), "binary", "uuid")
 
 
 def column_type(name: str) -> ColumnType:
-    """The type named `name`: string, integer, double, boolean, date, timestamp or decimal(precision,scale).
+    """The type named `name`: string, integer, double, boolean, date, timestamp, json or decimal(precision,scale).
 
     Raises BadInput for any other name, or a decimal outside 1 <= precision <= 38, 0 <= scale <= precision.
     """

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.message_path import MessagePath
 
 Disposition = Literal["append", "upsert", "accumulate"]
 RuleKind = Literal["required", "enum", "pattern", "minimum", "maximum", "min_length", "max_length"]
@@ -33,7 +34,7 @@ class RowRule:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of the message."""
+    """A field of the message: `name` is the column, `path` the keys that lead to its value in the message."""
 
     name: str
     type: ColumnType
@@ -42,6 +43,12 @@ class Field:
     description: str = ""
     classification: str = ""
     examples: tuple[Any, ...] = ()
+    physical_path: MessagePath = ()  # empty: the key is the name
+
+    @property
+    def path(self) -> MessagePath:
+        """The keys of JSON objects that lead to the value, outermost first."""
+        return self.physical_path or (self.name,)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""From `contract.yaml` (Open Data Contract Standard v3) to a `Contract`; a mistake is refused with file, line, field.
+"""From `<name>.odcs.yaml` (Open Data Contract Standard v3) to a `Contract`; a mistake names file, line and field.
 
 How ODCS' terms are used, from https://bitol-io.github.io/open-data-contract-standard/v3.1.0/:
 
@@ -69,7 +69,7 @@ def load(path: Path) -> Contract:
 def check_fits_without_transform(contract: Contract) -> None:
     """Raises BadInput unless every column of the row table is a field of the message, of the same type.
 
-    To be called for a domain without transform.py: there the message's fields become the row as they are.
+    For a contract without a transform beside it: there the message's fields become the row as they are.
     """
     fields = {item.name: item for item in contract.fields}
     text = ContractText(contract.path) if contract.path else None
@@ -83,7 +83,7 @@ def check_fits_without_transform(contract: Contract) -> None:
         elif column.required and not found.required:
             wrong = "is required in the table, so it must be required in the message"
         if wrong:
-            message = f"{column.name} {wrong} (or write a transform.py)"
+            message = f"{column.name} {wrong} (or write a transform)"
             place = _column_place(text, contract.row_table.name, column.name) if text else ()
             raise text.refused(message, *place) if text else BadInput(message, field=column.name)
 

@@ -75,7 +75,8 @@ def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork) -> DataF
 
 def transform_file(pipeline: Pipeline) -> str:
     """The file of the pipeline's transform, for messages."""
-    return str(pipeline.contract.path.parent if pipeline.contract.path else pipeline.name) + "/transform.py"
+    path = pipeline.contract.path
+    return str(path.with_name(path.name.removesuffix(".odcs.yaml") + ".py")) if path else f"{pipeline.name}.py"
 
 
 DESCRIBING = (  # a local property of Spark's jobs: set while the transform only says what is to be done

@@ -196,7 +196,7 @@ def test_a_transform_that_returns_or_does_the_wrong_thing_is_refused_and_told_wh
     for name, (transform, said) in WRONG.items():
         with pytest.raises(BadInput, match=said) as refusal:
             world.drain(replace(pipeline, transform=transform))
-        assert "assets/bank/transform.py" in str(refusal.value), name
+        assert "assets/bank/transfers.py" in str(refusal.value), name
     assert world.table(pipeline) == []
     assert world.ledger.status(pipeline.name)["waiting"]  # pyright: ignore[reportOptionalSubscript]
     assert [batch.rows for batch in world.drain(pipeline)] == [4]

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from assets import transform_path
 from platform_defs.contract.model import Aggregate
 from platform_defs.contract.odcs import check_fits_without_transform, load
 from platform_defs.errors import BadInput
 
 ASSETS = Path(__file__).parents[2] / "assets"
-SHIPPED = sorted(ASSETS.glob("*/contract.yaml"))
+SHIPPED = sorted(ASSETS.glob("*/*.odcs.yaml"))
 
 GOOD = """\
 apiVersion: v3.1.0
@@ -79,7 +80,7 @@ schema:
 
 
 def write(folder: Path, text: str) -> Path:
-    path = folder / "contract.yaml"
+    path = folder / "orders.odcs.yaml"
     path.write_text(text, encoding="utf-8")
     return path
 
@@ -95,7 +96,7 @@ def test_the_contracts_that_ship_are_sound(path: Path) -> None:
     contract = load(path)
     assert contract.domain == path.parent.name
     assert pickle.loads(pickle.dumps(contract)) == contract  # noqa: S301  it travels to Spark's workers
-    if not (path.parent / "transform.py").exists():
+    if not transform_path(load(path)).exists():
         check_fits_without_transform(contract)
 
 
@@ -270,7 +271,7 @@ MISTAKES = [
 def test_a_mistake_is_refused_where_it_stands(tmp_path: Path, right: str, wrong: str, field: str, message: str) -> None:
     assert right in GOOD
     refused = refusal(tmp_path, GOOD.replace(right, wrong, 1))
-    assert refused.file == str(tmp_path / "contract.yaml")
+    assert refused.file == str(tmp_path / "orders.odcs.yaml")
     assert refused.line is not None
     assert field in (refused.field or "")
     assert message in str(refused)
@@ -287,17 +288,17 @@ def test_the_line_is_the_one_of_the_mistake(tmp_path: Path) -> None:
     wanted = 1 + text.split("maximun")[0].count("\n")
     refused = refusal(tmp_path, text)
     assert (refused.line, refused.field) == (wanted, "orders.price.logicalTypeOptions.maximun")
-    assert str(refused).startswith(f"{tmp_path}/contract.yaml:{wanted} (orders.price.logicalTypeOptions.maximun): ")
+    assert str(refused).startswith(f"{tmp_path}/orders.odcs.yaml:{wanted} (orders.price.logicalTypeOptions.maximun): ")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: [", "id: a\nid: b\n", "\t- x", "a: &x [*x]", "\0"])
 def test_what_is_no_contract_at_all_is_refused(tmp_path: Path, text: str) -> None:
-    assert refusal(tmp_path, text).file == str(tmp_path / "contract.yaml")
+    assert refusal(tmp_path, text).file == str(tmp_path / "orders.odcs.yaml")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be read"):
-        load(tmp_path / "contract.yaml")
+        load(tmp_path / "orders.odcs.yaml")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from platform_defs.contract.odcs import load
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.formats.json.decode import Decoded, decode_block
 
-BANK = load(Path(__file__).parents[2] / "assets/bank/contract.yaml")
+BANK = load(Path(__file__).parents[2] / "assets/bank/transfers.odcs.yaml")
 SOUND = (
     b'{"transfer_id":"T1","debit_account":"A00001","credit_account":"A00002","amount":"12.34",'
     b'"currency":"EUR","occurred_at":"2026-11-01T10:00:00Z","memo":"payment"}'
