@@ -1,6 +1,6 @@
 """One batch, from plan to commit, in the eight steps of docs/design.md. Read this file first.
 
-0 acquire   Ledger.acquire, once a run            resources/postgres/ledger.py
+0 acquire   become the owner, once a run          resources/postgres/hold.py
 1 plan      which offsets                         engine/planning.py, offsets.py
 2 read      the messages, in Spark's tasks        engine/task.py, resources/kafka/source.py
 3 check     decode and row rules, in the task     formats/json/decode.py, engine/row_checks.py

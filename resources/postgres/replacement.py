@@ -20,7 +20,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.replay_plan import History
 from platform_defs.errors import BadInput, Fenced, LedgerAway, OutcomeUnknown, Retryable
 from resources.postgres.connection import DURABLE, application_name, connect, database_errors, queries
-from resources.postgres.ledger import LOCK_WAIT, PostgresHold
+from resources.postgres.hold import LOCK_WAIT, PostgresHold
 from resources.postgres.publication import lock_as_owner
 from resources.postgres.row_replacement import Difference, Pair
 from resources.postgres.tables import Connection, check_target, drop_staging, identifier

@@ -10,7 +10,7 @@ from platform_defs.engine.batch import drain, plan_batch
 from platform_defs.errors import Fenced, LedgerAway
 from platform_defs.operations.replay import Replay
 from platform_defs.verification.verify import verify
-from resources.postgres import ledger
+from resources.postgres import hold
 from resources.postgres.connection import queries
 from tests.chaos.proxy import CommitCutter
 from tests.integration.test_verify import customer, view
@@ -269,7 +269,7 @@ def test_a_run_that_starts_while_a_replay_is_put_in_place_waits_and_ends_nobody(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = bank(world)
-    monkeypatch.setattr(ledger, "LOCK_WAIT", "1s")
+    monkeypatch.setattr(hold, "LOCK_WAIT", "1s")
     with world.session() as replaying:
         replaying.execute("begin")
         replaying.execute(queries()["replace_now"], {"pipeline": pipeline.name})

@@ -21,7 +21,7 @@ from platform_defs.engine.stage import one_attempt_each
 from platform_defs.engine.task import TaskWork
 from platform_defs.offsets import PendingBatch
 from resources.lineage import OpenLineageEvents
-from resources.postgres.ledger import PostgresHold
+from resources.postgres.hold import PostgresHold
 from resources.postgres.staging import PostgresRecorder
 from tests.model.log import Log
 
