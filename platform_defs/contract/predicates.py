@@ -1,22 +1,10 @@
-"""What a row rule means: which values of a column break it, and how it reads in a sentence."""
-
-from typing import Any
+"""What a row rule means: which values of an Arrow column break it."""
 
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
 from platform_defs.contract.model import RowRule
-
-pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
-_WANTED = {
-    "required": "a value",
-    "enum": "one of {}",
-    "pattern": "a match of {}",
-    "minimum": "at least {}",
-    "maximum": "at most {}",
-    "min_length": "at least {} characters",
-    "max_length": "at most {} characters",
-}
+from platform_defs.contract.rule_words import anchored
 
 
 def broken(rule: RowRule, column: pa.Array) -> pa.BooleanArray:
@@ -48,14 +36,3 @@ def _breaks(rule: RowRule, column: pa.Array) -> pa.BooleanArray:
             return pc.greater(pc.utf8_length(column), rule.argument)
         case _:
             raise AssertionError(f"row rule of unknown kind {rule.kind!r}")
-
-
-def anchored(pattern: str) -> str:
-    r"""`pattern` as it is run: over the whole value. \z, because a `$` of the contract's own may be anything."""
-    return rf"\A(?:{pattern})\z"
-
-
-def wanted(rule: RowRule) -> str:
-    """What the rule asks for, to follow "the contract wants": at least 0.01."""
-    argument = ", ".join(map(str, rule.argument)) if isinstance(rule.argument, tuple) else rule.argument
-    return _WANTED[rule.kind].format(argument)
