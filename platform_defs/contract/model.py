@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.message_path import MessagePath, spell_path
 
 Disposition = Literal["append", "upsert", "accumulate"]
 RuleKind = Literal["required", "enum", "pattern", "minimum", "maximum", "min_length", "max_length"]
@@ -49,6 +49,12 @@ class Field:
     def path(self) -> MessagePath:
         """The keys of JSON objects that lead to the value, outermost first."""
         return self.physical_path or (self.name,)
+
+    @property
+    def place(self) -> str:
+        """The field in a sentence: its name, and where it is in the message if that is spelt differently."""
+        spelt = spell_path(self.path)
+        return self.name if spelt == self.name else f"{self.name} ({spelt})"
 
 
 @dataclass(frozen=True)
