@@ -75,7 +75,7 @@ def _options(text: ContractText, item: SchemaProperty, of: ColumnType, place: Pl
     at = (*place, "logicalTypeOptions")
     options = item.logicalTypeOptions or {}
     fitting = [*_LENGTHS, "pattern"] if of.name == "string" else ["minimum", "maximum"]
-    if of.name == "boolean":
+    if of.name in ("boolean", "json"):
         fitting = []
     for key in options:
         if key not in fitting:

@@ -1,5 +1,6 @@
 """Values that a contract writes down (examples, enums, limits) as the Python values that a row would hold."""
 
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
@@ -82,6 +83,25 @@ def _timestamp(written: Any) -> datetime:
     return value.astimezone(UTC)
 
 
+def _json(written: Any) -> str:
+    """The text of any JSON value: mappings, lists, strings, numbers, booleans, null."""
+    try:
+        return json.dumps(_plain_json(written), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError):
+        raise ValueError(f"{written} is not a JSON value; put dates and timestamps in quotes") from None
+
+
+def _plain_json(node: Any) -> Any:
+    """Without the YAML reader's own classes of numbers, which json would write as YAML does."""
+    if isinstance(node, dict):
+        return {str(key): _plain_json(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_plain_json(value) for value in node]
+    if isinstance(node, float):
+        return float(node)
+    return int(node) if isinstance(node, int) and not isinstance(node, bool) else node
+
+
 _READERS = {
     "string": _string,
     "integer": _integer,
@@ -90,4 +110,5 @@ _READERS = {
     "boolean": _boolean,
     "date": _date,
     "timestamp": _timestamp,
+    "json": _json,
 }
