@@ -19,7 +19,7 @@ from platform_defs.contract.schema_keys import (
     TABLE,
     TABLE_PROPERTIES,
 )
-from platform_defs.contract.section import ANY_PLACE, REQUIRED, Key, Section
+from platform_defs.contract.section import REQUIRED, Key, Section
 
 CONTRACT = Section(
     "The contract",

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.message_path import MessagePath, spell_path
 
-if TYPE_CHECKING:  # a command that only reads contracts does not wait for its import
+if TYPE_CHECKING:  # a command that only reads contracts does not wait for Arrow's import
     import pyarrow as pa
 
 Disposition = Literal["append", "upsert", "accumulate"]
@@ -52,6 +52,12 @@ class Field:
     def path(self) -> MessagePath:
         """The keys of JSON objects that lead to the value, outermost first."""
         return self.physical_path or (self.name,)
+
+    @property
+    def place(self) -> str:
+        """The field in a sentence: its name, and where it is in the message if that is spelled differently."""
+        spelled = spell_path(self.path)
+        return self.name if spelled == self.name else f"{self.name} ({spelled})"
 
 
 @dataclass(frozen=True)

@@ -1,50 +1,76 @@
-"""Whether one value keeps a row rule: `predicates.broken` for a single Python value.
+"""Rules and types asked of one value, in plain Python: what a contract writes down is checked without Arrow.
 
-For the examples and enums of a contract, which is read by commands that do not wait for the import of pyarrow. A test
-holds the two to the same answers.
+The engine asks the same of whole columns (predicates.py); reading a contract must not cost a command the import of
+Arrow, and of pandas, which Arrow imports to look at a list. tests/unit/test_one_value.py holds the two to each other.
 """
 
-from functools import cache
+from datetime import date, datetime
+from decimal import Decimal, localcontext
+from typing import Any
 
 import re2
 
+from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.model import RowRule
 from platform_defs.contract.rule_words import anchored
-from platform_defs.contract.values import Value
 
-
-def keeps(value: Value, rule: RowRule) -> bool:
-    """Whether the value, of the field's type and not null, keeps the rule."""
-    match rule.kind:
-        case "required":
-            return True
-        case "enum":
-            return value in rule.argument
-        case "pattern":
-            return _compiled(anchored(rule.argument)).search(str(value)) is not None
-        case "minimum":
-            return not value < rule.argument  # as Arrow has it: NaN is neither less nor greater
-        case "maximum":
-            return not value > rule.argument
-        case "min_length":
-            return len(str(value)) >= rule.argument
-        case "max_length":
-            return len(str(value)) <= rule.argument
+_LARGEST_INTEGER = 2**63  # int64, and Postgres' bigint
+_engine: Any = re2  # it has no type stubs
+_QUIET = _engine.Options()
+_QUIET.log_errors = False
 
 
 def pattern_mistake(pattern: str) -> str | None:
-    """Why RE2 does not take the pattern, alone or over the whole value; None where it does."""
+    """Why `pattern` is not a regular expression of RE2; None where it is one."""
     for spelled in (pattern, anchored(pattern)):
         try:
-            _compiled(spelled)
-        except re2.error as wrong:
-            reason = wrong.args[0] if wrong.args else "not understood"
-            return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+            _engine.compile(spelled, _QUIET)
+        except _engine.error as wrong:
+            return wrong.args[0].decode(errors="replace")
     return None
 
 
-@cache
-def _compiled(pattern: str) -> "re2._Regexp[str]":
-    options = re2.Options()
-    options.log_errors = False
-    return re2.compile(pattern, options)
+def fits(value: str | int | float | bool | date | datetime | Decimal, of: ColumnType) -> bool:
+    """Whether a column of the type can hold the value, which is of the type's Python class."""
+    if isinstance(value, str):
+        return _is_unicode(value)
+    if isinstance(value, int):
+        return isinstance(value, bool) or -_LARGEST_INTEGER <= value < _LARGEST_INTEGER
+    if isinstance(value, Decimal):
+        return _fits_decimal(value, of.precision, of.scale)
+    return True
+
+
+def breaks(rule: RowRule, value: Any) -> bool:
+    """Whether the value, which is not null, breaks the rule."""
+    match rule.kind:
+        case "required":
+            return False
+        case "enum":
+            return value not in rule.argument
+        case "pattern":
+            return _engine.compile(anchored(rule.argument), _QUIET).search(value) is None
+        case "minimum":
+            return value < rule.argument
+        case "maximum":
+            return value > rule.argument
+        case "min_length":
+            return len(value) < rule.argument
+        case "max_length":
+            return len(value) > rule.argument
+
+
+def _is_unicode(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return True
+
+
+def _fits_decimal(value: Decimal, precision: int, scale: int) -> bool:
+    if value.adjusted() >= precision:
+        return False
+    with localcontext(prec=len(value.as_tuple().digits) + precision):
+        scaled = value.scaleb(scale)
+        return scaled == scaled.to_integral_value() and abs(scaled) < 10**precision

@@ -9,7 +9,7 @@ from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.keys import TYPES
 from platform_defs.contract.model import RowRule, RuleKind
 from platform_defs.contract.node import Node, one_of, shown
-from platform_defs.contract.one_value import keeps, pattern_mistake
+from platform_defs.contract.one_value import breaks, pattern_mistake
 from platform_defs.contract.rule_words import wanted
 from platform_defs.contract.schema_keys import ENUM, OPTIONS
 from platform_defs.contract.values import Value, contract_value
@@ -122,7 +122,7 @@ def _values_that_keep(listed: Node[Any], of: ColumnType, rules: Sequence[RowRule
 def _value_that_keeps(node: Node[Any], of: ColumnType, rules: Sequence[RowRule]) -> Value:
     value = _value(node, of)
     for rule in rules:
-        if not keeps(value, rule):
+        if breaks(rule, value):
             raise node.refused(f"{shown(node.value)} breaks the field's own rule {rule.name}: wanted {wanted(rule)}")
     return value
 

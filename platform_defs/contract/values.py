@@ -7,6 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
 from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.one_value import fits
 
 Value = str | int | float | bool | date | datetime | Decimal
 
@@ -20,25 +21,9 @@ def contract_value(written: Any, of: ColumnType) -> Value:
         value = _READERS[of.kind](written)
     except OverflowError:
         raise ValueError(f"{written} does not fit {of.name}") from None
-    if not _fits(value, of):
+    if not fits(value, of):
         raise ValueError(f"{written} does not fit {of.name}")
     return value
-
-
-def _fits(value: Value, of: ColumnType) -> bool:
-    """Whether the type holds the value exactly."""
-    if isinstance(value, Decimal):
-        return _decimal_fits(value, of)
-    return not isinstance(value, int) or -(2**63) <= value < 2**63
-
-
-def _decimal_fits(value: Decimal, of: ColumnType) -> bool:
-    _, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)  # noqa: S101  # it is finite
-    text = "".join(map(str, digits)).lstrip("0")
-    exponent += len(text) - len(text.rstrip("0"))
-    text = text.rstrip("0")
-    return not text or (-exponent <= of.scale and len(text) + exponent <= of.precision - of.scale)
 
 
 def _string(written: Any) -> str:
