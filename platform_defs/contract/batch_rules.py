@@ -7,7 +7,7 @@ from open_data_contract_standard.model import SchemaObject
 
 from platform_defs.contract.model import BatchRule, Disposition, Severity
 from platform_defs.contract.names import checked_name
-from platform_defs.contract.node import Node, one_of
+from platform_defs.contract.node import Node, as_list, as_mapping, one_of
 from platform_defs.contract.reserved import rule_mistake
 from platform_defs.contract.schema_keys import BATCH_RULE
 
@@ -51,8 +51,8 @@ def _batch_rule(entry: Node[Any], table: str, columns: list[str]) -> BatchRule:
 
 def _implementation(node: Node[Any]) -> tuple[str, Node[dict[str, Any] | None]]:
     """The expectation's name and its arguments."""
-    written = node.value
-    if not isinstance(written, dict) or set(written) - {"expectation", "arguments"} or "expectation" not in written:
+    written = as_mapping(node.value)
+    if written is None or set(written) - {"expectation", "arguments"} or "expectation" not in written:
         raise node.refused("implementation is {expectation: Expect..., arguments: {...}}")
     expectation, arguments = node.child("expectation"), node.child("arguments")
     if not re.fullmatch(r"Expect[A-Z][A-Za-z]+", str(expectation.value)):
@@ -64,6 +64,6 @@ def _implementation(node: Node[Any]) -> tuple[str, Node[dict[str, Any] | None]]:
 
 
 def _check_columns(node: Node[Any], table: str, columns: list[str]) -> None:
-    for one in node.value if isinstance(node.value, list) else [node.value]:
+    for one in as_list(node.value) or [node.value]:
         if one is not None and one not in columns:
             raise node.refused(f"{table} has no column {one!r}; {one_of(columns, str(one))}")

@@ -10,7 +10,7 @@ from typing import Any
 from open_data_contract_standard.model import OpenDataContractStandard
 from pydantic import BaseModel, ValidationError
 
-from platform_defs.contract.node import Node, Place, one_of, shown
+from platform_defs.contract.node import Node, Place, as_list, as_mapping, one_of, shown
 from platform_defs.contract.yaml_text import YamlText
 from platform_defs.errors import BadInput
 
@@ -20,13 +20,13 @@ Document = Node[OpenDataContractStandard]
 def read_document(path: Path) -> Document:
     """The whole file. Raises BadInput when it cannot be read, is not YAML, or is not ODCS v3."""
     text = YamlText(path)
-    raw = Node(text.value, text)
-    if not isinstance(text.value, dict):
+    tree, raw = as_mapping(text.value), Node[Any](text.value, text)
+    if tree is None:
         raise BadInput("is not an ODCS contract: expected apiVersion, kind, id, ...", file=str(path), line=1)
-    for place, key, known in unknown_keys(text.value, OpenDataContractStandard, ()):
+    for place, key, known in unknown_keys(tree, OpenDataContractStandard, ()):
         raise Node(None, text, (*place, key)).refused(f"ODCS has no key {key!r} here; {one_of(known, key)}")
     try:
-        return Node(OpenDataContractStandard.model_validate(text.value), text)
+        return Node(OpenDataContractStandard.model_validate(tree), text)
     except ValidationError as wrong:
         first = wrong.errors(include_url=False)[0]
         for step in first["loc"]:
@@ -36,10 +36,8 @@ def read_document(path: Path) -> Document:
 
 def unknown_keys(node: object, model: type[BaseModel], place: Place) -> Iterator[tuple[Place, str, list[str]]]:
     """Keys that ODCS does not have: (where, the key, the keys known there). The package itself ignores most of them."""
-    if not isinstance(node, dict):
-        return
     known = _annotations(model)
-    for key, value in typing.cast("dict[object, object]", node).items():
+    for key, value in (as_mapping(node) or {}).items():
         if not isinstance(key, str) or key not in known:
             yield place, str(key), list(known)
         elif below := _model_in(known[key]):
@@ -49,9 +47,8 @@ def unknown_keys(node: object, model: type[BaseModel], place: Place) -> Iterator
 
 def _parts(value: object, place: Place) -> list[tuple[Place, object]]:
     """A list's items, or the value itself."""
-    if isinstance(value, list):
-        return [((*place, position), item) for position, item in enumerate(typing.cast("list[object]", value))]
-    return [(place, value)]
+    items = as_list(value)
+    return [(place, value)] if items is None else [((*place, position), item) for position, item in enumerate(items)]
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -28,6 +28,16 @@ def shown(value: object) -> str:
     """`value` as a sentence can hold it."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def as_mapping(value: object) -> dict[Any, Any] | None:
+    """`value` if YAML had a mapping there."""
+    return cast("dict[Any, Any]", value) if isinstance(value, dict) else None
+
+
+def as_list(value: object) -> list[Any] | None:
+    """`value` if YAML had a list there."""
+    return cast("list[Any]", value) if isinstance(value, list) else None
 
 
 @dataclass(frozen=True)
@@ -62,8 +72,7 @@ class Node(Generic[T]):
 
     def written_keys(self) -> list[str]:
         """The keys of this mapping, as the file has them."""
-        found = self._written()
-        return [str(key) for key in found] if isinstance(found, dict) else []
+        return [str(key) for key in as_mapping(self._written()) or ()]
 
     def _written(self) -> Any:
         node = self.text.value
@@ -94,7 +103,6 @@ def _below(node: Any, step: str | int) -> Any:
         return None
 
 
-def _own_name(node: Any) -> str | None:
-    if not isinstance(node, dict):
-        return None
-    return next((node[key] for key in ("name", "property", "server") if isinstance(node.get(key), str)), None)
+def _own_name(node: object) -> str | None:
+    found = as_mapping(node) or {}
+    return next((found[key] for key in ("name", "property", "server") if isinstance(found.get(key), str)), None)

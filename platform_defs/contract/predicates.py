@@ -1,13 +1,19 @@
 """What a row rule means: which values of an Arrow column break it."""
 
+from __future__ import annotations
+
+from typing import Any, cast
+
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from platform_defs.contract.model import RowRule
 from platform_defs.contract.rule_words import anchored
 
+pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of unknown types
 
-def broken(rule: RowRule, column: pa.Array) -> pa.BooleanArray:
+
+def broken(rule: RowRule, column: pa.Array[Any]) -> pa.BooleanArray:
     """True where a value breaks the rule, false elsewhere, never null.
 
     A pattern must match the whole value, as in JSON Schema with ^ and $ written out; its dialect is RE2's, in which
@@ -19,7 +25,8 @@ def broken(rule: RowRule, column: pa.Array) -> pa.BooleanArray:
     return pc.fill_null(_breaks(rule, column), False)
 
 
-def _breaks(rule: RowRule, column: pa.Array) -> pa.BooleanArray:
+def _breaks(rule: RowRule, column: pa.Array[Any]) -> pa.BooleanArray:
+    """As `broken`, and null where the value is."""
     match rule.kind:
         case "enum":
             allowed = pc.is_in(column, value_set=pa.array(rule.argument, column.type))

@@ -20,5 +20,5 @@ def anchored(pattern: str) -> str:
 
 def wanted(rule: RowRule) -> str:
     """What the rule asks for, to follow "the contract wants": at least 0.01."""
-    argument = ", ".join(map(str, rule.argument)) if isinstance(rule.argument, tuple) else rule.argument
+    argument = ", ".join(map(str, rule.argument)) if rule.kind == "enum" else rule.argument
     return _WANTED[rule.kind].format(argument)

@@ -8,7 +8,7 @@ from open_data_contract_standard.model import DataQuality, SchemaProperty
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.keys import TYPES
 from platform_defs.contract.model import RowRule, RuleKind
-from platform_defs.contract.node import Node, one_of, shown
+from platform_defs.contract.node import Node, as_list, one_of, shown
 from platform_defs.contract.one_value import breaks, pattern_mistake
 from platform_defs.contract.rule_words import wanted
 from platform_defs.contract.schema_keys import ENUM, OPTIONS
@@ -63,7 +63,7 @@ def _enum(entry: Node[DataQuality], name: str, of: ColumnType) -> RowRule:
     if not _TYPES[of.kind].enum:
         raise entry.refused(f"an enum needs a string or an integer, not {of.name}")
     listed = _valid_values(entry)
-    if not isinstance(listed.value, list) or not listed.value:
+    if not as_list(listed.value):
         raise listed.refused("validValues is a list of at least one value")
     values = _values_that_keep(listed, of, ())
     if len(set(values)) < len(values):

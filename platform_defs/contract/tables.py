@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, cast, get_args
+from typing import Any, get_args
 
 from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
@@ -107,7 +107,7 @@ def _aggregate(item: Node[SchemaProperty], column: Column) -> Aggregate | None:
         raise node.refused(f"{function} is not known, or its result depends on how batches are cut; {hint}")
     if source is None and function != "count":
         raise node.refused(f"{function}(*) has no meaning; name a column")
-    return Aggregate(column.name, cast('Literal["sum", "count", "min", "max"]', function), source)
+    return Aggregate(column.name, function, source)
 
 
 def _check_accumulate(item: Node[SchemaObject], table: Table, rows: Table) -> None:

@@ -6,16 +6,21 @@ core schema says: null, true, false, integers and floats; all else, dates too, i
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
 from platform_defs.errors import BadInput
 
-try:
-    from yaml import CSafeLoader as _SafeLoader
-except ImportError:  # a PyYAML built without libyaml: the same result, more slowly
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from yaml import SafeLoader as _SafeLoader
+else:
+    try:
+        from yaml import CSafeLoader as _SafeLoader
+    except ImportError:  # a PyYAML built without libyaml: the same result, more slowly
+        from yaml import SafeLoader as _SafeLoader
 
 _TAG = "tag:yaml.org,2002:"
 _MOST_NODES = 100_000  # an alias may repeat a part, and an alias of aliases would repeat it without end
@@ -39,7 +44,13 @@ class _Loader(_SafeLoader):
 
 
 for _name, _pattern, _first in _CORE_SCHEMA:
-    _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(rf"(?:{_pattern})\Z"), _first)
+    _Loader.yaml_implicit_resolvers |= {
+        character: [
+            *_Loader.yaml_implicit_resolvers.get(character, []),
+            (f"{_TAG}{_name}", re.compile(rf"(?:{_pattern})\Z")),
+        ]
+        for character in _first
+    }
 
 
 class YamlText:
@@ -54,7 +65,7 @@ class YamlText:
         try:
             text = path.read_text(encoding="utf-8")
             self._refuse_depth(text)
-            self._root = yaml.compose(text, Loader=_Loader)
+            self._root = cast("yaml.Node | None", yaml.compose(text, Loader=_Loader))  # pyright: ignore[reportUnknownMemberType]  # PyYAML's stubs do not type it
             self.value = self._value(self._root) if self._root else None
         except OSError as wrong:
             raise self._refused(f"cannot be read: {wrong.strerror}") from wrong
@@ -81,7 +92,8 @@ class YamlText:
     def _refuse_depth(self, text: str) -> None:
         """libyaml composes by recursion, and a hundred thousand brackets would end the process."""
         depth = 0
-        for event in yaml.parse(text, Loader=_Loader):
+        events = cast("Iterator[yaml.Event]", yaml.parse(text, Loader=_Loader))  # pyright: ignore[reportUnknownMemberType]  # as above
+        for event in events:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
                 raise self._refused("is nested too deeply", event.start_mark.line + 1)
