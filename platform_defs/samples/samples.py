@@ -178,7 +178,7 @@ class Samples:
         return low + (high - low) * self._random.random() ** 3
 
     def _decimal(self, item: Field) -> str:
-        return f"{self._number_like(item):.{item.type.arrow.scale}f}"
+        return f"{self._number_like(item):.{item.type.scale}f}"
 
     def _integer(self, item: Field) -> int:
         return round(self._number_like(item))
@@ -228,7 +228,7 @@ def _wrong_values(item: Field) -> Iterator[Any]:
     if item.type.name in ("date", "timestamp"):
         yield "2026-02-30" + ("T10:00:00Z" if item.type.name == "timestamp" else "")
     if pa.types.is_decimal(item.type.arrow):
-        yield "1." + "0" * item.type.arrow.scale + "1"
+        yield "1." + "0" * item.type.scale + "1"
     for rule in item.rules:
         if rule.kind == "max_length":
             yield "x" * (rule.argument + 1)
