@@ -110,7 +110,8 @@ class Values:
 
     def _timestamp(self) -> str:
         at = datetime.now(UTC) - timedelta(seconds=self._random.random() * 5)
-        at = min(max(at, self._rule("minimum", at)), self._rule("maximum", at))
+        at = max(at, self._rule("minimum", at))
+        at = min(at, self._rule("maximum", at))
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def _json(self) -> Value:
