@@ -23,7 +23,7 @@ class Fault:
 
 def faults(contract: Contract) -> Iterator[Fault]:
     """Ways to spoil a message of the contract. Not every one works on every message: a rule may allow it."""
-    yield Fault("broken text", lambda value: value[: len(value) // 2])
+    yield Fault("broken text", lambda value: value.decode()[: len(value.decode()) // 2].encode())
     yield Fault("broken text", lambda _: b"")
     yield Fault("broken text", lambda value: value.replace(b'"', b'"\xff', 1))
     yield Fault("broken text", lambda _: b"[]")

@@ -17,6 +17,8 @@ class MessageTemplate:
     def __init__(self, fields: Sequence[Field]) -> None:
         tree: dict[str, Any] = {}
         for number, item in enumerate(fields):
+            if any(len(other.path) > len(item.path) == _shared(other.path, item.path) for other in fields):
+                continue  # a json field that others are taken out of: it is the object that holds them
             inner = tree
             for key in item.path[:-1]:
                 inner = inner.setdefault(key, {})
@@ -37,6 +39,11 @@ class MessageTemplate:
             compact(key).encode().replace(b"%", b"%%") + b":" + self._spelt(inner) for key, inner in node.items()
         )
         return b"{" + b",".join(members) + b"}"
+
+
+def _shared(one: MessagePath, other: MessagePath) -> int:
+    """How many keys two paths begin with in common."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def replaced(message: Json, path: MessagePath, value: Document | object) -> Json:

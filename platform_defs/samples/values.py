@@ -3,6 +3,7 @@
 import math
 import random
 import re
+import warnings
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -67,8 +68,11 @@ class Values:
         Raises BadInput for a pattern that is RE2's alone.
         """
         try:
-            return self._rstr.xeger(pattern)
-        except (re.error, KeyError, IndexError) as error:
+            with warnings.catch_warnings(
+                action="error", category=FutureWarning
+            ):  # [[:alpha:]]: another thing to Python
+                return self._rstr.xeger(pattern)
+        except (re.error, FutureWarning, KeyError, IndexError) as error:
             message = f"no value that matches {pattern!r} could be made up ({error}); give the field examples"
             raise BadInput(message, field=self._item.name) from error
 

@@ -39,6 +39,7 @@ DEVICES = contract(
     field("payload", "json", "payload", required=True),
     field("tags", "json", "user", "tags", examples=(["a", {"b": 1.5}],)),
     field("name", "string", "user", "näme"),
+    field("address", "json", "user", "address", required=True),  # as a whole, besides the fields taken out of it
 )
 
 
