@@ -68,9 +68,7 @@ class Values:
         Raises BadInput for a pattern that is RE2's alone.
         """
         try:
-            with warnings.catch_warnings(
-                action="error", category=FutureWarning
-            ):  # [[:alpha:]]: another thing to Python
+            with warnings.catch_warnings(action="error", category=FutureWarning):  # at [[:alpha:]]
                 return self._rstr.xeger(pattern)
         except (re.error, FutureWarning, KeyError, IndexError) as error:
             message = f"no value that matches {pattern!r} could be made up ({error}); give the field examples"

@@ -13,6 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from platform_defs.errors import BadInput, BrokerAway
 
+QUIET = {"log_level": 2}  # what librdkafka would log of a broker that is away is said once, in the error raised
 BATCH = 1_000  # messages handed to librdkafka at once
 PATIENCE = 60  # seconds that a message may take until it is acknowledged
 
@@ -50,7 +51,7 @@ class Sender:
                 "on_delivery": self._failed,
                 "queue.buffering.max.messages": 500_000,
                 "message.timeout.ms": PATIENCE * 1_000,
-                "log_level": 3,
+                **QUIET,
             }
         )
 
@@ -111,7 +112,7 @@ def topic_partitions(options: Mapping[str, Any], topic: str, wanted: int, *, com
 
     Raises BrokerAway, or BadInput where Kafka refuses to create it.
     """
-    admin: Any = AdminClient(dict(options))  # its futures have no types
+    admin: Any = AdminClient({**options, **QUIET})  # its futures have no types
     try:
         if (found := admin.list_topics(timeout=10).topics.get(topic)) is not None:
             return len(found.partitions)
