@@ -145,7 +145,7 @@ def _varies(node: Any) -> bool:
 
 def _contains(node: Any, pattern: str) -> bool:
     """Whether anything in `node` is of this kind (catalyst's TreePattern: one bit each, without a walk)."""
-    context: Any = SparkContext._active_spark_context
+    context: Any = SparkContext._active_spark_context  # pyright: ignore[reportPrivateUsage]  # PySpark names no other
     patterns = context._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     return node.containsPattern(getattr(patterns, pattern)())
 

@@ -17,7 +17,7 @@ from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
-from platform_defs.engine.ports import Block, Coverage, Source, StagingArea
+from platform_defs.engine.ports import Block, Coverage, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.formats.json.decode import decode_block
 from platform_defs.offsets import OffsetRange
@@ -33,7 +33,7 @@ class TaskWork:
     ranges: tuple[OffsetRange, ...]
     source: Source
     area: StagingArea
-    excluded: Mapping[tuple[int, int], Fault] = field(default_factory=dict)  # by (partition, offset)
+    excluded: Mapping[tuple[int, int], Refusal] = field(default_factory=dict)  # by (partition, offset)
 
     @property
     def keyed(self) -> bool:
@@ -164,7 +164,7 @@ def _excluded(work: TaskWork, partition: int, block: Block) -> tuple[set[int], l
     if not work.excluded:
         return set(), []
     hits = [(i, work.excluded[partition, o]) for i, o in enumerate(block.offsets) if (partition, o) in work.excluded]
-    return {i for i, _ in hits}, [Fault(i, f.stage, f.error_class, f.message, f.field) for i, f in hits]
+    return {i for i, _ in hits}, [refusal.of_message(i) for i, refusal in hits]
 
 
 def _keys(block: Block, faults: list[Fault]) -> tuple[pa.Array, list[Fault]]:

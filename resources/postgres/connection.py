@@ -1,7 +1,7 @@
 """Postgres connections: UTC, named after their owner, and their errors in the project's own words."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -76,7 +76,7 @@ def _options(settings: Mapping[str, object]) -> str:
 
 
 @contextmanager
-def database_errors() -> Iterator[None]:
+def database_errors() -> Generator[None]:
     """Errors of the connection or of want of resources become LedgerAway; those of a row or of our SQL stay as they
     are.
     """

@@ -5,7 +5,7 @@ Rows are deleted, inserted and updated, never truncated, and tables keep their n
 the old rows to its end, everybody else the new ones at once (docs/decisions/0007-replay-in-place.md).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -74,7 +74,7 @@ class Replacement:
         return replay_id
 
     @contextmanager
-    def alone(self, url: str) -> Iterator[None]:
+    def alone(self, url: str) -> Generator[None]:
         """Nobody else replays this pipeline while the block runs. Raises Retryable where somebody does."""
         with closing(
             connect(url, f"tidegate replay {self.live.name}"[:63])

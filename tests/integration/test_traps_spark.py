@@ -16,7 +16,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.ports import Coverage
 from platform_defs.engine.row_local import check_row_local
 from platform_defs.engine.stage import one_attempt_each
-from platform_defs.errors import BadInput, Halt, StagingLost
+from platform_defs.errors import BadInput, Halt, StagingLost, TransformBroken
 from platform_defs.offsets import OffsetRange
 from tests.world import World, transfer, transfers
 
@@ -255,7 +255,7 @@ def test_a_transform_that_fails_on_every_message_says_so_soon_and_publishes_noth
     pipeline = _single_entry(world, _dividing)
     world.send(pipeline, [transfer(n, memo="0") for n in range(200)])
     started = time.monotonic()
-    with pytest.raises(BadInput, match=r"fails on each of 5 messages.*DIVIDE_BY_ZERO.*Nothing was published"):
+    with pytest.raises(TransformBroken, match=r"fails on each of 5 messages.*DIVIDE_BY_ZERO.*Nothing was published"):
         world.drain(pipeline)
     assert time.monotonic() - started < 60
     assert world.table(pipeline) == []
