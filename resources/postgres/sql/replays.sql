@@ -22,7 +22,7 @@ SELECT DISTINCT r.topic, r.topic_id
                       AND p.topic = %(topic)s)
  ORDER BY r.topic, r.topic_id;
 
--- standings: each partition, with where the batches to be replayed began in it and how many messages they read.
+-- partition_histories: each partition, with where the batches to be replayed began in it and how many messages they read.
 SELECT p.partition, p.next_offset, coalesce(min(r.from_offset), p.next_offset) AS from_offset, p.added_late,
        coalesce(sum(r.messages), 0)::bigint AS messages
   FROM tidegate.source_position AS p
