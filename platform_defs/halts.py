@@ -2,7 +2,7 @@
 
 `to_json` gives what the ledger keeps in `tidegate.pipeline.halt_detail`, `read_detail` reads it back. Ledgers written
 by other versions stay readable: a key that is missing gets its default, one that is not known is ignored, and a code
-that is not known becomes an `UnknownHalt`. What settles each code: docs/operations.md, "Halts".
+that is not known becomes an `UnknownHalt`. What settles each code: docs/how-to/halts.md.
 """
 
 from collections.abc import Iterable, Mapping

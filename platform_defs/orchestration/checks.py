@@ -9,7 +9,7 @@ from platform_defs.engine import audit
 from platform_defs.errors import TidegateError
 from platform_defs.orchestration.events import samples_table
 from platform_defs.orchestration.halts import halt_check_spec
-from platform_defs.orchestration.keys import VERIFY, table_key, topic_key
+from platform_defs.orchestration.keys import table_key, verify_key
 from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
 from resources.spark.session import SparkResource
@@ -37,15 +37,15 @@ def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
 
 def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
     """Reads the whole topic again, by itself, and compares message by message with what the tables hold."""
-    contract = pipeline.contract
+    contract, key = pipeline.contract, verify_key(pipeline.contract)
     tables = ", ".join(table.name for table in contract.tables)
 
     @dg.asset_check(
-        asset=topic_key(contract.topic),
-        name=VERIFY,
+        asset=key.asset_key,
+        name=key.name,
         description=(
-            f"Every message is in {tables} exactly once, or a dead letter, or filtered, or skipped on purpose. "
-            "Independent of the engine. Reads the whole topic."
+            f"Every message is in {tables} exactly once, or is a dead letter, or was filtered out by the transform, "
+            "or was skipped on purpose. Independent of the engine. Reads the whole topic."
         ),
     )
     def verify(
@@ -60,7 +60,7 @@ def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         found = {name: value for name, value in report.to_json().items() if isinstance(value, bool | int | float)}
-        shown = found | ({"samples": samples_table(report.samples)} if report.samples else {})
+        shown = found | ({"samples": samples_table(report.to_json()["samples"])} if report.samples else {})
         return dg.AssetCheckResult(passed=report.ok, description=report.explanation, metadata=shown)
 
     return verify

@@ -5,7 +5,6 @@ import dagster as dg
 from platform_defs.contract.model import Contract, Table
 
 PIPELINE_TAG = "tidegate/pipeline"
-VERIFY = "verify"
 
 
 def table_key(table: str) -> dg.AssetKey:
@@ -23,8 +22,11 @@ def table_keys(contract: Contract) -> list[dg.AssetKey]:
 
 
 def verify_key(contract: Contract) -> dg.AssetCheckKey:
-    """The check `verify` stands at the topic: it asks what became of each of its messages, in all tables."""
-    return dg.AssetCheckKey(topic_key(contract.topic), VERIFY)
+    """`verify_bank_transfers`, a check of the topic: it asks what became of each message, in all tables.
+
+    It has the pipeline's name because several pipelines may read one topic.
+    """
+    return dg.AssetCheckKey(topic_key(contract.topic), f"verify_{contract.pipeline}")
 
 
 def is_row_table(contract: Contract, table: Table) -> bool:

@@ -1,10 +1,11 @@
 """Topics as external assets: Dagster does not make them, it shows what the broker says of them."""
 
-import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import dagster as dg
 
+from platform_defs.contract.message_path import MessagePath, spell_path
 from platform_defs.contract.model import Contract, Field
 from platform_defs.errors import BadInput
 from platform_defs.orchestration.keys import PIPELINE_TAG, topic_key
@@ -15,57 +16,87 @@ EVERY = 60  # seconds between two observations of a topic
 PATIENCE = 5.0  # seconds; a sensor must not keep the daemon waiting
 
 
-def topic_asset(contract: Contract) -> dg.AssetSpec:
-    """The topic, with the message that the contract says it carries."""
-    columns = [_column(item) for item in contract.fields]
+@dataclass(frozen=True)
+class Topic:
+    """A topic, and the contracts of the pipelines that read it: at least one."""
+
+    name: str
+    contracts: tuple[Contract, ...]
+
+
+def by_topic(contracts: Sequence[Contract]) -> list[Topic]:
+    """The topics that these contracts read, each once."""
+    names = dict.fromkeys(contract.topic for contract in contracts)
+    return [Topic(name, tuple(item for item in contracts if item.topic == name)) for name in names]
+
+
+def topic_asset(topic: Topic) -> dg.AssetSpec:
+    """The topic, with the message that its contracts say it carries. Its group is the domain of the first contract."""
+    readers = " and ".join(f"{item.pipeline} {item.version}" for item in topic.contracts)
     return dg.AssetSpec(
-        topic_key(contract.topic),
-        description=f"The topic {contract.topic}, as {contract.pipeline} {contract.version} reads it.",
-        group_name=contract.domain,
+        topic_key(topic.name),
+        description=f"The topic {topic.name}, as read by {readers}.",
+        group_name=topic.contracts[0].domain,
         kinds={"kafka"},
-        tags={PIPELINE_TAG: contract.pipeline},
-        metadata={"dagster/column_schema": dg.TableSchema(columns=columns), "format": contract.format},
+        tags={PIPELINE_TAG: topic.contracts[0].pipeline} if len(topic.contracts) == 1 else {},  # a tag has one value
+        metadata={
+            "dagster/column_schema": dg.TableSchema(columns=_columns(topic.contracts)),
+            "format": ", ".join(dict.fromkeys(item.format for item in topic.contracts)),
+            "pipelines": ", ".join(item.pipeline for item in topic.contracts),
+        },
     )
 
 
-def observe_topics(contracts: Sequence[Contract]) -> dg.SensorDefinition:
-    """A sensor that notes each topic's partitions, retention, replication and offsets, once a minute."""
+def observe_topics(topics: Sequence[str]) -> dg.SensorDefinition:
+    """A sensor that records each topic's partitions, retention, replication and offsets, once a minute."""
 
     @dg.sensor(
         name="topics",
         minimum_interval_seconds=EVERY,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Notes what the broker says of each topic: partitions, retention, replication, end offsets.",
+        description="Records each topic's partitions, retention, replication and end offsets, as the broker has them.",
     )
-    def topics(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+    def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         options = connection().kafka_options()
         seen: list[dg.AssetObservation] = []
-        for contract in contracts:
+        for topic in topics:
             try:
-                seen.append(observation(contract, options))
-            except BadInput as missing:  # one topic that is not there yet must not hide the others
+                seen.append(observation(topic, options))
+            except BadInput as missing:  # one topic that does not exist yet must not hide the others
                 context.log.info(str(missing))
-        return dg.SensorResult(asset_events=seen, cursor=str(time.time()))
+        return dg.SensorResult(asset_events=seen, skip_reason=f"Recorded {len(seen)} of {len(topics)} topics.")
 
-    return topics
+    return observe
 
 
-def observation(contract: Contract, options: dict[str, str]) -> dg.AssetObservation:
+def observation(topic: str, options: dict[str, str]) -> dg.AssetObservation:
     """What the broker says of the topic now. Raises BadInput without the topic, BrokerAway without Kafka."""
-    facts = topic_facts(options, contract.topic)
-    view = KafkaBroker(options, timeout=PATIENCE).describe(contract.topic)
+    facts = topic_facts(options, topic)
+    view = KafkaBroker(options, timeout=PATIENCE).describe(topic)
     ends = {f"end_offset_{p}": held.end for p, held in sorted(view.partitions.items())}
     offsets = sum(held.end - held.low for held in view.partitions.values())
     metadata = {**facts, "messages": offsets, "end_offsets": sum(ends.values()), **ends, "topic_id": view.topic_id}
-    return dg.AssetObservation(topic_key(contract.topic), metadata=metadata)
+    return dg.AssetObservation(topic_key(topic), metadata=metadata)
 
 
-def _column(item: Field) -> dg.TableColumn:
-    rules = [rule.description for rule in item.rules if rule.kind != "required"]
+def _columns(contracts: Sequence[Contract]) -> list[dg.TableColumn]:
+    """The keys of the message, in the order of the contracts, each with what every contract says of it."""
+    found: dict[MessagePath, list[Field]] = {}
+    for contract in contracts:
+        for item in contract.fields:
+            found.setdefault(item.path, []).append(item)
+    return [_column(path, said, everywhere=len(said) == len(contracts)) for path, said in found.items()]
+
+
+def _column(path: MessagePath, said: Sequence[Field], *, everywhere: bool) -> dg.TableColumn:
+    rules = [rule.description for item in said for rule in item.rules if rule.kind != "required"]
+    descriptions = dict.fromkeys(item.description for item in said if item.description)
+    classifications = dict.fromkeys(item.classification for item in said if item.classification)
+    required = everywhere and all(item.required for item in said)
     return dg.TableColumn(
-        item.name,
-        item.type.name,
-        description=item.description or None,
-        constraints=dg.TableColumnConstraints(nullable=not item.required, other=rules),
-        tags={"classification": item.classification} if item.classification else {},
+        spell_path(path),
+        " or ".join(dict.fromkeys(item.type.name for item in said)),
+        description=" / ".join(descriptions) or None,
+        constraints=dg.TableColumnConstraints(nullable=not required, other=list(dict.fromkeys(rules))),
+        tags={"classification": ", ".join(classifications)} if classifications else {},
     )

@@ -45,7 +45,7 @@ def run(instance: DagsterInstance) -> Run:
     """Runs a pipeline's job in this process."""
 
     def execute(pipeline: Pipeline) -> dg.ExecuteInProcessResult:
-        job = compose([pipeline], KeptSpark()).resolve_job_def(pipeline.name)
+        job = compose([pipeline], spark=KeptSpark()).resolve_job_def(pipeline.name)
         return job.execute_in_process(instance=instance, raise_on_error=False)
 
     return execute
@@ -99,7 +99,7 @@ def test_selecting_one_table_runs_the_pipeline_as_a_whole(
     pipeline = new_pipeline("accumulate")
     world.send(pipeline, transfers(10))
     postings, balances = table_keys(pipeline)
-    job = compose([pipeline], KeptSpark()).resolve_implicit_global_asset_job_def()
+    job = compose([pipeline], spark=KeptSpark()).resolve_implicit_global_asset_job_def()
     assert job.execute_in_process(instance=instance, asset_selection=[balances]).success
     assert told(instance, postings)[0]["rows"] == 20
     assert told(instance, balances)[0]["messages"] == 10

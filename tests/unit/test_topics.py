@@ -1,0 +1,52 @@
+"""A topic that several pipelines read: one asset, one observation, and a verify check for each pipeline."""
+
+from dataclasses import replace
+
+from dagster import AssetCheckKey, AssetKey
+
+from assets import find_pipeline
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.definitions import compose
+from platform_defs.orchestration.topics import by_topic, topic_asset
+from tests.world import renamed
+
+
+def readers() -> list[Pipeline]:
+    """Two pipelines on one topic: bank_transfers, and one that reads the same keys less strictly, and one key more."""
+    first = find_pipeline("bank_transfers")
+    contract = replace(renamed(first.contract, "bank_audit"), topic=first.contract.topic)
+    memo = next(item for item in contract.fields if item.name == "memo")
+    optional = tuple(replace(item, required=False, rules=()) for item in contract.fields if item is not memo)
+    more = replace(memo, name="channel", physical_path=("source", "channel"), rules=())
+    return [first, replace(first, contract=replace(contract, fields=(*optional, more)))]
+
+
+def test_a_topic_is_one_asset_and_has_a_verify_check_for_each_pipeline() -> None:
+    graph = compose(readers()).resolve_asset_graph()
+    topic = AssetKey(["kafka", "bank.transfers"])
+    assert {key for key in graph.asset_check_keys if key.asset_key == topic} == {
+        AssetCheckKey(topic, "verify_bank_transfers"),
+        AssetCheckKey(topic, "verify_bank_audit"),
+    }
+    children = {key.to_user_string() for key in graph.get(topic).child_keys}
+    assert children == {"bank/postings", "bank_audit/postings"}
+
+
+def test_the_repository_of_two_pipelines_on_a_topic_loads() -> None:
+    repository = compose(readers()).get_repository_def()
+    repository.load_all_definitions()
+    assert {job.name for job in repository.get_all_jobs()} >= {"bank_transfers", "bank_audit", "verify"}
+
+
+def test_the_topics_schema_is_what_all_of_its_contracts_say() -> None:
+    contracts = [pipeline.contract for pipeline in readers()]
+    (topic,) = by_topic(contracts)
+    spec = topic_asset(topic)
+    columns = {column.name: column for column in spec.metadata["dagster/column_schema"].columns}
+    assert set(columns) == {item.name for item in contracts[0].fields} | {"source.channel"}
+    assert columns["amount"].constraints.nullable  # one of the pipelines takes messages without it
+    assert any("EUR" in rule for rule in columns["currency"].constraints.other)
+    assert columns["source.channel"].constraints.nullable
+    assert spec.metadata["pipelines"] == "bank_transfers, bank_audit"
+    assert "bank_transfers" in (spec.description or "")
+    assert "bank_audit" in (spec.description or "")
