@@ -50,8 +50,9 @@ def not_halted(contract: Contract, status: Mapping[str, Any] | None) -> dg.Asset
 
 def halt_metadata(halt: Halt) -> dict[str, Any]:
     """What a person has to know of a halt: its code, what shows how to settle it, and exactly what it is about."""
-    tables = {name: samples_table(halt.detail[name]) for name in ("ranges", "samples") if halt.detail.get(name)}
-    return {"halt": halt.code, "settle with": halt.command, **tables, "detail": dg.MetadataValue.json(halt.detail)}
+    detail = halt.detail.to_json()
+    tables = {name: samples_table(detail[name]) for name in ("ranges", "samples") if detail.get(name)}
+    return {"halt": halt.code, "settle with": halt.command, **tables, "detail": dg.MetadataValue.json(detail)}
 
 
 @contextmanager
