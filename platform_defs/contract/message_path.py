@@ -1,34 +1,34 @@
 r"""Where a field is in a message: `user.address.city`, as a field's physicalName spells it.
 
 Each part is a key of a JSON object, the outermost first. Any key can be written: a dot in a key is `\.`, a backslash
-is `\\`. So `a\.b.c` is the key `c` of the object under the key `a.b`.
+is `\\`, and the empty key is `\e`. So `a\.b.c` is the key `c` of the object under the key `a.b`.
 """
 
 import re
 
 MessagePath = tuple[str, ...]  # at least one key, outermost first
 
-_PART = re.compile(r"(?:[^.\\]|\\[.\\])+")
+_PART = re.compile(r"\\e(?![^.])|(?:[^.\\]|\\[.\\])+")
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = r"in a key, a dot is written \. and a backslash \\; the empty key is \e"
 
 
 def parse_path(text: str) -> MessagePath:
-    r"""The keys that `text` spells. Raises ValueError, saying what is wrong: an empty key, a lone backslash."""
+    """The keys that `text` spells. Raises ValueError, saying what is wrong: an empty part, a lone backslash."""
     keys, position = list[str](), 0
     while True:
-        found = _PART.match(text, position)
-        if found is None:
-            at = text[position : position + 1]
-            wrong = r"a backslash is written \\, a dot in a key \." if at == "\\" else "a key is empty"
-            raise ValueError(f"{text!r} is not a path of keys: {wrong}")
-        keys.append(re.sub(r"\\(.)", r"\1", found[0], flags=re.DOTALL))
-        position = found.end()
+        part = _PART.match(text, position)
+        if part is None:
+            raise ValueError(f"{text!r} is not a path of keys such as user.address.city ({_ESCAPES})")
+        keys.append("" if part[0] == r"\e" else _ESCAPED.sub(r"\1", part[0]))
+        position = part.end()
         if position == len(text):
             return tuple(keys)
         if text[position] != ".":
-            raise ValueError(rf"{text!r} is not a path of keys: a backslash is written \\, a dot in a key \.")
+            raise ValueError(f"{text!r} is not a path of keys: a lone backslash ({_ESCAPES})")
         position += 1
 
 
 def spell_path(path: MessagePath) -> str:
     """`path` as a physicalName: the inverse of `parse_path`."""
-    return ".".join(re.sub(r"([.\\])", r"\\\1", key) for key in path)
+    return ".".join(re.sub(r"([.\\])", r"\\\1", key) or r"\e" for key in path)

@@ -6,17 +6,44 @@ from typing import Any
 
 from open_data_contract_standard.model import CustomProperty, SchemaProperty
 
-from platform_defs.contract.column_types import ColumnType, column_type
+from platform_defs.contract.column_types import JSON, ColumnType, column_type
+from platform_defs.contract.reserved import column_mistake
 from platform_defs.contract.text import ContractText, Place, one_of
 from platform_defs.errors import BadInput
 
 _NAME = r"[a-z_][a-z0-9_]*"
 _LONGEST = 63  # bytes: NAMEDATALEN - 1; Postgres cuts longer names without an error
 _PROPERTY_KEYS = {  # of all that ODCS has, what Tidegate holds to or only shows; anything else would be a false promise
-    *("id", "name", "businessName", "description", "classification", "tags", "authoritativeDefinitions"),
+    *(
+        "id",
+        "name",
+        "physicalName",
+        "businessName",
+        "description",
+        "classification",
+        "tags",
+        "authoritativeDefinitions",
+    ),
     *("logicalType", "physicalType", "required", "logicalTypeOptions", "quality", "examples", "primaryKey"),
     *("transformLogic", "transformSourceObjects", "transformDescription", "criticalDataElement", "deprecated"),
 }
+_FLAT = (
+    "list each nested field on its own, with its path as physicalName (such as user.address.city), "
+    "or keep the whole value in a column of physicalType: json"
+)
+_INSTEAD = {
+    "enum": "write an enum as quality: metric invalidValues",
+    "properties": _FLAT,
+    "items": _FLAT,
+    "map": _FLAT,
+}
+_PHYSICAL_TYPE_NEEDED = {
+    "number": "does not say which: add physicalType: decimal(precision,scale) or physicalType: double",
+    "object": f"is not one column: {_FLAT}",
+    "array": "is not one column: keep it in a column of physicalType: json",
+    "map": "is not one column: keep it in a column of physicalType: json",
+}
+_TYPES = ("string", "integer", "double", "boolean", "date", "timestamp", "json", "decimal(18,2)")
 
 
 def checked_name(text: ContractText, name: str | None, key: str, place: Place, *, qualified: bool = False) -> str:
@@ -31,17 +58,22 @@ def checked_name(text: ContractText, name: str | None, key: str, place: Place, *
     return name
 
 
-def column_name(text: ContractText, item: SchemaProperty, place: Place, taken: set[str]) -> str:
+def column_name(text: ContractText, item: SchemaProperty, place: Place, taken: Iterable[str]) -> str:
     """The property's name, checked, not reserved, not yet taken."""
     name = checked_name(text, item.name, "name", place)
-    if name.startswith("_"):
-        raise text.refused(f"{name!r}: names beginning with _ are the engine's own", *place, "name")
+    if wrong := column_mistake(name):
+        raise text.refused(wrong, *place, "name")
     if name in taken:
-        raise text.refused(f"{name!r} stands here twice", *place, "name")
+        raise text.refused(f"{name!r} is defined twice", *place, "name")
     for key in item.model_fields_set - _PROPERTY_KEYS:
-        hint = "write an enum as quality: metric invalidValues" if key == "enum" else "Tidegate does not hold to it"
-        raise text.refused(f"{key} is not supported: {hint}", *place, key)
+        raise text.refused(f"{key} is not supported: {_INSTEAD.get(key, 'Tidegate would not hold to it')}", *place, key)
     return name
+
+
+def snake_case(name: str) -> str | None:
+    """The column that a key such as `deviceId` or `user.address` suggests; None where it suggests none."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+", "_", name).strip("_").lower()
+    return words if re.fullmatch(_NAME, words) and len(words) <= _LONGEST else None
 
 
 def column_type_of(text: ContractText, item: SchemaProperty, place: Place) -> ColumnType:
@@ -50,18 +82,29 @@ def column_type_of(text: ContractText, item: SchemaProperty, place: Place) -> Co
     written = item.physicalType or item.logicalType
     if written is None:
         raise text.refused("a type is missing: give logicalType or physicalType", *place)
-    if key == "logicalType" and written == "number":
-        raise text.refused("number: say which, with physicalType: decimal(precision,scale) or double", *place, key)
+    if key == "logicalType" and (hint := _PHYSICAL_TYPE_NEEDED.get(written)):
+        raise text.refused(f"{written} {hint}", *place, key)
     try:
         found = column_type(written)
     except BadInput as wrong:
-        close = one_of(("string", "integer", "double", "boolean", "date", "timestamp", "decimal(18,2)"), written)
+        close = "did you mean 'json'?" if written == "jsonb" else one_of(_TYPES, written)
         hint = f"; {close}" if close.startswith("did") else ""
         raise text.refused(f"{wrong}{hint}", *place, key) from None
-    logical = "number" if found.name == "double" or found.name.startswith("decimal") else found.name
-    if item.logicalType not in (None, logical):
-        raise text.refused(f"physicalType {written} goes with logicalType {logical}", *place, "logicalType")
+    logical = _logical_types(found)
+    if item.logicalType is not None and item.logicalType not in logical:
+        raise text.refused(
+            f"physicalType {written} goes with logicalType {' or '.join(logical)}, not {item.logicalType}",
+            *place,
+            "logicalType",
+        )
     return found
+
+
+def _logical_types(of: ColumnType) -> tuple[str, ...]:
+    """The ODCS logical types that a column of this type may have."""
+    if of == JSON:
+        return ("object", "array")
+    return ("number",) if of.name == "double" or of.name.startswith("decimal") else (of.name,)
 
 
 def custom_values(
@@ -74,6 +117,6 @@ def custom_values(
         if name not in known:
             raise text.refused(f"unknown custom property {name!r}; {one_of(known, name)}", *at, "property")
         if name in found:
-            raise text.refused(f"{name!r} stands here twice", *at, "property")
+            raise text.refused(f"{name!r} is defined twice", *at, "property")
         found[name] = (item.value, (*at, "value"))
     return found

@@ -16,13 +16,17 @@ How ODCS' terms are used, from https://bitol-io.github.io/open-data-contract-sta
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
 
 from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
+from platform_defs.contract.column_types import JSON
+from platform_defs.contract.message_path import MessagePath, parse_path, spell_path
 from platform_defs.contract.model import Contract, Delivery, Field, Limits
-from platform_defs.contract.names import checked_name, column_name, column_type_of, custom_values
+from platform_defs.contract.names import checked_name, column_name, column_type_of, custom_values, snake_case
+from platform_defs.contract.reserved import column_mistake, output_clash, pipeline_mistake
 from platform_defs.contract.rules import examples_of, rules_of
 from platform_defs.contract.tables import read_tables
 from platform_defs.contract.text import ContractText, Place, one_of
@@ -50,7 +54,7 @@ def load(path: Path) -> Contract:
         raise text.refused("apiVersion is v3.1.0", "apiVersion")
     (place, message), tables = _objects(text)
     contract = Contract(
-        pipeline=checked_name(text, document.id, "id", ()),
+        pipeline=_pipeline(text),
         version=str(document.version),
         domain=checked_name(text, document.domain, "domain", ()),
         description=(document.description and document.description.purpose) or "",
@@ -104,6 +108,13 @@ def _objects(text: ContractText) -> tuple[tuple[Place, SchemaObject], list[tuple
     return topics[0], tables
 
 
+def _pipeline(text: ContractText) -> str:
+    name = checked_name(text, text.document.id, "id", ())
+    if wrong := pipeline_mistake(name):
+        raise text.refused(wrong, "id")
+    return name
+
+
 def _topic(text: ContractText, message: SchemaObject, place: Place) -> str:
     topic = message.physicalName or ""
     if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
@@ -130,8 +141,48 @@ def _fields(text: ContractText, message: SchemaObject, place: Place) -> tuple[Fi
     fields = dict[str, Field]()
     for n, item in enumerate(message.properties):
         at = (*place, "properties", n)
-        fields[item.name or ""] = _field(text, item, column_name(text, item, at, set(fields)), at)
+        _refuse_key_as_name(text, item, at)
+        found = _field(text, item, column_name(text, item, at, fields), at)
+        if wrong := _path_mistake(found, fields.values()):
+            raise text.refused(wrong, *at, "physicalName" if item.physicalName is not None else "name")
+        fields[found.name] = found
     return tuple(fields.values())
+
+
+def _refuse_key_as_name(text: ContractText, item: SchemaProperty, place: Place) -> None:
+    """A message's `deviceId` as the name of a field: the name is the column's, the key is written beside it."""
+    suggested, key = snake_case(item.name or ""), item.physicalName or item.name
+    if item.name and suggested not in (None, item.name):
+        why = column_mistake(item.name) or f"{item.name!r} is not a column name (lower-case letters, digits and _)"
+        raise text.refused(
+            f"{why}. name is the column, physicalName the key in the message: keep name: {suggested} and write "
+            f"physicalName: {key}",
+            *place,
+            "name",
+        )
+
+
+def _path(text: ContractText, item: SchemaProperty, place: Place) -> MessagePath:
+    if item.physicalName is None:
+        return ()
+    try:
+        return parse_path(item.physicalName)
+    except ValueError as wrong:
+        raise text.refused(str(wrong), *place, "physicalName") from None
+
+
+def _path_mistake(found: Field, others: Iterable[Field]) -> str | None:
+    """Two fields of one path; or a path through a value that is no object, since another field reads it as such."""
+    for other in others:
+        if found.path == other.path:
+            return f"{found.name} and {other.name} read the same key of the message, {spell_path(found.path)}"
+        outer, inner = sorted((found, other), key=lambda item: len(item.path))
+        if inner.path[: len(outer.path)] == outer.path and outer.type != JSON:
+            return (
+                f"{inner.name} reads {spell_path(inner.path)}, but {spell_path(outer.path)} is not an object: the "
+                f"field {outer.name} reads it as {outer.type.name}"
+            )
+    return None
 
 
 def _field(text: ContractText, item: SchemaProperty, name: str, place: Place) -> Field:
@@ -148,6 +199,7 @@ def _field(text: ContractText, item: SchemaProperty, name: str, place: Place) ->
         description=item.description or "",
         classification=item.classification or "",
         examples=examples_of(text, item, kind, rules, place),
+        physical_path=_path(text, item, place),
     )
 
 
@@ -167,7 +219,7 @@ def _limits(text: ContractText) -> Limits:
         if name not in _SLAS:
             raise text.refused(f"unknown service level {name!r}; {one_of(_SLAS, name)}", *at, "property")
         if _SLAS[name] in found:
-            raise text.refused(f"{name!r} stands here twice", *at, "property")
+            raise text.refused(f"{name!r} is defined twice", *at, "property")
         found[_SLAS[name]] = _seconds(text, item.value, item.unit, at)
     return Limits(**found)
 
@@ -198,14 +250,16 @@ def _refuse_doubles(text: ContractText, contract: Contract, tables: list[tuple[i
     names = set[str]()
     for n, item in tables:
         if item.physicalName in names:
-            raise text.refused(f"table {item.physicalName!r} stands here twice", "schema", n, "physicalName")
+            raise text.refused(f"table {item.physicalName!r} is defined twice", "schema", n, "physicalName")
         names.add(item.physicalName or "")
     rules = {rule.name for rule in contract.row_rules}
     for n, item in tables:
         for position, entry in enumerate(item.quality or ()):
             if entry.name in rules:
-                raise text.refused(f"rule {entry.name!r} stands here twice", "schema", n, "quality", position, "name")
+                raise text.refused(f"rule {entry.name!r} is defined twice", "schema", n, "quality", position, "name")
             rules.add(entry.name or "")
+    if wrong := output_clash(contract):
+        raise text.refused(wrong, "schema")
 
 
 def _column_place(text: ContractText, table: str, column: str) -> Place:

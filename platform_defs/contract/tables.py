@@ -5,9 +5,10 @@ from typing import Any, Literal, cast, get_args
 
 from open_data_contract_standard.model import DataQuality, SchemaObject, SchemaProperty
 
-from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.column_types import JSON, ColumnType
 from platform_defs.contract.model import Aggregate, BatchRule, Column, Disposition, Severity, Table
 from platform_defs.contract.names import checked_name, column_name, column_type_of, custom_values
+from platform_defs.contract.reserved import rule_mistake, table_mistake
 from platform_defs.contract.text import ContractText, Place, one_of
 
 _AGGREGATE = re.compile(r"(\w+)\(\s*(\*|\w+)\s*\)")
@@ -31,6 +32,8 @@ def read_tables(text: ContractText, objects: list[tuple[int, SchemaObject]]) -> 
 def _table(text: ContractText, item: SchemaObject, place: Place) -> Table:
     disposition = _disposition(text, item, place)
     name = checked_name(text, item.physicalName, "physicalName", place, qualified=True)
+    if wrong := table_mistake(name):
+        raise text.refused(wrong, *place, "physicalName")
     if not item.properties:
         raise text.refused("a table has at least one column under properties", *place)
     columns, aggregates, group_by = list[Column](), list[Aggregate](), list[str]()
@@ -72,6 +75,9 @@ def _column(text: ContractText, item: SchemaProperty, place: Place, taken: set[s
     for key in ("logicalTypeOptions", "quality", "examples"):
         if getattr(item, key) is not None:
             raise text.refused(_RULES_BELONG, *place, key)
+    if item.physicalName not in (None, name):
+        hint = f"in a table it can only repeat the name, {name}; a message's field has one, the key in the message"
+        raise text.refused(f"physicalName {item.physicalName!r} is not supported: {hint}", *place, "physicalName")
     kind = column_type_of(text, item, place)
     return Column(name, kind, bool(item.required), item.description or "", item.classification or "")
 
@@ -123,6 +129,8 @@ def _check_accumulate(text: ContractText, table: Table, rows: Table, item: Schem
 def _group_mistake(column: Column, source: Column) -> str | None:
     if column.type != source.type:
         return f"{column.name} is {source.type.name} in the row table, {column.type.name} here"
+    if column.type == JSON:
+        return f"{column.name} is json: rows cannot be grouped by it; group by a field inside it instead"
     if column.type.name == "double":
         return "doubles are not exact: do not group by one"
     if not (source.required and column.required):  # NULL equals nothing: such groups would never be merged
@@ -133,6 +141,8 @@ def _group_mistake(column: Column, source: Column) -> str | None:
 def _result_mistake(aggregate: Aggregate, column: Column, source: Column | None) -> str | None:
     """Why the column's type cannot hold the aggregate exactly."""
     result = column.type
+    if source is not None and source.type == JSON:
+        return f"{source.name} is json: it cannot be aggregated; aggregate a field inside it instead"
     if aggregate.function == "count":
         return None if result.name == "integer" else f"a count is an integer, not {result.name}"
     if source is None:
@@ -161,8 +171,9 @@ def _digits(of: ColumnType) -> tuple[int, int] | None:
     """How many digits before and after the point; None for what is no exact number."""
     if of.name == "integer":
         return 18, 0
-    if of.name.startswith("decimal"):
-        return of.arrow.precision - of.arrow.scale, of.arrow.scale
+    if of.decimal is not None:
+        precision, scale = of.decimal
+        return precision - scale, scale
     return None
 
 
@@ -182,6 +193,8 @@ def _batch_rule(text: ContractText, entry: DataQuality, table: str, columns: lis
     if entry.type != "custom" or entry.engine != "greatExpectations":
         raise text.refused("a batch rule is written with type: custom and engine: greatExpectations", *place)
     name = checked_name(text, entry.name, "name", place)
+    if wrong := rule_mistake(name):
+        raise text.refused(wrong, *place, "name")
     severity = entry.severity
     if severity not in get_args(Severity):
         raise text.refused(f"unknown severity {severity!r}; {one_of(get_args(Severity), severity)}", *place, "severity")

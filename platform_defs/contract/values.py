@@ -1,12 +1,12 @@
 """Values that a contract writes down (examples, enums, limits) as the Python values that a row would hold."""
 
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
-import pyarrow as pa
-
 from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.one_value import fits
 
 Value = str | int | float | bool | date | datetime | Decimal
 
@@ -17,10 +17,8 @@ def contract_value(written: Any, of: ColumnType) -> Value:
     Raises ValueError, its text saying what would be right.
     """
     value = _READERS[of.name.partition("(")[0]](written)
-    try:
-        pa.array([value], of.arrow).validate(full=True)
-    except (pa.ArrowInvalid, OverflowError, ValueError):
-        raise ValueError(f"{written} does not fit {of.name}") from None
+    if not fits(value, of):
+        raise ValueError(f"{written} does not fit {of.name}")
     return value
 
 
@@ -82,6 +80,25 @@ def _timestamp(written: Any) -> datetime:
     return value.astimezone(UTC)
 
 
+def _json(written: Any) -> str:
+    """The text of any JSON value: mappings, lists, strings, numbers, booleans, null."""
+    try:
+        return json.dumps(_plain_json(written), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError):
+        raise ValueError(f"{written} is not a JSON value; put dates and timestamps in quotes") from None
+
+
+def _plain_json(node: Any) -> Any:
+    """Without the YAML reader's own classes of numbers, which json would write as YAML does."""
+    if isinstance(node, dict):
+        return {str(key): _plain_json(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_plain_json(value) for value in node]
+    if isinstance(node, float):
+        return float(node)
+    return int(node) if isinstance(node, int) and not isinstance(node, bool) else node
+
+
 _READERS = {
     "string": _string,
     "integer": _integer,
@@ -90,4 +107,5 @@ _READERS = {
     "boolean": _boolean,
     "date": _date,
     "timestamp": _timestamp,
+    "json": _json,
 }

@@ -154,7 +154,42 @@ MISTAKES = [
     ("logicalType: timestamp", "logicalType: number", "ordered_at.logicalType", "decimal"),
     ("logicalType: timestamp", "required: true", "ordered_at", "type is missing"),
     ("name: kind\n", "name: order_id\n", "order_id.name", "twice"),
-    ("name: kind\n", "name: _kind\n", "_kind.name", "engine's own"),
+    ("name: kind\n", "name: _kind\n", "_kind.name", "reserved for Tidegate's own columns. name is the column"),
+    ("name: kind\n", "name: deviceKind\n", "deviceKind.name", "keep name: device_kind and write physicalName: deviceK"),
+    ("name: kind\n", "name: ctid\n", "ctid.name", "system column"),
+    ("name: kind\n", "name: kind\n        physicalName: 'a..b'\n", "kind.physicalName", "not a path of keys"),
+    ("name: kind\n", "name: kind\n        physicalName: order_id\n", "kind.physicalName", "read the same key"),
+    ("name: kind\n", "name: kind\n        physicalName: price.kind\n", "price.name", "price is not an object"),
+    ("name: kind\n", "name: kind\n        properties: [{name: a}]\n", "kind.properties", "physicalName (such as user"),
+    ("name: kind\n", "name: kind\n        items: {name: a}\n", "kind.items", "physicalType: json"),
+    ("id: shop_orders", "id: verify", "id", "serves all pipelines"),
+    ("id: shop_orders", "id: config", "id", "reserved word in Dagster"),
+    ("id: shop_orders", "id: drain_orders", "id", "begin with drain_"),
+    ("physicalName: shop.totals", "physicalName: kafka.totals", "totals.physicalName", "kafka is reserved"),
+    ("physicalName: shop.totals", "physicalName: tidegate.totals", "totals.physicalName", "the ledger"),
+    ("physicalName: shop.totals", "physicalName: pg_shop.totals", "totals.physicalName", "pg_"),
+    ("physicalName: shop.totals", "physicalName: shop__replay.totals", "totals.physicalName", "replays build"),
+    ("name: some_orders", "name: not_halted", "not_halted.name", "every pipeline has"),
+    (
+        "name: weight, physical",
+        "name: weight, physicalName: Weight, physical",
+        "weight.physicalName",
+        "only repeat the name",
+    ),
+    ("logicalType: timestamp", "logicalType: array", "ordered_at.logicalType", "physicalType: json"),
+    ("logicalType: timestamp", "physicalType: jsonb", "ordered_at.physicalType", "did you mean 'json'"),
+    (
+        "physicalType: double\n",
+        "physicalType: json\n        logicalType: string\n",
+        "weight.logicalType",
+        "object or array",
+    ),
+    (
+        "physicalType: double\n",
+        "physicalType: json\n        logicalTypeOptions: {minimum: 1}\n",
+        "weight",
+        "leave it out",
+    ),
     ("name: kind\n", f"name: {'k' * 64}\n", "name", "63 bytes"),
     ("name: kind\n", "name: Kind\n", "Kind.name", "lower-case"),
     ("name: kind\n", "name: kind\n        unique: true\n", "kind.unique", "not supported"),
@@ -275,6 +310,31 @@ def test_a_mistake_is_refused_where_it_stands(tmp_path: Path, right: str, wrong:
     assert refused.line is not None
     assert field in (refused.field or "")
     assert message in str(refused)
+
+
+def test_a_field_is_anywhere_in_the_message_and_may_be_any_json(tmp_path: Path) -> None:
+    text = GOOD.replace(
+        "      - name: kind\n",
+        r"""      - {name: city, logicalType: string, physicalName: 'user.homeAddress.city'}
+      - {name: dotted, logicalType: string, physicalName: 'a\.b.c d.é\\'}
+      - {name: user_object, physicalType: json, logicalType: object, physicalName: user, examples: [{a: [1, 2.5]}]}
+      - name: kind
+""",
+    )
+    city, dotted, whole = load(write(tmp_path, text)).fields[1:4]
+    assert city.path == ("user", "homeAddress", "city")
+    assert dotted.path == ("a.b", "c d", "é\\")
+    assert (whole.type.name, whole.type.postgres, whole.examples) == ("json", "jsonb", ('{"a":[1,2.5]}',))
+
+
+def test_json_is_neither_grouped_by_nor_summed(tmp_path: Path) -> None:
+    text = GOOD.replace("physicalType: double", "physicalType: json")
+    assert load(write(tmp_path, text)).row_table.columns[2].type.name == "json"
+    summed = refusal(tmp_path, text.replace("transformLogic: sum(price)", "transformLogic: max(weight)"))
+    assert "weight is json: it cannot be aggregated" in str(summed)
+    grouped = "name: weight, physicalType: json, required: true, primaryKey: true}"
+    text = text.replace("name: order_id, logicalType: string, required: true, primaryKey: true}", grouped)
+    assert "rows cannot be grouped by it" in str(refusal(tmp_path, text))
 
 
 def test_delivery_is_exactly_once_unless_the_contract_says_otherwise(tmp_path: Path) -> None:

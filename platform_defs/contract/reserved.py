@@ -1,0 +1,99 @@
+"""Names that a contract cannot take, since Dagster, Postgres or Tidegate itself uses them for something else.
+
+What a name becomes, and so what it could collide with:
+
+    id (the pipeline)   a Dagster job of that name; the ops drain_<id> and verify_<id>, the sensor <id>_lag
+    schema.table        the asset schema/table; in its op, the output schema__table
+    a rule              an asset check of the table; in its op, the output schema__table_rule
+    a topic             the asset kafka/<topic>; its check's op begins with kafka__
+    a column            a column of the table, beside Tidegate's own (_batch_id, ...) and Postgres' (ctid, ...)
+"""
+
+import keyword
+from collections.abc import Iterable, Iterator
+
+from platform_defs.contract.model import Contract
+
+# Dagster refuses these as the name of a job: dagster._core.definitions.utils.DISALLOWED_NAMES
+DAGSTER_WORDS = frozenset(keyword.kwlist) | {
+    *("context", "conf", "config", "meta", "arg_dict", "dict", "input_arg_dict", "output_arg_dict"),
+    *("int", "str", "float", "bool", "input", "output", "type"),
+}
+JOBS = ("verify", "nightly_verify", "topics")  # jobs, schedules and sensors that serve all pipelines
+OP_PREFIXES = ("drain_", "verify_", "kafka__")  # jobs and ops share one space of names
+SCHEMAS = {
+    "kafka": "the topics' assets are called kafka/<topic>",
+    "tidegate": "the ledger is kept there",
+    "tidegate_staging": "batches are staged there",
+    "dagster": "Dagster keeps its runs and events there",
+    "information_schema": "it is Postgres' own",
+}
+REPLAY_SCHEMA = "__replay"  # ends the name of the schema in which a replay builds its tables
+SYSTEM_COLUMNS = ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin")
+CHECKS = ("not_halted", "message_decodes", "row_is_accepted", "verify")  # that every pipeline has
+
+
+def pipeline_mistake(name: str) -> str | None:
+    """Why no pipeline can be called `name`; None where it can."""
+    if name in DAGSTER_WORDS:
+        return f"{name!r} is a reserved word in Dagster, where each pipeline is a job; choose another id"
+    if name in JOBS:
+        return f"{name!r} is the name of a job, schedule or sensor that serves all pipelines; choose another id"
+    if prefix := next((item for item in OP_PREFIXES if name.startswith(item)), None):
+        return f"{name!r}: ids that begin with {prefix} are reserved for Tidegate's own ops; choose another id"
+    return None
+
+
+def table_mistake(name: str) -> str | None:
+    """Why no table can be called `name` (schema.table); None where it can."""
+    schema = name.partition(".")[0]
+    if schema in SCHEMAS:
+        return f"the schema {schema} is reserved: {SCHEMAS[schema]}; choose another schema"
+    if schema.startswith("pg_"):
+        return f"the schema {schema} is reserved: Postgres keeps pg_ for itself; choose another schema"
+    if schema.endswith(REPLAY_SCHEMA):
+        return f"the schema {schema} is reserved: replays build in schemas that end in {REPLAY_SCHEMA}; choose another"
+    return None
+
+
+def column_mistake(name: str) -> str | None:
+    """Why no column can be called `name`; None where it can."""
+    if name.startswith("_"):
+        return f"{name!r}: names that begin with _ are reserved for Tidegate's own columns"
+    if name in SYSTEM_COLUMNS:
+        return f"{name!r} is a system column of every Postgres table; choose another name"
+    return None
+
+
+def rule_mistake(name: str) -> str | None:
+    """Why no batch rule can be called `name`; None where it can."""
+    return f"{name!r} is the name of a check that every pipeline has; choose another name" if name in CHECKS else None
+
+
+def output_clash(contract: Contract) -> str | None:
+    """Two things of the contract that would be one output of its Dagster op, such as table a.b__c and table a__b.c."""
+    taken = dict[str, str]()
+    for output, what in _outputs(contract):
+        if output in taken:
+            return f"{taken[output]} and {what} would both be called {output} in Dagster; rename one of them"
+        taken[output] = what
+    return None
+
+
+def _outputs(contract: Contract) -> Iterator[tuple[str, str]]:
+    """The output that each table and check becomes, and what it is."""
+    for table in contract.tables:
+        yield _identifier(table.name), f"table {table.name}"
+    yield from _checks(contract.row_table.name, (*CHECKS, *(rule.name for rule in contract.row_rules)))
+    for rule in contract.batch_rules:
+        yield from _checks(rule.table, [rule.name])
+
+
+def _checks(table: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        yield f"{_identifier(table)}_{name}", f"rule {name} of {table}"
+
+
+def _identifier(table: str) -> str:
+    """As Dagster makes it: AssetKey.to_python_identifier."""
+    return table.replace(".", "__")

@@ -1,0 +1,45 @@
+"""A message path: any list of keys can be spelled, and the spelling is read back as the same keys."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from platform_defs.contract.message_path import parse_path, spell_path
+
+KEYS = st.text(st.characters() | st.sampled_from(r".\\e"), max_size=12)
+
+
+@given(st.lists(KEYS, min_size=1, max_size=5).map(tuple))
+def test_what_is_spelled_is_read_back(path: tuple[str, ...]) -> None:
+    assert parse_path(spell_path(path)) == path
+
+
+@given(KEYS)
+def test_what_is_read_is_spelled_as_it_was(text: str) -> None:
+    try:
+        path = parse_path(text)
+    except ValueError:
+        return
+    assert spell_path(path) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("deviceId", ("deviceId",)),
+        ("user.address.city", ("user", "address", "city")),
+        (r"a\.b.c", ("a.b", "c")),
+        (r"a\\.b", ("a\\", "b")),
+        (r"\e", ("",)),
+        (r"a.\e.b", ("a", "", "b")),
+        ("é ü.\n", ("é ü", "\n")),
+    ],
+)
+def test_a_path_is_keys_between_dots(text: str, path: tuple[str, ...]) -> None:
+    assert parse_path(text) == path
+
+
+@pytest.mark.parametrize("text", ["", ".", "a.", ".a", "a..b", "a\\", r"a\b", r"a\e", r"\ea", r"\e\e"])
+def test_what_is_no_path_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a path of keys"):
+        parse_path(text)
