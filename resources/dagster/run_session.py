@@ -17,7 +17,7 @@ PREFIX = "tidegate/run/"
 TAG = "tidegate/session"  # of a run: "open" from its first line on, "closed" when it ends by itself
 
 
-class RunSession(dg.ConfigurableResource):
+class RunSession(dg.ConfigurableResource[None]):
     """Open for as long as the run's process works. Every op that takes minutes requires it."""
 
     _connection: psycopg.Connection | None = PrivateAttr(default=None)
