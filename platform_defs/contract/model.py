@@ -4,15 +4,18 @@
 workers) and imports neither Spark nor a connection.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Literal
 
 from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.message_path import MessagePath, spell_path
+
+if TYPE_CHECKING:  # a command that only reads contracts does not wait for Arrow's import
+    import pyarrow as pa
 
 Disposition = Literal["append", "upsert", "accumulate"]
 RuleKind = Literal["required", "enum", "pattern", "minimum", "maximum", "min_length", "max_length"]
@@ -49,6 +52,12 @@ class Field:
     def path(self) -> MessagePath:
         """The keys of JSON objects that lead to the value, outermost first."""
         return self.physical_path or (self.name,)
+
+    @property
+    def place(self) -> str:
+        """The field in a sentence: its name, and where it is in the message if that is spelt differently."""
+        spelt = spell_path(self.path)
+        return self.name if spelt == self.name else f"{self.name} ({spelt})"
 
 
 @dataclass(frozen=True)
@@ -97,6 +106,8 @@ class Table:
 
     @property
     def arrow_schema(self) -> pa.Schema:
+        import pyarrow as pa
+
         return pa.schema([(column.name, column.type.arrow) for column in self.columns])
 
 
@@ -140,6 +151,8 @@ class Contract:
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The message's fields, in order, as Arrow."""
+        import pyarrow as pa
+
         return pa.schema([(item.name, item.type.arrow) for item in self.fields])
 
     @cached_property

@@ -1,13 +1,15 @@
 """What a row rule means: which values of a column break it, and how it reads in a sentence."""
 
-from typing import Any
+from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute
+from typing import TYPE_CHECKING, Any
 
 from platform_defs.contract.model import RowRule
+from platform_defs.contract.one_value import anchored
 
-pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
+if TYPE_CHECKING:  # a command that only reads contracts does not wait for Arrow's import
+    import pyarrow as pa
+
 _WANTED = {
     "required": "a value",
     "enum": "one of {}",
@@ -26,12 +28,19 @@ def broken(rule: RowRule, column: pa.Array) -> pa.BooleanArray:
     `$` is the end of the text (Python's also matches before a last newline) and there are no look-arounds.
     Lengths count characters (Unicode code points), not bytes.
     """
+    import pyarrow.compute
+
+    pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
     if rule.kind == "required":
         return column.is_null()
     return pc.fill_null(_breaks(rule, column), False)
 
 
 def _breaks(rule: RowRule, column: pa.Array) -> pa.BooleanArray:
+    import pyarrow as pa
+    import pyarrow.compute
+
+    pc: Any = pyarrow.compute  # as above
     match rule.kind:
         case "enum":
             allowed = pc.is_in(column, value_set=pa.array(rule.argument, column.type))
@@ -48,11 +57,6 @@ def _breaks(rule: RowRule, column: pa.Array) -> pa.BooleanArray:
             return pc.greater(pc.utf8_length(column), rule.argument)
         case _:
             raise AssertionError(f"row rule of unknown kind {rule.kind!r}")
-
-
-def anchored(pattern: str) -> str:
-    r"""`pattern` as it is run: over the whole value. \z, because a `$` of the contract's own may be anything."""
-    return rf"\A(?:{pattern})\z"
 
 
 def wanted(rule: RowRule) -> str:

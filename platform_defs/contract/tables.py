@@ -171,8 +171,9 @@ def _digits(of: ColumnType) -> tuple[int, int] | None:
     """How many digits before and after the point; None for what is no exact number."""
     if of.name == "integer":
         return 18, 0
-    if of.name.startswith("decimal"):
-        return of.arrow.precision - of.arrow.scale, of.arrow.scale
+    if of.decimal is not None:
+        precision, scale = of.decimal
+        return precision - scale, scale
     return None
 
 

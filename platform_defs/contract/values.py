@@ -5,9 +5,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
-import pyarrow as pa
-
 from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.one_value import fits
 
 Value = str | int | float | bool | date | datetime | Decimal
 
@@ -18,10 +17,8 @@ def contract_value(written: Any, of: ColumnType) -> Value:
     Raises ValueError, its text saying what would be right.
     """
     value = _READERS[of.name.partition("(")[0]](written)
-    try:
-        pa.array([value], of.arrow).validate(full=True)
-    except (pa.ArrowInvalid, OverflowError, ValueError):
-        raise ValueError(f"{written} does not fit {of.name}") from None
+    if not fits(value, of):
+        raise ValueError(f"{written} does not fit {of.name}")
     return value
 
 
