@@ -1,9 +1,10 @@
 # Everything that a run leaves behind lies in TIDEGATE_HOME (default .tidegate) and is stopped by `make down`.
-.PHONY: help install demo test test-fast test-rest test-all lint fmt up down bench chaos
+.PHONY: help install demo test test-fast test-rest test-all lint check fmt up down bench chaos
 
 # The shell looks uv up, line by line: make expands all lines of a recipe before the first one, which may install it, runs.
 UV = $$(command -v uv || ls .uv/bin/uv 2>/dev/null || echo python3 -m uv)
 RUN = $(UV) run --no-sync
+SHELL = bash
 export DAGSTER_DISABLE_TELEMETRY := 1
 
 help:  ## show what there is
@@ -24,25 +25,29 @@ demo: install  ## 200,000 transfers from Kafka to Postgres, exactly once, and a 
 	@$(RUN) tidegate demo
 
 # Workers: one more than there are cores, each with Kafka, Postgres and Spark of its own (tests/conftest.py).
-PYTEST = $(RUN) pytest -q -n auto
+PYTEST = $(RUN) pytest -q -n auto $(if $(MAKE_TERMOUT),--color=yes)
+# Types are checked while the tests begin; the summary of the tests is what is shown last.
+BESIDE_LINT = | { $(MAKE) --no-print-directory check; checked=$$?; cat; exit $$checked; }
 
-test: lint  ## lint, types, all tests but the slow ones: of the scenarios one of each fault class
-	@$(PYTEST) -m "not slow" $(TESTS)
+test: install  ## lint, types, all tests but the slow ones: of the scenarios one of each fault class
+	@set -o pipefail; $(PYTEST) -m "not slow" $(TESTS) $(BESIDE_LINT)
 
-test-fast: lint  ## lint, types, unit tests: under a minute, no server (TESTS="-k offsets" for some)
-	@$(PYTEST) -m "unit and not slow" $(TESTS)
+test-fast: install  ## lint, types, unit tests: under a minute, no server (TESTS="-k offsets" for some)
+	@set -o pipefail; $(PYTEST) -m "unit and not slow" $(TESTS) $(BESIDE_LINT)
 
 test-rest: install  ## what make test leaves out
 	@$(PYTEST) -m slow $(TESTS)
 
-test-all: lint  ## lint, types, all tests: every scenario of make chaos once
-	@$(PYTEST) $(TESTS)
+test-all: install  ## lint, types, all tests: every scenario of make chaos once
+	@set -o pipefail; $(PYTEST) $(TESTS) $(BESIDE_LINT)
 
-lint: install  ## ruff, basedpyright, import contracts
-	@$(RUN) ruff check --quiet
-	@$(RUN) ruff format --check --quiet
-	@$(RUN) basedpyright
+lint: install check  ## ruff, basedpyright, import contracts
+
+check:
+	@$(RUN) ruff check
+	@$(RUN) ruff format --check
 	@$(RUN) lint-imports
+	@$(RUN) basedpyright
 
 fmt: install  ## format, and fix what ruff can
 	@$(RUN) ruff format

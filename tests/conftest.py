@@ -32,6 +32,7 @@ SESSION = "TIDEGATES_TEST_SESSION"
 JAVA = "-XX:TieredStopAtLevel=1"
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """`-n auto`: one worker more than there are cores, since tests wait half of the time."""
     return (os.cpu_count() or 1) + 1
