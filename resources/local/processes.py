@@ -149,13 +149,11 @@ def failed(name: str, logs: Sequence[Path]) -> ServerFailed:
     shown = max(logs, key=lambda log: log.stat().st_mtime if log.exists() else 0)
     lines = shown.read_text(errors="replace").splitlines()[-8:] if shown.exists() else []
     kind = PortTaken if any(IN_USE in line for line in lines) else ServerFailed
-    return kind("
-".join([f"{name} did not start{_cause(lines)}. The last lines of {shown}:", *lines]))
+    return kind("\n".join([f"{name} did not start{_cause(lines)}. The last lines of {shown}:", *lines]))
 
 
 def _cause(lines: Iterable[str]) -> str:
-    text = "
-".join(lines)
+    text = "\n".join(lines)
     if "No space left" in text:
         return ": the disk is full; free some space, or set TIDEGATE_HOME to a folder on another disk"
     if IN_USE in text:
