@@ -87,7 +87,7 @@ def wrong_type(raw: Any, wanted: str) -> Reason:
 
 
 def wrong_type_on_the_way(raw: Any, path: MessagePath) -> Reason:
-    """A field cannot be reached: at `path`, on the way to it, is no object but `raw`."""
+    """A field cannot be reached: on the way to it, at `path`, is `raw` and not an object."""
     message = f"cannot be reached: {excerpt(spell_path(path))} is {_spelt(raw)}; the contract wants an object"
     return Reason("WrongType", message)
 
