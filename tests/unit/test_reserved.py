@@ -1,0 +1,28 @@
+"""The names that a contract cannot take are those that Dagster would refuse, or give to something else."""
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.utils import DISALLOWED_NAMES
+
+from assets import read_contracts
+from platform_defs.contract import reserved
+from platform_defs.definitions import defs
+
+
+def test_all_words_that_dagster_refuses_are_reserved() -> None:
+    assert set(DISALLOWED_NAMES) <= reserved.DAGSTER_WORDS
+
+
+def test_jobs_sensors_and_schedules_for_all_pipelines_are_reserved() -> None:
+    repository = defs.get_repository_def()
+    pipelines = {contract.pipeline for contract in read_contracts().good}
+    own = {item for item in repository.job_names if not item.startswith("__")} - pipelines
+    schedules = {item.name for item in repository.schedule_defs}
+    sensors = {item.name for item in repository.sensor_defs if not item.name.endswith("_lag")}
+    assert own | schedules | sensors
+    assert all(reserved.pipeline_mistake(name) for name in own | schedules | sensors)
+
+
+@pytest.mark.parametrize("table", ["bank.postings", "a_b.c__d", "a__b.c_d"])
+def test_a_table_is_called_as_dagster_calls_it(table: str) -> None:
+    assert reserved._identifier(table) == dg.AssetKey(table.split(".")).to_python_identifier()  # pyright: ignore[reportPrivateUsage]  # what it is for
