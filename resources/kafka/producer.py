@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from platform_defs.errors import BadInput, BrokerAway
 
 QUIET = {"log_level": 2}  # what librdkafka would log of a broker that is away is said once, in the error raised
+ANSWER = 10  # seconds that Kafka may take to describe a topic
 BATCH = 1_000  # messages handed to librdkafka at once
 PATIENCE = 60  # seconds that a message may take until it is acknowledged
 
@@ -114,7 +115,7 @@ def topic_partitions(options: Mapping[str, Any], topic: str, wanted: int, *, com
     """
     admin: Any = AdminClient({**options, **QUIET})  # its futures have no types
     try:
-        if (found := admin.list_topics(timeout=10).topics.get(topic)) is not None:
+        if (found := admin.list_topics(timeout=ANSWER).topics.get(topic)) is not None:
             return len(found.partitions)
         policy = {"cleanup.policy": "compact"} if compacted else {}
         admin.create_topics([NewTopic(topic, wanted, config=policy)])[topic].result(timeout=20)
