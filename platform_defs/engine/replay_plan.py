@@ -4,16 +4,15 @@ A replay rebuilds a pipeline's tables from a batch on, with the current contract
 as any other batch. No connection is opened here; platform_defs/operations/replay.py carries it out.
 """
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from importlib.metadata import version
-from pathlib import Path
 
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.transform_sources import transform_sources
 from platform_defs.engine.ports import Broker, LineageEvents, Staged
 from platform_defs.errors import BadInput
 from platform_defs.halts import PartitionSpan
@@ -166,24 +165,17 @@ def _moved(table: Table) -> Table:
 
 
 def fingerprint(pipeline: Pipeline, from_batch: int, shapes: Sequence[str]) -> str:
-    """Of what decides what a replay builds: where it begins, the contract, the code of its folder, the shapes of the
-    live tables, the versions of Tidegate and Spark. Not of code and data that a transform fetches from elsewhere.
+    """What decides the result of a replay, as a digest: a replay whose digest has changed begins again.
+
+    That is where it begins, what the contract says, the transform and what it imports from the project, the shapes of
+    the live tables, and the versions of Tidegate and Spark. Where the files are is not part of it, nor are libraries
+    and data that a transform fetches from elsewhere.
     """
+    contract = replace(pipeline.contract, path=None)
     name = pipeline.transform.__qualname__ if pipeline.transform else None
-    known = [from_batch, pipeline.contract, name, *shapes, version("tidegate"), version("pyspark")]
-    digest = sha256(repr(known).encode())
-    for path in _sources(pipeline):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _sources(pipeline: Pipeline) -> list[Path]:
-    """The Python files of the contract's folder, and the transform's own."""
-    folder = pipeline.contract.path.parent if pipeline.contract.path else None
-    found = set(folder.rglob("*.py")) if folder else set[Path]()
-    if pipeline.transform and (own := inspect.getsourcefile(inspect.unwrap(pipeline.transform))):
-        found.add(Path(own))
-    return sorted(found)
+    sources = transform_sources(pipeline)
+    known = (from_batch, contract, name, *shapes, version("tidegate"), version("pyspark"), *sources.items())
+    return sha256(repr(known).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
