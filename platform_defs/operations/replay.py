@@ -6,7 +6,7 @@ is put in place, in one transaction, is in resources/postgres/replacement.py.
 """
 
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -18,13 +18,14 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import replay_plan
 from platform_defs.engine.batch import Budget, Outside, drain
 from platform_defs.engine.replay_plan import History, InTheNameOf, ReplayStart, UpTo
-from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, Halt, LedgerAway
+from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, Halt, LedgerAway, LedgerMissing
 from platform_defs.offsets import Position, judge
 from platform_defs.operations.open_run import open_run
 from resources.endpoints import Endpoints
 from resources.kafka.broker import KafkaBroker, offsets_at
 from resources.postgres.connection import connect, database_errors
 from resources.postgres.ledger import Ledger
+from resources.postgres.migrations import reading
 from resources.postgres.replacement import Difference, Done, Replacement
 from resources.postgres.replay_ledger import ReplayLedger
 
@@ -91,10 +92,10 @@ class Replay:
     def discard(self) -> bool:
         """Drop what was built and not put in place. False where there is nothing."""
         url = self.endpoints.postgres_url
-        if self._ledger.version() is None:
-            return False
-        with self._replacement.alone(url), connect(url) as connection, database_errors(), connection.transaction():
+        alone = self._replacement.alone(url)
+        with suppress(LedgerMissing), alone, reading(url) as connection, connection.transaction():
             return self._replacement.forget(connection)
+        return False
 
     def _show(self, from_batch: int, say: Say) -> Shown:
         trying = Retrying(retry=retry_if_exception_type(_Moved), stop=stop_after_attempt(TRIES), reraise=True)
@@ -107,7 +108,7 @@ class Replay:
         return self._compare(replay_id, history)
 
     def _put_in_place(self, from_batch: int, reason: str, who: str, say: Say) -> Shown:
-        """As the pipeline's owner, so that it stands still."""
+        """As the pipeline's owner, so that no other run moves its positions."""
         with closing(self._ledger.acquire(self.live.contract)) as held:
             shown = self._show(from_batch, say)
             say("putting it in place")

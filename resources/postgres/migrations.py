@@ -71,7 +71,7 @@ def version(connection: Connection) -> LedgerVersion | None:
 
 @contextmanager
 def reading(url: str) -> Generator[Connection]:
-    """A connection (autocommit) for reading the ledger.
+    """A connection (autocommit) to a ledger that this version of Tidegate understands.
 
     Raises LedgerMissing where there is none yet, LedgerOutdated or LedgerTooNew where it is another version's, and
     LedgerAway.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs import halts
-from platform_defs.errors import Halt
+from platform_defs.errors import Halt, Retryable
 from platform_defs.offsets import (
     MESSAGES_WORTH_A_TASK,
     OffsetRange,
@@ -21,9 +21,11 @@ from platform_defs.offsets import (
     mark_new_leaders,
     next_ranges,
     note_ends,
+    nth_offset,
     old_before_new,
     split,
     still_readable,
+    whole_spans,
 )
 
 Place = tuple[int, int, int]  # low watermark, position, end
@@ -242,3 +244,22 @@ def test_what_lies_in_an_open_transaction_is_read_before_partitions_added_meanwh
     assert [item.partition for item in old_before_new(every, ended)] == [0]
     drained = [replace(every[0], next_offset=106), every[1]]
     assert [item.partition for item in old_before_new(drained, ended)] == [0, 1]
+
+
+def test_the_ranges_of_a_partition_are_one_span_and_a_hole_between_them_is_refused() -> None:
+    parts = [OffsetRange("t", 1, 5, 9), OffsetRange("t", 0, 0, 3), OffsetRange("t", 1, 2, 5)]
+    assert [str(span) for span in whole_spans(parts)] == ["partition 0 [0, 3)", "partition 1 [2, 9)"]
+    for wrong in (OffsetRange("t", 1, 10, 11), OffsetRange("t", 1, 4, 6)):
+        with pytest.raises(Retryable, match="partition 1 do not continue at"):
+            whole_spans([*parts, wrong])
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=5))
+def test_each_offset_of_a_batch_has_its_number(lengths: list[int]) -> None:
+    ranges = [OffsetRange("t", n, 10 * n, 10 * n + length) for n, length in enumerate(lengths)]
+    places = [(item.partition, at) for item in ranges for at in range(item.from_offset, item.until_offset)]
+    found = [nth_offset(ranges, number) for number in range(sum(lengths))]
+    assert [(item.partition, item.from_offset) for item in found] == places
+    assert {len(item) for item in found} == {1}
+    with pytest.raises(IndexError):
+        nth_offset(ranges, sum(lengths))
