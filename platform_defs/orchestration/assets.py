@@ -12,7 +12,6 @@ import dagster as dg
 
 from platform_defs.contract.model import Contract, Table
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import audit
 from platform_defs.engine.batch import drain
 from platform_defs.errors import Fenced, GateFailed, Halt, TidegateError
 from platform_defs.operations.open_run import open_run
@@ -23,6 +22,7 @@ from platform_defs.orchestration.reporter import Reporter
 from platform_defs.orchestration.runs import report_dead
 from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
+from resources.postgres.auditor import warm_up
 from resources.postgres.ledger import Ledger
 from resources.spark.session import SparkResource
 
@@ -46,8 +46,7 @@ def table_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
         spark: SparkResource,
         run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> Iterator[dg.MaterializeResult[None]]:
-        if contract.batch_rules:
-            audit.warm_up()  # imports Great Expectations while Spark starts
+        warm_up(contract)  # imports Great Expectations while Spark starts
         with _failures_explained(context, contract):
             _drain(context, pipeline, spark)
         yield from ()
@@ -58,7 +57,6 @@ def table_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
 def _drain(context: dg.AssetExecutionContext, pipeline: Pipeline, spark: SparkResource) -> None:
     contract, endpoints = pipeline.contract, connection()
     ledger = Ledger(endpoints.postgres_url)
-    ledger.migrate()
     for run_id in report_dead(context.instance, ledger, contract, besides=context.run.run_id):
         context.log.warning(f"run {run_id} was shown as started, but its process is gone: reported as failed")
     with (

@@ -13,7 +13,6 @@ from platform_defs.orchestration.halts import halt_check_spec
 from platform_defs.orchestration.keys import table_key, verify_key
 from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
-from resources.postgres.ledger import Ledger
 from resources.spark.session import SparkResource
 
 
@@ -58,7 +57,6 @@ def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
 
         try:
             endpoints = connection()
-            Ledger(endpoints.postgres_url).migrate()
             report = verify_pipeline(pipeline, endpoints, spark.session)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error

@@ -49,8 +49,9 @@ def not_halted(contract: Contract, status: Mapping[str, Any] | None) -> dg.Asset
 
 def halt_metadata(halt: Halt) -> dict[str, Any]:
     """What a person needs to know about a halt: its code, the command that shows how to settle it, the exact ranges."""
-    tables = {name: samples_table(halt.detail[name]) for name in ("ranges", "samples") if halt.detail.get(name)}
-    return {"halt": halt.code, "settle with": halt.command, **tables, "detail": dg.MetadataValue.json(halt.detail)}
+    detail = halt.detail.to_json()
+    tables = {name: samples_table(detail[name]) for name in ("ranges", "samples") if detail.get(name)}
+    return {"halt": halt.code, "settle with": halt.command, **tables, "detail": dg.MetadataValue.json(detail)}
 
 
 @contextmanager

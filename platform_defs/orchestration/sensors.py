@@ -54,7 +54,6 @@ def lag_sensor(contract: Contract, job: AssetJob) -> dg.SensorDefinition:
 def look(instance: DagsterInstance, contract: Contract, endpoints: Endpoints, cursor: str | None) -> dg.SensorResult:
     """One tick. Raises BrokerAway, LedgerAway, and BadInput where the topic does not exist."""
     ledger = Ledger(endpoints.postgres_url)
-    ledger.migrate()
     report_dead(instance, ledger, contract)
     if (run := writer(instance, contract)) is not None:
         return dg.SensorResult(skip_reason=f"run {run.run_id} is {run.status.value.lower()}", cursor=cursor)
