@@ -1,4 +1,4 @@
-"""Kafka as the driver asks about it: what a topic looks like now, offsets at a time, and where a group stands."""
+"""What the driver asks Kafka: what a topic looks like now, and its offsets at a time. Also commits consumer groups."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -50,23 +50,29 @@ class KafkaBroker:
             ) from error
 
     def _describe(self, topic: str) -> TopicView:
-        admin = AdminClient(dict(self.options))
+        admin = _admin(self.options)
         cluster = _answer(admin.describe_cluster(request_timeout=5))
         described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
         topic_id = str(described.topic_id)
         if topic_id == ZERO_ID or not cluster.cluster_id:
             raise BadInput(
-                "the broker gives no topic id; without it a topic created again could not be told from the old "
-                "one. Kafka 3.1 or later with topic ids is needed",
+                "the broker gives no topic id, without which a recreated topic cannot be told from the old one. "
+                "Use Kafka 3.1 or later, with topic ids",
                 field=topic,
             )
         partitions = [TopicPartition(topic, item.id) for item in described.partitions]
         return TopicView(topic, cluster.cluster_id, topic_id, _watermarks(admin, partitions), _compacts(admin, topic))
 
 
-def _watermarks(admin: AdminClient, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
-    """Low watermark, last stable offset (the high watermark would start empty runs behind an open transaction), and
-    that.
+def _admin(options: Mapping[str, str]) -> Any:
+    """An AdminClient; Any, because the futures that its methods return have no type."""
+    return AdminClient(dict(options))
+
+
+def _watermarks(admin: Any, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
+    """By partition: low watermark, last stable offset and high watermark.
+
+    A run is due by the last stable offset: by the high watermark, empty runs would start behind an open transaction.
     """
     latest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.latest())
     earliest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.earliest())
@@ -79,7 +85,7 @@ def _watermarks(admin: AdminClient, partitions: list[TopicPartition]) -> dict[in
     return {p: PartitionView(low[p], end[p].offset, end[p].leader_epoch, high[p]) for p in low}
 
 
-def _compacts(admin: AdminClient, topic: str) -> bool:
+def _compacts(admin: Any, topic: str) -> bool:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     config = _answer(admin.describe_configs([resource], request_timeout=5)[resource])
     return "compact" in config["cleanup.policy"].value
@@ -104,7 +110,7 @@ def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dic
 
     Raises BadInput when the topic does not exist, BrokerAway when no answer came.
     """
-    admin = AdminClient(dict(options))
+    admin = _admin(options)
     try:
         described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
         places = [TopicPartition(topic, item.id) for item in described.partitions]
@@ -117,9 +123,9 @@ def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dic
 
 
 def show_progress(options: Mapping[str, str], group: str, topic: str, next_offsets: Mapping[int, int]) -> None:
-    """Move a consumer group along, so that Kafka's own tools show where a pipeline is. Nobody ever reads it back.
+    """Commit a consumer group's offsets, so that Kafka's own tools show where a pipeline is. Never read back.
 
-    Raises BrokerAway; a member of that name in the group, of somebody else's, makes the broker refuse as well.
+    Raises BrokerAway, also where the group has a member of another program, since the broker then refuses.
     """
     consumer = Consumer({**options, "group.id": group, "enable.auto.commit": False})
     try:
@@ -127,18 +133,20 @@ def show_progress(options: Mapping[str, str], group: str, topic: str, next_offse
             offsets=[TopicPartition(topic, p, n) for p, n in sorted(next_offsets.items())], asynchronous=False
         )
     except KafkaException as error:
-        raise BrokerAway(f"the consumer group {group} could not be moved along: {error.args[0].str()}") from error
+        raise BrokerAway(
+            f"the offsets of the consumer group {group} could not be committed: {error.args[0].str()}"
+        ) from error
     finally:
         consumer.close()
 
 
 def topic_facts(options: Mapping[str, str], topic: str) -> dict[str, int | str]:
-    """What a broker's operator knows of a topic: partitions, replication_factor, and retention_ms, retention_bytes,
+    """How a topic is configured: partitions, replication_factor, and retention_ms, retention_bytes,
     cleanup_policy, min_insync_replicas.
 
     Raises BadInput when the topic does not exist, BrokerAway when no answer came.
     """
-    admin = AdminClient(dict(options))
+    admin = _admin(options)
     resource = ConfigResource(ResourceType.TOPIC, topic)
     try:
         described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)

@@ -1,4 +1,4 @@
-"""Dagster with the real broker, database and Spark: what it is told, when it starts a run, and killed runs."""
+"""Dagster with the real broker, database and Spark: what is reported to it, when it starts a run, and killed runs."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,6 +13,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.definitions import compose
 from platform_defs.errors import Halt
 from platform_defs.orchestration.halts import NOT_HALTED
+from platform_defs.orchestration.keys import verify_key
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.sensors import look
 from resources.endpoints import Endpoints
@@ -21,7 +22,7 @@ from resources.spark.session import SparkResource
 from tests.chaos.dagster import told, views, wait_for
 from tests.chaos.halts import acknowledge
 from tests.logs import delete_records
-from tests.world import World, transfer, transfers
+from tests.world import World, renamed, transfer, transfers
 
 Run = Callable[[Pipeline], dg.ExecuteInProcessResult]
 
@@ -103,6 +104,39 @@ def test_selecting_one_table_runs_the_pipeline_as_a_whole(
     assert job.execute_in_process(instance=instance, asset_selection=[balances]).success
     assert told(instance, postings)[0]["rows"] == 20
     assert told(instance, balances)[0]["messages"] == 10
+
+
+def test_two_pipelines_read_one_topic_each_at_its_own_pace(world: World, instance: DagsterInstance) -> None:
+    first = world.new_pipeline("accumulate")
+    contract = replace(renamed(first.contract, f"{first.name}_too"), topic=first.contract.topic)
+    second = replace(first, contract=contract)
+    defs = compose([first, second], spark=KeptSpark())
+
+    def execute(job: str) -> bool:
+        return defs.resolve_job_def(job).execute_in_process(instance=instance, raise_on_error=False).success
+
+    def verified(pipeline: Pipeline) -> tuple[bool, int]:
+        key = verify_key(pipeline.contract)
+        record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+        assert record.event is not None
+        found = record.event.asset_check_evaluation
+        assert found is not None
+        return found.passed, int(str(found.metadata["rows"].value))
+
+    world.send(first, transfers(8))
+    assert execute(first.name)
+    assert world.position(second) == {}
+    world.send(first, [*transfers(4, start=8), b"not json"])
+    assert execute(second.name)
+    assert sum(world.position(first).values()) == 8
+    assert sum(world.position(second).values()) == 13
+    assert execute("verify")
+    assert verified(first) == (True, 16)
+    assert verified(second) == (True, 24)
+    world.rows(f"DELETE FROM {contract.row_table.name} WHERE ctid = (SELECT min(ctid) FROM {contract.row_table.name})")
+    execute("verify")
+    assert verified(first) == (True, 16)
+    assert not verified(second)[0]  # the other pipeline's loss is not this one's
 
 
 def test_a_failed_gate_shows_its_check_and_publishes_nothing(
