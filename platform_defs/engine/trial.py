@@ -1,7 +1,7 @@
 """Ranges of a batch without keeping anything: to find the message on which a transform fails, to measure reading, to
 show the job."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -126,7 +126,7 @@ class _Nowhere:
     staging_id = 0
 
     @contextmanager
-    def recorder(self, partition: int, attempt: UUID) -> Iterator[Recorder]:  # noqa: ARG002
+    def recorder(self, partition: int, attempt: UUID) -> Generator[Recorder]:  # noqa: ARG002
         yield self
 
     def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None: ...
