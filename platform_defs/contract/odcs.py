@@ -73,6 +73,15 @@ def check_fits_without_transform(contract: Contract) -> None:
         raise _column_refused(contract, column.name, f"{column.name} {wrong} (or write a transform)")
 
 
+def refused(contract: Contract, message: str, key: str, table: str | None = None) -> BadInput:
+    """The error for a key of the contract, or of one of its tables: for what is seen beside other files only."""
+    if contract.path is None:
+        return BadInput(message, field=f"{table}.{key}" if table else key)
+    document = read_document(contract.path)
+    found = (item for item in document.children("schema") if table and item.value.physicalName == table)
+    return next(found, document).child(key).refused(message)
+
+
 def _column_refused(contract: Contract, column: str, message: str) -> BadInput:
     """The error for a column of the row table, at its line of the file where there is one."""
     table = contract.row_table.name

@@ -19,6 +19,7 @@ except ImportError:  # a PyYAML built without libyaml: the same result, more slo
 
 _TAG = "tag:yaml.org,2002:"
 _MOST_NODES = 100_000  # an alias may repeat a part, and an alias of aliases would repeat it without end
+_DEEPEST = 100  # levels; ODCS' own keys need about ten
 _CORE_SCHEMA = (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
@@ -51,7 +52,9 @@ class YamlText:
         self.path = path
         self._nodes = 0
         try:
-            self._root = yaml.compose(path.read_text(encoding="utf-8"), Loader=_Loader)
+            text = path.read_text(encoding="utf-8")
+            self._refuse_depth(text)
+            self._root = yaml.compose(text, Loader=_Loader)
             self.value = self._value(self._root) if self._root else None
         except OSError as wrong:
             raise self._refused(f"cannot be read: {wrong.strerror}") from wrong
@@ -63,7 +66,7 @@ class YamlText:
         except yaml.YAMLError as wrong:
             raise self._refused(f"not YAML: {str(wrong).splitlines()[0]}") from wrong
         except RecursionError as wrong:
-            raise self._refused("is nested too deeply, or holds an alias of itself") from wrong
+            raise self._refused("holds an alias of itself") from wrong
 
     def line(self, *place: str | int) -> int:
         """The line of `place`, counted from 1; of the nearest part of it that exists."""
@@ -74,6 +77,14 @@ class YamlText:
                 break
             line, node = found
         return line + 1
+
+    def _refuse_depth(self, text: str) -> None:
+        """libyaml composes by recursion, and a hundred thousand brackets would end the process."""
+        depth = 0
+        for event in yaml.parse(text, Loader=_Loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise self._refused("is nested too deeply", event.start_mark.line + 1)
 
     def _refused(self, message: str, line: int | None = None) -> BadInput:
         return BadInput(message, file=str(self.path), line=line)

@@ -16,7 +16,7 @@ from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
-from platform_defs.engine.ports import Coverage, Source, StagingArea
+from platform_defs.engine.ports import Coverage, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.formats.arrow import (
     ArrowField,
@@ -36,7 +36,6 @@ from platform_defs.offsets import OffsetRange
 
 RESULT = "attempt string, rows bigint"
 Place = tuple[int, int]  # partition, offset
-Excluded = Mapping[Place, Fault]
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class TaskWork:
     ranges: tuple[OffsetRange, ...]
     source: Source
     area: StagingArea
-    excluded: Excluded = field(default_factory=dict[tuple[int, int], Fault])  # by (partition, offset)
+    excluded: Mapping[Place, Refusal] = field(default_factory=dict[Place, Refusal])
 
     @property
     def keyed(self) -> bool:
@@ -173,7 +172,7 @@ def _excluded(work: TaskWork, partition: int, block: Block) -> tuple[set[int], l
         return set(), []
     offsets = block.offsets if isinstance(block.offsets, range) else integers(block.offsets)
     hits = [(i, work.excluded[partition, o]) for i, o in enumerate(offsets) if (partition, o) in work.excluded]
-    return {i for i, _ in hits}, [replace(fault, index=i) for i, fault in hits]
+    return {i for i, _ in hits}, [refusal.of_message(i) for i, refusal in hits]
 
 
 def _keys(keys: pa.BinaryArray, faults: list[Fault]) -> tuple[Column, list[Fault]]:

@@ -15,7 +15,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from platform_defs.errors import BrokerAway, LogTruncated, StagingLost
+from platform_defs.errors import BrokerAway, LogTruncated, OffsetsUnavailable
 from platform_defs.formats.block import Block, message_blocks
 from platform_defs.formats.block import Message as BlockMessage
 from platform_defs.offsets import OffsetRange
@@ -73,8 +73,8 @@ class KafkaSource:
                 position, heard = reached, time.monotonic()
             elif time.monotonic() - heard > self.patience:
                 raise BrokerAway(
-                    f"no message received from {wanted.topic}[{wanted.partition}] at offset {position} (reading up to "
-                    f"{wanted.until_offset}) for {self.patience:.0f} s"
+                    f"no message received from {wanted.topic}[{wanted.partition}] at offset {position} (of a range "
+                    f"up to {wanted.until_offset}) for {self.patience:.0f} s"
                 )
 
     @property
@@ -133,10 +133,7 @@ def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tupl
                 f"{reason.str()}."
             )
         elif reason.code() in _GONE:
-            raise StagingLost(
-                f"{wanted.topic}[{wanted.partition}] cannot be read at {position}: {reason.str()}. "
-                "The next run asks the broker why."
-            )
+            raise OffsetsUnavailable.at(wanted.topic, wanted.partition, position, reason.str())
         elif reason.fatal() or reason.code() in _UNREADABLE:
             raise BrokerAway(f"{wanted.topic}[{wanted.partition}] at {position}: {reason.str()}")
         # librdkafka recovers from anything else by itself; `patience` bounds the wait

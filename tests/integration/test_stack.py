@@ -248,7 +248,7 @@ def test_an_old_java_is_one_sentence_and_exit_code_1(elsewhere: Path, monkeypatc
     output, errors = command.communicate(timeout=60)
     assert command.returncode == 1
     assert output == ""
-    assert errors.startswith(f"{java} is Java 11, and the embedded Kafka needs 17 or newer.")
+    assert errors.startswith(f"{java} is Java 11; the embedded Kafka needs Java 17 or newer.")
     assert errors.count("\n") == 1
 
 
