@@ -177,7 +177,7 @@ _RAISED = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): (.*)", re.MULTILIN
 
 
 def _as_raised(error: PySparkException) -> TidegateError:
-    """An error of ours that a task raised, found again in Spark's text; anything else is laid to the transform."""
+    """The error of ours that a task raised, found in Spark's text; anything else is blamed on the transform."""
     text = str(error)
     for name, message in reversed(_RAISED.findall(text)):
         kind = getattr(errors, name, None)

@@ -62,7 +62,7 @@ class PostgresStaging:
                 connection.commit()
                 return rows
         except (adbc.OperationalError, adbc.InternalError) as error:
-            raise LedgerAway(f"COPY into staging {self.staging_id} broke off: {error}") from error
+            raise LedgerAway(f"COPY into staging {self.staging_id} failed: {error}") from error
 
     @contextmanager
     def recorder(self, partition: int, attempt: UUID) -> Generator["PostgresRecorder"]:

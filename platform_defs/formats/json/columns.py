@@ -50,7 +50,7 @@ def _timestamps(read: Column, of: pa.DataType, doubts: list[pa.BooleanArray]) ->
         try:  # with seconds and a Z, the cast takes what TIMESTAMP_SHAPE matches, at a fifth of the time
             return read.cast(of)
         except pa.ArrowInvalid:
-            pass  # one of them is no time: the shape tells which
+            pass  # one of them is not a time: the shape shows which
     return _less(read, pc.invert(pc.match_substring_regex(read, TIMESTAMP_SHAPE)), doubts).cast(of)
 
 

@@ -141,7 +141,7 @@ def _read(joined: bytes, schema: pa.Schema, unexpected: Literal["error", "ignore
 
 
 def _unknown(shape: ObjectShape, values: pa.BinaryArray) -> pa.BooleanArray | None:
-    """Which of the values have a field that the contract does not know; None if one is no JSON to orjson (NaN)."""
+    """Which of the values have a field that the contract does not know; None if one is not JSON to orjson (NaN)."""
     keys = shape.keys
     try:
         if shape.objects:

@@ -28,16 +28,16 @@ _NAME_CHARACTER = r'[^"\\\x00-\x1f]'
 
 def suspects(contract: Contract, values: pa.BinaryArray) -> pa.BooleanArray:
     """True for values that do not look like a message of the contract, or seem to have a field twice."""
-    nobody = pa.array([False] * len(values), pa.bool_())
+    not_one = pa.array([False] * len(values), pa.bool_())
     if len(contract.fields) > _MOST_FIELDS:
-        return nobody
+        return not_one
     shape = message_shape(contract)
     twice = _twice(shape)
     try:
         shapely = pc.match_substring_regex(values, rf"\A{_object(contract, shape)}\z")
-        repeated = pc.match_substring_regex(values, twice) if twice else nobody
+        repeated = pc.match_substring_regex(values, twice) if twice else not_one
     except pa.ArrowInvalid:  # so many long keys that RE2 refuses the expression
-        return nobody
+        return not_one
     return pc.or_(pc.invert(shapely), repeated)
 
 
