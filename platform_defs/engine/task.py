@@ -119,7 +119,7 @@ def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.Recor
 
 
 def _decode(work: TaskWork, partition: int, block: Block) -> tuple[pa.RecordBatch, Sequence[Fault], int]:
-    """Rows as `decoded_schema`, the faults of the block, and how many messages had fields that the contract does not know."""
+    """Rows as `decoded_schema`, the faults of the block, and how many messages have fields unknown to the contract."""
     taken, faults = _excluded(work, partition, block)
     tombstones: list[int] = []
     keys: Column | None = None
