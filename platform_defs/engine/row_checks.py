@@ -9,11 +9,12 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from platform_defs.contract.model import Contract, Fault, RowRule
 from platform_defs.contract.predicates import broken
 from platform_defs.contract.rule_words import wanted
+from platform_defs.formats.arrow import columns_of, integers, places
+from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.excerpt import excerpt
 
@@ -24,24 +25,25 @@ def check_rows(contract: Contract, decoded: Decoded) -> Decoded:
     One fault a message: the first rule that it breaks, in the order of `contract.row_rules`.
     """
     rows, keep, faults = decoded.rows, bytearray(b"\1") * decoded.rows.num_rows, list[Fault]()
-    places = {item.name: item.place for item in contract.fields}
+    columns = dict(zip(rows.schema.names, columns_of(rows), strict=True))
+    spelt = {item.name: item.place for item in contract.fields}
     for rule in contract.row_rules:
-        column = rows.column(rule.field)
+        column = columns[rule.field]
         mask = broken(rule, column)
         if mask.true_count:
-            first = [position for position in pc.indices_nonzero(mask).to_pylist() if keep[position]]
+            first = [position for position in integers(places(mask)) if keep[position]]
             at = pa.array(first, pa.int64())
-            pairs = zip(column.take(at).to_pylist(), decoded.indexes.take(at).to_pylist(), strict=True)
-            faults += [_fault(rule, places[rule.field], value, index) for value, index in pairs]
+            pairs = zip(column.take(at).to_pylist(), integers(decoded.indexes.take(at)), strict=True)
+            faults += [_fault(rule, spelt[rule.field], value, index) for value, index in pairs]
             for position in first:
                 keep[position] = 0
     if not faults:
         return decoded
-    survivors = pa.array(memoryview(keep)).cast(pa.bool_())
+    survivors: pa.BooleanArray = pc.cast(pa.array(memoryview(keep)), pa.bool_())
     return dataclasses.replace(
         decoded,
         rows=rows.filter(survivors),
-        indexes=decoded.indexes.filter(survivors),
+        indexes=pc.filter(decoded.indexes, survivors),
         faults=sorted([*decoded.faults, *faults], key=lambda fault: fault.index),
     )
 

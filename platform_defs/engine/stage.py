@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -102,7 +103,7 @@ def _described(pipeline: Pipeline, decoded: DataFrame, where: str) -> DataFrame:
         ) from error
     finally:
         context.setLocalProperty(DESCRIBING, None)  # pyright: ignore[reportArgumentType]  # null takes it away
-    if not isinstance(result, DataFrame):
+    if not isinstance(result, DataFrame):  # pyright: ignore[reportUnnecessaryIsInstance]  # of a user's function
         raise BadInput(f"the transform returns {type(result).__name__}; it must return a DataFrame", file=where)
     return result
 
@@ -117,7 +118,7 @@ def _read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[
     yield from task.read_ranges(work, numbers)
 
 
-def run(frame: DataFrame) -> list[dict]:
+def run(frame: DataFrame) -> list[dict[str, Any]]:
     """Run a job and collect its few rows. What a task raised comes back as the type that it was raised as."""
     try:
         return [row.asDict() for row in frame.collect()]
@@ -153,7 +154,7 @@ def bound(
 
 def spark_ddl(schema: pa.Schema) -> str:
     """`schema` as Spark's DDL."""
-    return ", ".join(f"`{item.name}` {_spark_type(item.type)}" for item in schema)
+    return ", ".join(f"`{name}` {_spark_type(kind)}" for name, kind in zip(schema.names, schema.types, strict=True))
 
 
 def _spark_type(kind: pa.DataType) -> str:
@@ -176,7 +177,7 @@ _RAISED = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): (.*)", re.MULTILIN
 
 
 def _as_raised(error: PySparkException) -> TidegateError:
-    """An error of ours that a task raised, found again in Spark's text; anything else is laid to the transform."""
+    """The error of ours that a task raised, found in Spark's text; anything else is blamed on the transform."""
     text = str(error)
     for name, message in reversed(_RAISED.findall(text)):
         kind = getattr(errors, name, None)

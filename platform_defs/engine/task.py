@@ -11,7 +11,6 @@ from itertools import chain
 from uuid import UUID, uuid4
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
@@ -19,11 +18,24 @@ from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
 from platform_defs.engine.ports import Coverage, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
+from platform_defs.formats.arrow import (
+    ArrowField,
+    Column,
+    columns_of,
+    integers,
+    one_after_another,
+    places,
+    record_batch,
+    repeated,
+    schema_of,
+)
+from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.block import Block
 from platform_defs.formats.decode import decode
 from platform_defs.offsets import OffsetRange
 
 RESULT = "attempt string, rows bigint"
+Place = tuple[int, int]  # partition, offset
 
 
 @dataclass(frozen=True)
@@ -34,7 +46,7 @@ class TaskWork:
     ranges: tuple[OffsetRange, ...]
     source: Source
     area: StagingArea
-    excluded: Mapping[tuple[int, int], Refusal] = field(default_factory=dict)  # by (partition, offset)
+    excluded: Mapping[Place, Refusal] = field(default_factory=dict[Place, Refusal])
 
     @property
     def keyed(self) -> bool:
@@ -43,20 +55,20 @@ class TaskWork:
     @property
     def decoded_schema(self) -> pa.Schema:
         """The message's fields, then `_key`, `_deleted` (upsert only), `_partition`, `_offset`."""
-        own = [pa.field(name, kind.arrow) for name, kind in decoded_columns(self.contract)]
-        return pa.schema([*self.contract.arrow_schema, *own])
+        own: list[ArrowField] = [pa.field(name, kind.arrow) for name, kind in decoded_columns(self.contract)]
+        return schema_of(self.contract.arrow_schema, own)
 
     @property
     def staged_schema(self) -> pa.Schema:
         """The row table's columns, then the engine's own, then `_attempt`."""
-        own = [pa.field(name, kind.arrow) for name, kind in staged_columns(self.contract)]
-        return pa.schema([*self.contract.row_table.arrow_schema, *own])
+        own: list[ArrowField] = [pa.field(name, kind.arrow) for name, kind in staged_columns(self.contract)]
+        return schema_of(self.contract.row_table.arrow_schema, own)
 
 
 def read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Steps 2 and 3 for each range whose number arrives: rows as `decoded_schema`; the rest goes to the recorder."""
     for batch in numbers:
-        for number in batch.column(0).to_pylist():
+        for number in integers(columns_of(batch)[0]):
             yield from read_range(work, work.ranges[number])
 
 
@@ -99,71 +111,71 @@ def read_only(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.
 def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.RecordBatch:
     """`batch` in the staged order and types. A type that does not fit raises here; COPY would store its bits."""
     crash_points.reach("in_copy")
-    tags = pa.repeat(pa.scalar(attempt.bytes, ATTEMPT.arrow), batch.num_rows)
-    columns = [batch.column(name) for name in schema.names[:-1]]
-    return pa.RecordBatch.from_arrays(
-        [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=False)] + [tags],
-        schema=schema,
-    )
+    tags = repeated(attempt.bytes, ATTEMPT.arrow, batch.num_rows)
+    columns: list[Column] = [batch.column(name) for name in schema.names[:-1]]
+    kinds: list[pa.DataType] = schema.types
+    cast = [c if c.type == kind else c.cast(kind) for c, kind in zip(columns, kinds, strict=False)]
+    return record_batch([*cast, tags], schema)
 
 
 def _decode(work: TaskWork, partition: int, block: Block) -> tuple[pa.RecordBatch, Sequence[Fault], int]:
-    """Rows as `decoded_schema`, the faults of the block, and how many messages had fields nobody asked for."""
+    """Rows as `decoded_schema`, the faults of the block, and how many messages have fields unknown to the contract."""
     taken, faults = _excluded(work, partition, block)
     tombstones: list[int] = []
-    keys: pa.Array | None = None
+    keys: Column | None = None
     if work.keyed:
         keys, faults = _keys(block.keys, faults)
         taken |= {fault.index for fault in faults}
-        tombstones = [i for i in pc.indices_nonzero(block.values.is_null()).to_pylist() if i not in taken]
+        tombstones = [i for i in integers(places(block.values.is_null())) if i not in taken]
         taken |= set(tombstones)
-    chosen = pa.array([i for i in range(len(block.values)) if i not in taken], pa.int64()) if taken else None
-    values = block.values if chosen is None else block.values.take(chosen)
+    kept = [i for i in range(len(block.values)) if i not in taken] if taken else []
+    chosen = pa.array(kept, pa.int64()) if taken else None
+    values: pa.BinaryArray = block.values if chosen is None else pc.take(block.values, chosen)
     decoded = check_rows(work.contract, decode(work.contract, values))
     indexes, found = decoded.indexes, decoded.faults
     if chosen is not None:
-        indexes = chosen.take(indexes)
-        found = [replace(fault, index=chosen[fault.index].as_py()) for fault in found]
+        indexes: pa.Int64Array = pc.take(chosen, indexes)
+        found = [replace(fault, index=kept[fault.index]) for fault in found]
     rows = _with_provenance(decoded.rows, indexes, partition, block, keys, work.decoded_schema, deleted=False)
     if tombstones:
         schema = work.contract.arrow_schema
-        empty = pa.RecordBatch.from_arrays([pa.nulls(len(tombstones), f.type) for f in schema], schema=schema)
+        empty = record_batch([repeated(None, kind, len(tombstones)) for kind in schema.types], schema)
         gone = pa.array(tombstones, pa.int64())
         deleted = _with_provenance(empty, gone, partition, block, keys, work.decoded_schema, deleted=True)
-        rows = pa.concat_batches([rows, deleted])
+        rows = one_after_another([rows, deleted])
     return rows, [*faults, *found], decoded.unknown_fields
 
 
 def _with_provenance(
     rows: pa.RecordBatch,
-    indexes: pa.Array,
+    indexes: pa.Int64Array,
     partition: int,
     block: Block,
-    keys: pa.Array | None,
+    keys: Column | None,
     schema: pa.Schema,
     *,
     deleted: bool,
 ) -> pa.RecordBatch:
     """`rows` with the engine's own columns: where each message was and, for an upsert, its key."""
-    own: list[pa.Array] = []
+    own: list[Column] = []
     if keys is not None:
-        own = [keys.take(indexes), pa.repeat(pa.scalar(deleted), rows.num_rows)]
+        own = [keys.take(indexes), repeated(deleted, pa.bool_(), rows.num_rows)]
     at = block.offsets
-    offsets = pc.add(indexes, at.start) if isinstance(at, range) else at.take(indexes)
-    own += [pa.repeat(pa.scalar(partition, pa.int32()), rows.num_rows), offsets]
-    return pa.RecordBatch.from_arrays([*rows.columns, *own], schema=schema)
+    offsets: Column = pc.add(indexes, at.start) if isinstance(at, range) else at.take(indexes)
+    own += [repeated(partition, pa.int32(), rows.num_rows), offsets]
+    return record_batch([*columns_of(rows), *own], schema)
 
 
 def _excluded(work: TaskWork, partition: int, block: Block) -> tuple[set[int], list[Fault]]:
     """Messages that an earlier try at this batch found to be refused, later on, by the transform or the table."""
     if not work.excluded:
         return set(), []
-    offsets = block.offsets if isinstance(block.offsets, range) else block.offsets.to_pylist()
+    offsets = block.offsets if isinstance(block.offsets, range) else integers(block.offsets)
     hits = [(i, work.excluded[partition, o]) for i, o in enumerate(offsets) if (partition, o) in work.excluded]
     return {i for i, _ in hits}, [refusal.of_message(i) for i, refusal in hits]
 
 
-def _keys(keys: pa.BinaryArray, faults: list[Fault]) -> tuple[pa.Array, list[Fault]]:
+def _keys(keys: pa.BinaryArray, faults: list[Fault]) -> tuple[Column, list[Fault]]:
     """The message keys as text (null where faulty), and a fault for each key that no upsert can use."""
     if not keys.null_count and not pc.any(pc.match_substring(keys, "\0")).as_py():
         try:
@@ -215,7 +227,7 @@ class _Tally:
             self._expect(offsets.start)
             self.position = offsets.stop
             return
-        for offset in offsets.to_pylist():
+        for offset in integers(offsets):
             self._expect(offset)
             self.position = offset + 1
 

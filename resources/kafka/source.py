@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import (
     Consumer,
@@ -17,6 +17,7 @@ from confluent_kafka import (
 
 from platform_defs.errors import BrokerAway, LogTruncated, OffsetsUnavailable
 from platform_defs.formats.block import Block, message_blocks
+from platform_defs.formats.block import Message as BlockMessage
 from platform_defs.offsets import OffsetRange
 
 BLOCK = 10_000  # messages decoded at once: 2 MB of the usual JSON, which a core has in its cache, and 20 ms of work
@@ -65,9 +66,9 @@ class KafkaSource:
             polled = _consume(consumer, min(BLOCK, wanted.until_offset - position))
             messages, reached = _sort_out(polled, wanted, position)
             if messages:
-                last: Any = messages[-1].offset()
-                inside = messages if last < wanted.until_offset else _before(messages, wanted.until_offset)
-                yield from message_blocks(inside)
+                beyond = _offset(messages[-1]) >= wanted.until_offset
+                inside = _before(messages, wanted.until_offset) if beyond else messages
+                yield from message_blocks(cast("list[BlockMessage]", inside))
             if reached > position:
                 position, heard = reached, time.monotonic()
             elif time.monotonic() - heard > self.patience:
@@ -118,29 +119,29 @@ def _consume(consumer: Consumer, most: int) -> list[Message]:
 def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tuple[list[Message], int]:
     """The messages among what `consume` gave, and the offset up to which the partition is now known."""
     if not any(map(Message.error, polled)):
-        return polled, polled[-1].offset() + 1 if polled else position  # pyright: ignore[reportOptionalOperand]
+        return polled, _offset(polled[-1]) + 1 if polled else position
     faults = [item for item in polled if item.error() is not None]
     messages = [item for item in polled if item.error() is None]
-    reached = messages[-1].offset() + 1 if messages else position  # pyright: ignore[reportOptionalOperand]
+    reached = _offset(messages[-1]) + 1 if messages else position
     for item in faults:
-        reason: KafkaError = item.error()  # pyright: ignore[reportAssignmentType]
+        reason = cast("KafkaError", item.error())
         if reason.code() == KafkaError._PARTITION_EOF:
-            reached = max(reached, item.offset())  # pyright: ignore[reportArgumentType]
+            reached = max(reached, _offset(item))
         elif _CUT in reason.str():
             raise LogTruncated(
-                f"{wanted.topic}[{wanted.partition}] was truncated below {wanted.from_offset} and written on: "
+                f"{wanted.topic}[{wanted.partition}] was truncated below {wanted.from_offset} and then written again: "
                 f"{reason.str()}."
             )
         elif reason.code() in _GONE:
             raise OffsetsUnavailable.at(wanted.topic, wanted.partition, position, reason.str())
         elif reason.fatal() or reason.code() in _UNREADABLE:
             raise BrokerAway(f"{wanted.topic}[{wanted.partition}] at {position}: {reason.str()}")
-        # anything else librdkafka mends by itself; `patience` bounds the wait
+        # librdkafka recovers from anything else by itself; `patience` bounds the wait
     return messages, reached
 
 
-_CUT = KafkaError(KafkaError._LOG_TRUNCATION).str()  # as librdkafka tells it, under the code _AUTO_OFFSET_RESET
-# librdkafka goes on behind what it cannot read: the message would look like a gap.
+_CUT = KafkaError(KafkaError._LOG_TRUNCATION).str()  # librdkafka reports it under the code _AUTO_OFFSET_RESET
+# librdkafka continues after what it cannot read: the message would look like a gap.
 _UNREADABLE = {
     KafkaError._BAD_MSG,
     KafkaError._BAD_COMPRESSION,
@@ -158,4 +159,9 @@ _GONE = {
 
 
 def _before(messages: list[Message], until: int) -> list[Message]:
-    return [item for item in messages if item.offset() < until]  # pyright: ignore[reportOptionalOperand]
+    return [item for item in messages if _offset(item) < until]
+
+
+def _offset(message: Message) -> int:
+    """A message's offset, or that of an end of partition. Only what is produced has none yet."""
+    return cast("int", message.offset())

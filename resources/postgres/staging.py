@@ -1,6 +1,6 @@
 """The staging area, as a task sees it: COPY for rows (ADBC, binary), one transaction for dead letters and coverage."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +53,7 @@ class PostgresStaging:
         reader = pa.RecordBatchReader.from_batches(schema, batches)
         try:
             with (
-                adbc.connect(session_url(self.url, self.application_name)) as connection,
+                adbc.connect(session_url(self.url, self.application_name)) as connection,  # pyright: ignore[reportUnknownMemberType]  # its **kwargs have no type
                 connection.cursor() as cursor,
             ):
                 rows = cursor.adbc_ingest(
@@ -62,10 +62,10 @@ class PostgresStaging:
                 connection.commit()
                 return rows
         except (adbc.OperationalError, adbc.InternalError) as error:
-            raise LedgerAway(f"COPY into staging {self.staging_id} broke off: {error}") from error
+            raise LedgerAway(f"COPY into staging {self.staging_id} failed: {error}") from error
 
     @contextmanager
-    def recorder(self, partition: int, attempt: UUID) -> Iterator["PostgresRecorder"]:
+    def recorder(self, partition: int, attempt: UUID) -> Generator["PostgresRecorder"]:
         """A transaction that commits when the block ends well, with the coverage in it, and rolls back otherwise."""
         with connect(self.url, self.application_name) as connection, database_errors(), connection.transaction():
             yield PostgresRecorder(connection, self.staging_id, partition, attempt)

@@ -58,7 +58,7 @@ def test_a_log_that_was_cut_and_written_on_is_known_by_its_epochs_and_halts(worl
     unheard_of = "update tidegate.source_position set leader_epoch = 99 where pipeline = %s and partition = 1"
     world.rows(unheard_of, pipeline.name)  # as if the messages read before were of a leader that this log never had
     halt = _halts(world, pipeline, "log_truncated")
-    assert "[1] was truncated below 2 and written on" in halt.detail.to_json()["error"]
+    assert "[1] was truncated below 2 and then written again" in halt.detail.to_json()["error"]
     assert halt.detail.to_json()["partitions"] == [1]
     assert len(world.table(pipeline)) == 16
 

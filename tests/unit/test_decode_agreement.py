@@ -207,7 +207,7 @@ def test_a_block_is_read_as_its_messages_are(values: list[bytes | None]) -> None
 @example([b'{"s":"\\u0000","x":1}', b'{"s":"a"}', b'{"x":2}'])
 @example([b'{"t":"2026-11-01T10Z"}'])
 @example([b'{"t":"9999-12-31T23:59:59-00:01"}'])
-def test_what_stands_in_few_lines_is_read_as_it_is_alone(values: list[bytes]) -> None:
+def test_what_a_few_lines_hold_is_read_as_it_is_alone(values: list[bytes]) -> None:
     assert_agreement(values)
 
 

@@ -1,4 +1,4 @@
-"""The contract's row rules: who survives, and what the others are told."""
+"""The contract's row rules: which rows pass, and what the faults of the others say."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime

@@ -4,9 +4,10 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from platform_defs.contract.model import Field
+from platform_defs.formats.arrow import Column
+from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.json.values import DATE_SHAPE, TIMESTAMP_SHAPE
 
 _FULL_TIME = len("2026-11-01T10:00:00Z")
@@ -17,12 +18,13 @@ def read_as(item: Field) -> pa.DataType:
     of = item.type.arrow
     if pa.types.is_date(of) or pa.types.is_timestamp(of):
         return pa.string()  # it reads no dates, and takes times without a zone
-    if pa.types.is_decimal(of) and of.precision + of.scale > 38:
-        return pa.decimal256(of.precision, of.scale)  # it checks the digits, then shifts: 128 bits could overflow
+    if pa.types.is_decimal(of) and item.type.precision + item.type.scale > 38:
+        # it checks the digits, then shifts them: 128 bits could overflow
+        return pa.decimal256(item.type.precision, item.type.scale)
     return of
 
 
-def finished(item: Field, read: pa.Array, has_nul: bool, doubts: list[pa.BooleanArray]) -> pa.Array:
+def finished(item: Field, read: Column, has_nul: bool, doubts: list[pa.BooleanArray]) -> Column:
     """The column in its own type, null where doubtful; a mask of those is added to `doubts` if there are any."""
     of = item.type.arrow
     if pa.types.is_string(of):
@@ -30,8 +32,8 @@ def finished(item: Field, read: pa.Array, has_nul: bool, doubts: list[pa.Boolean
     if pa.types.is_floating(of):
         return _less(read, pc.invert(pc.is_finite(read)), doubts)
     if pa.types.is_decimal(of):
-        most = pa.scalar(Decimal((0, (9,) * of.precision, -of.scale)), read.type)
-        return _less(read, pc.greater(pc.abs(read), most), doubts).cast(of)
+        most = Decimal((0, (9,) * item.type.precision, -item.type.scale))
+        return _less(read, pc.greater(pc.abs(read), pc.cast(pa.array([most]), read.type)[0]), doubts).cast(of)
     if pa.types.is_date(of):
         known = _less(read, pc.invert(pc.match_substring_regex(read, DATE_SHAPE)), doubts).cast(of)
         return _less(known, pc.less(known, pa.scalar(date(1, 1, 1), of)), doubts)
@@ -43,16 +45,16 @@ def finished(item: Field, read: pa.Array, has_nul: bool, doubts: list[pa.Boolean
     return read
 
 
-def _timestamps(read: pa.Array, of: pa.DataType, doubts: list[pa.BooleanArray]) -> pa.Array:
+def _timestamps(read: Column, of: pa.DataType, doubts: list[pa.BooleanArray]) -> Column:
     if pc.all(pc.and_(pc.ends_with(read, "Z"), pc.greater_equal(pc.binary_length(read), _FULL_TIME))).as_py():
         try:  # with seconds and a Z, the cast takes what TIMESTAMP_SHAPE matches, at a fifth of the time
             return read.cast(of)
         except pa.ArrowInvalid:
-            pass  # one of them is no time: the shape tells which
+            pass  # one of them is not a time: the shape shows which
     return _less(read, pc.invert(pc.match_substring_regex(read, TIMESTAMP_SHAPE)), doubts).cast(of)
 
 
-def _less(column: pa.Array, doubt: pa.BooleanArray, doubts: list[pa.BooleanArray]) -> pa.Array:
+def _less(column: Column, doubt: pa.BooleanArray, doubts: list[pa.BooleanArray]) -> Column:
     if not doubt.true_count:
         return column
     doubts.append(pc.fill_null(doubt, False))

@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from platform_defs.contract.model import Contract, Fault
+from platform_defs.formats.arrow import Column, counted, integers, places, record_batch
+from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.json.lines import Lines, line_mask, read_lines
 from platform_defs.formats.json.read_plan import read_plan
@@ -25,7 +26,7 @@ _FEW = 128  # messages that are read at once when a larger block has failed
 def decode_json(contract: Contract, values: pa.BinaryArray) -> Decoded:
     """See `formats.decode.decode`."""
     block = _Block(contract, values)
-    if not block.read_whole(pa.arange(0, len(values))):
+    if not block.read_whole(counted(len(values))):
         block.read_in_parts()
     return block.decoded()
 
@@ -60,13 +61,14 @@ class _Block:
     def read_in_parts(self) -> None:
         """Set aside what seems to be in the way, read the others at once; what still resists, in small parts."""
         mask = line_mask(self.values)
-        lines = pc.indices_nonzero(mask).cast(pa.int64())
+        lines = places(mask)
         if len(lines) < len(self.values):
-            self.read_one_by_one(pc.indices_nonzero(pc.invert(mask)).cast(pa.int64()))
+            self.read_one_by_one(places(pc.invert(mask)))
             if self.read_whole(lines):  # the others were all that was in the way
                 return
         doubt = suspects(self.contract, self.values.take(lines))
-        aside, others = lines.filter(doubt), lines.filter(pc.invert(doubt))
+        aside: pa.Int64Array = pc.filter(lines, doubt)
+        others: pa.Int64Array = pc.filter(lines, pc.invert(doubt))
         if not self.read_whole(others):
             self.read_few_by_few(others)
         if len(aside) > len(lines) // 2:  # these look alike: more likely an odd producer than so many faults
@@ -84,7 +86,7 @@ class _Block:
     def read_one_by_one(self, positions: pa.Int64Array) -> None:
         """Read each alone, in the order given."""
         rows, indexes = list[list[Any]](), list[int]()
-        for position in positions.to_pylist():
+        for position in integers(positions):
             found = self.reader.read(self.values[position].as_py())
             if isinstance(found, Reason):
                 self.faults.append(Fault(position, "decode", found.error_class, found.message, found.field))
@@ -112,10 +114,10 @@ class _Block:
         """Add the rows that are beyond doubt; the others are read one by one."""
         rows, unknown = lines.rows, lines.unknown
         if lines.doubtful is not None:
-            self.read_one_by_one(positions.filter(lines.doubtful))
+            self.read_one_by_one(pc.filter(positions, lines.doubtful))
             keep = pc.invert(lines.doubtful)
-            rows, positions = rows.filter(keep), positions.filter(keep)
-            unknown = None if unknown is None else unknown.filter(keep)
+            rows, positions = rows.filter(keep), pc.filter(positions, keep)
+            unknown = None if unknown is None else pc.filter(unknown, keep)
         self.unknown += unknown.true_count if unknown is not None else 0
         self._add(rows, positions)
 
@@ -125,7 +127,7 @@ class _Block:
 
 
 def _columns(contract: Contract, rows: list[list[Any]]) -> pa.RecordBatch:
-    columns = [
+    columns: list[Column] = [
         pa.array(values, item.type.arrow) for item, values in zip(contract.fields, zip(*rows, strict=True), strict=True)
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=contract.arrow_schema)
+    return record_batch(columns, contract.arrow_schema)

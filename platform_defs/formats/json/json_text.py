@@ -7,7 +7,7 @@ appears twice in an object (jsonb keeps the last), and more than 32 MB.
 """
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -47,7 +47,7 @@ def _spell(raw: Any) -> str:
     if isinstance(raw, JsonObject):
         return _object_text(raw)
     if isinstance(raw, list):
-        return f"[{','.join(map(_spell, raw))}]"
+        return f"[{','.join(map(_spell, cast('list[Any]', raw)))}]"
     if isinstance(raw, str):
         return _string_text(raw)
     return {None: "null", True: "true", False: "false"}[raw]

@@ -7,12 +7,13 @@ which that is not so is doubtful, and left to the single reader.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pyarrow as pa
 
 from platform_defs.contract.message_path import MessagePath
+from platform_defs.formats.arrow import Column
 from platform_defs.formats.json.json_text import MOST_BYTES
 from platform_defs.formats.json.message_shape import ObjectShape
 
@@ -23,7 +24,7 @@ _WHITESPACE = b" \t\n\r"
 class KeptWhole:
     """What a block's messages hold in their json columns."""
 
-    columns: list[pa.StringArray]  # in the order of the paths; what is in a doubtful row means nothing
+    columns: list[Column]  # in the order of the paths; what is in a doubtful row means nothing
     doubtful: pa.BooleanArray  # rows that the single reader must judge
     unknown: pa.BooleanArray  # rows with at least one field that the contract does not know
 
@@ -39,15 +40,16 @@ def read_kept_whole(shape: ObjectShape, paths: Sequence[MessagePath], values: Se
         unknown.append(texts is not None and has_unknown(document, shape))
         for column, text in zip(columns, texts or [None] * len(paths), strict=True):
             column.append(text)
-    arrays = [pa.array(column, pa.binary()).cast(pa.string()) for column in columns]
+    arrays: list[Column] = [pa.array(column, pa.binary()).cast(pa.string()) for column in columns]
     return KeptWhole(arrays, pa.array(doubtful, pa.bool_()), pa.array(unknown, pa.bool_()))
 
 
 def has_unknown(document: Any, shape: ObjectShape) -> bool:
     """Whether an object that is taken apart has a key that the contract does not know."""
-    if not isinstance(document, dict):
+    if type(document) is not dict:
         return False
-    return not document.keys() <= shape.keys or any(has_unknown(document.get(key), below) for key, below in shape.apart)
+    found = cast("dict[str, Any]", document)
+    return not found.keys() <= shape.keys or any(has_unknown(found.get(key), below) for key, below in shape.apart)
 
 
 def _exact(value: bytes) -> Any:
@@ -65,13 +67,13 @@ def _exact(value: bytes) -> Any:
 def _texts(document: Any, paths: Sequence[MessagePath]) -> list[bytes | None] | None:
     texts = list[bytes | None]()
     for path in paths:
-        found = document
+        found: Any = document
         for key in path:
             if found is None:
                 break
-            if not isinstance(found, dict):
+            if type(found) is not dict:
                 return None
-            found = found.get(key)
+            found = cast("dict[str, Any]", found).get(key)
         text = None if found is None else orjson.dumps(found)
         if text is not None and (len(text) > MOST_BYTES or rb"\u0000" in text):
             return None

@@ -10,12 +10,14 @@ What pyarrow takes and the contract does not is found afterwards, by column, and
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import Literal
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json
 
+from platform_defs.formats.arrow import Column, all_bytes, record_batch
+from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.json.columns import finished
 from platform_defs.formats.json.kept_whole import KeptWhole, has_unknown, read_kept_whole
 from platform_defs.formats.json.message_shape import ObjectShape
@@ -73,7 +75,7 @@ def _with_kept_whole(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> L
     table = _read(joined, plan.schema, "ignore") if plan.places else None
     if isinstance(table, pa.ArrowInvalid) or (table is not None and table.num_rows != len(values)):
         return None
-    whole = read_kept_whole(plan.shape, list(plan.whole.values()), values.to_pylist())
+    whole = read_kept_whole(plan.shape, list(plan.whole.values()), all_bytes(values))
     return _finish(plan, table, joined, whole.unknown, whole)
 
 
@@ -83,14 +85,14 @@ def _finish(
     """The columns in the contract's order and types, and what is doubtful in them."""
     doubts = [whole.doubtful] if whole and whole.doubtful.true_count else []
     has_nul = b"\\" in joined and rb"\u0000" in joined  # one byte is found much faster than six
-    columns = dict(zip(plan.whole, whole.columns if whole else (), strict=True))
+    columns: dict[int, Column] = dict(zip(plan.whole, whole.columns if whole else (), strict=True))
     if table is not None:
-        tops = [column.combine_chunks() for column in table.columns]
+        tops: list[Column] = [column.combine_chunks() for column in table.columns]
         for position, place in plan.places.items():
             read = tops[place[0]] if len(place) == 1 else pc.struct_field(tops[place[0]], list(place[1:]))
             columns[position] = finished(plan.contract.fields[position], read, has_nul, doubts)
     ordered = [columns[position] for position in range(len(plan.contract.fields))]
-    rows = pa.RecordBatch.from_arrays(ordered, schema=plan.contract.arrow_schema)
+    rows = record_batch(ordered, plan.contract.arrow_schema)
     return Lines(rows, reduce(pc.or_, doubts) if doubts else None, unknown)
 
 
@@ -124,13 +126,13 @@ def _nests_deep(joined: bytes, values: pa.BinaryArray) -> bool:
     """Whether a value nests deeper than the single reader allows; pyarrow skips unknown fields of any depth."""
     if joined.count(b"[") + joined.count(b"{") < len(values) + MAX_DEPTH:
         return False
-    return any(too_deep(value) for value in values.to_pylist())
+    return any(map(too_deep, all_bytes(values)))
 
 
-def _read(joined: bytes, schema: pa.Schema, unexpected: str) -> pa.Table | pa.ArrowInvalid:
+def _read(joined: bytes, schema: pa.Schema, unexpected: Literal["error", "ignore"]) -> pa.Table | pa.ArrowInvalid:
     try:
         return pyarrow.json.read_json(
-            pa.BufferReader(joined),
+            pa.BufferReader(joined),  # pyright: ignore[reportArgumentType]  # documented; the stubs lack it
             read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(joined) + 1),
             parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
         )
@@ -139,11 +141,11 @@ def _read(joined: bytes, schema: pa.Schema, unexpected: str) -> pa.Table | pa.Ar
 
 
 def _unknown(shape: ObjectShape, values: pa.BinaryArray) -> pa.BooleanArray | None:
-    """Which of the values have a field that the contract does not know; None if one is no JSON to orjson (NaN)."""
+    """Which of the values have a field that the contract does not know; None if one is not JSON to orjson (NaN)."""
     keys = shape.keys
     try:
         if shape.objects:
-            return pa.array([has_unknown(orjson.loads(value), shape) for value in values.to_pylist()])
-        return pa.array([not orjson.loads(value).keys() <= keys for value in values.to_pylist()])
+            return pa.array([has_unknown(orjson.loads(value), shape) for value in all_bytes(values)])
+        return pa.array([not orjson.loads(value).keys() <= keys for value in all_bytes(values)])
     except orjson.JSONDecodeError:
         return None

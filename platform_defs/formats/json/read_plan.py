@@ -7,6 +7,7 @@ import pyarrow as pa
 from platform_defs.contract.column_types import JSON
 from platform_defs.contract.message_path import MessagePath
 from platform_defs.contract.model import Contract
+from platform_defs.formats.arrow import ArrowField
 from platform_defs.formats.json.columns import read_as
 from platform_defs.formats.json.message_shape import ObjectShape, message_shape
 
@@ -26,9 +27,9 @@ class ReadPlan:
         self.whole = {n: item.path for n, item in enumerate(self.contract.fields) if item.type == JSON}
         self.schema = pa.schema(self._fields(self.shape, ()))
 
-    def _fields(self, shape: ObjectShape, above: tuple[int, ...]) -> list[pa.Field]:
+    def _fields(self, shape: ObjectShape, above: tuple[int, ...]) -> list[ArrowField]:
         """The Arrow fields of an object at the indexes `above`; notes the place of each column in it."""
-        fields = list[pa.Field]()
+        fields = list[ArrowField]()
         for key, positions in shape.columns.items():
             read = [position for position in positions if position not in self.whole]
             kinds = {read_as(self.contract.fields[position]) for position in read}

@@ -11,10 +11,10 @@ from itertools import groupby
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from platform_defs.contract.column_types import JSON
 from platform_defs.contract.model import Contract, Field
+from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.json.message_shape import ObjectShape, message_shape
 
 _MOST_FIELDS = 50  # with more, RE2 leaves its fast automaton: 300 fields took 90 ms a message
@@ -28,16 +28,16 @@ _NAME_CHARACTER = r'[^"\\\x00-\x1f]'
 
 def suspects(contract: Contract, values: pa.BinaryArray) -> pa.BooleanArray:
     """True for values that do not look like a message of the contract, or seem to have a field twice."""
-    nobody = pa.array([False] * len(values), pa.bool_())
+    not_one = pa.array([False] * len(values), pa.bool_())
     if len(contract.fields) > _MOST_FIELDS:
-        return nobody
+        return not_one
     shape = message_shape(contract)
     twice = _twice(shape)
     try:
         shapely = pc.match_substring_regex(values, rf"\A{_object(contract, shape)}\z")
-        repeated = pc.match_substring_regex(values, twice) if twice else nobody
+        repeated = pc.match_substring_regex(values, twice) if twice else not_one
     except pa.ArrowInvalid:  # so many long keys that RE2 refuses the expression
-        return nobody
+        return not_one
     return pc.or_(pc.invert(shapely), repeated)
 
 
@@ -99,7 +99,8 @@ def _usual(item: Field) -> str:
     if pa.types.is_floating(of):
         return r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,2})?"
     if pa.types.is_decimal(of):
-        whole = rf"(?:0|[1-9][0-9]{{0,{of.precision - of.scale - 1}}})" if of.precision > of.scale else "0"
-        number = rf"-?{whole}(?:\.[0-9]{{1,{of.scale}}})?" if of.scale else f"-?{whole}"
+        before, after = item.type.precision - item.type.scale, item.type.scale
+        whole = rf"(?:0|[1-9][0-9]{{0,{before - 1}}})" if before else "0"
+        number = rf"-?{whole}(?:\.[0-9]{{1,{after}}})?" if after else f"-?{whole}"
         return rf'(?:{number}|"{number}")'
     return "(?:true|false)" if pa.types.is_boolean(of) else _STRING

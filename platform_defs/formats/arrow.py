@@ -1,0 +1,64 @@
+"""Arrow for a type checker: what pyarrow-stubs leave unknown or get wrong is settled here, once.
+
+The stubs know no `arange` and no `concat_batches`, type what `cast` and `filter` return as no kernel takes it, and let
+every value be None. `kernels` are the functions of pyarrow.compute, unchecked.
+"""
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pyarrow.compute
+
+if TYPE_CHECKING:
+    Column = pa.Array[Any]
+    ArrowField = pa.Field[Any]
+else:
+    Column, ArrowField = pa.Array, pa.Field
+
+kernels: Any = pyarrow.compute
+_pa: Any = pa
+
+
+def integers(column: Column) -> list[int]:
+    """The values of a column of integers that has no nulls."""
+    return cast("list[int]", column.to_pylist())
+
+
+def all_bytes(values: pa.BinaryArray) -> list[bytes]:
+    """Values of which none is null."""
+    return cast("list[bytes]", values.to_pylist())
+
+
+def counted(length: int) -> pa.Int64Array:
+    """0, 1, 2 and so on: `length` of them."""
+    return _pa.arange(0, length)
+
+
+def places(mask: pa.BooleanArray) -> pa.Int64Array:
+    """Where the mask is true, ascending."""
+    return kernels.indices_nonzero(mask).cast(pa.int64())
+
+
+def columns_of(batch: pa.RecordBatch) -> list[Column]:
+    """The batch's columns, in order."""
+    return cast("list[Column]", batch.columns)
+
+
+def schema_of(first: pa.Schema, more: list[ArrowField]) -> pa.Schema:
+    """The fields of `first`, then `more`."""
+    return _pa.schema([*first, *more])
+
+
+def record_batch(columns: list[Column], schema: pa.Schema) -> pa.RecordBatch:
+    """The columns as a batch of this schema. Raises ArrowInvalid or TypeError where they do not fit it."""
+    return _pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def one_after_another(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches of one schema as a single one."""
+    return _pa.concat_batches(batches)
+
+
+def repeated(value: object, kind: pa.DataType, length: int) -> Column:
+    """A column of the same value, `length` times."""
+    return _pa.repeat(_pa.scalar(value, kind), length)
