@@ -52,11 +52,11 @@ def contract_keys() -> str:
 def _section(section: Section) -> str:
     path = f"At {code(section.path)}. " if section.path else ""
     rows = ((code(key.name), key.meaning, key.values, _default(key), code(key.example)) for key in section.keys)
-    text = f"## {section.title}\n\n{path}{section.meaning}\n\n"
+    text = f"## {section.title}\n\n{textwrap.fill(path + section.meaning, 120, break_on_hyphens=False)}\n\n"
     text += table(("key", "meaning", "values", "default", "example"), rows)
     if section.shown_only:
         names = ", ".join(map(code, sorted(section.shown_only)))
-        text += f"\nAlso accepted, for readers of the file: {names}.\n"
+        text += f"\n{textwrap.fill(f'Also accepted, for readers of the file: {names}.', 120)}\n"
     return text
 
 
