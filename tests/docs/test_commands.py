@@ -1,7 +1,7 @@
 """Every command in README.md and docs/ is run, in a TIDEGATE_HOME of its own, as a newcomer would.
 
-A ```sh block is run, line by line. A ```sh example block is not, since it has a placeholder or is about servers that are
-not here; its `tidegate` commands and options have to exist all the same. test_tutorial.py walks docs/tutorial.md.
+A ```sh block is run, line by line. A ```sh example block is not, since it has a placeholder or needs other servers;
+its `tidegate` commands and options have to exist all the same. test_tutorial.py walks docs/tutorial.md.
 """
 
 import json
