@@ -106,7 +106,7 @@ def _run(command: str, environment: dict[str, str]) -> str:
 
 def _processes_of(environment: dict[str, str]) -> list[psutil.Process]:
     """Processes that live for this TIDEGATE_HOME, by their environment or their command line."""
-    home, found = environment["TIDEGATE_HOME"], []
+    home, found = environment["TIDEGATE_HOME"], list[psutil.Process]()
     for process in psutil.process_iter():
         try:
             if (
