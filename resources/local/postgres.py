@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import psycopg
 from psycopg import sql
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from platform_defs.errors import BadInput
 from resources.local import processes, state
@@ -126,7 +127,14 @@ def _system_user(home: Path) -> str | None:
     return SYSTEM_USER
 
 
+@retry(
+    retry=retry_if_exception_type(subprocess.CalledProcessError),
+    stop=stop_after_attempt(20),
+    wait=wait_fixed(0.2),
+    reraise=True,
+)
 def _create_system_user_once() -> None:
+    # Tried again: another stack may be making the same user, and useradd does not wait for the lock on the users' file.
     try:
         pwd.getpwnam(SYSTEM_USER)
     except KeyError:

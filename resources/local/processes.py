@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from signal import SIGKILL as KILL
+from typing import TypeVar
 
 import psutil
 
@@ -16,6 +17,9 @@ from platform_defs.errors import BadInput
 NEEDED_BYTES = 500_000_000
 LOG_BYTES = 10_000_000
 KILL_SECONDS = 10.0
+IN_USE = "Address already in use"
+
+Started = TypeVar("Started")
 
 # Popen complains when it is collected before its process ended; the servers outlive the command that starts them.
 _started: list[subprocess.Popen[bytes]] = []
@@ -23,6 +27,10 @@ _started: list[subprocess.Popen[bytes]] = []
 
 class ServerFailed(BadInput):
     """A server of the embedded stack did not start; the message shows the end of its log and where the log is."""
+
+
+class PortTaken(ServerFailed):
+    """Another program took the server's port after it had been found free."""
 
 
 def start(
@@ -128,17 +136,26 @@ def keep_log_bounded(log: Path) -> None:
         log.replace(log.with_suffix(".log.1"))
 
 
+def on_another_port(start_server: Callable[[], Started]) -> Started:
+    """`start_server()`, and once more where another program took the port that was found free."""
+    try:
+        return start_server()
+    except PortTaken:
+        return start_server()
+
+
 def failed(name: str, logs: Sequence[Path]) -> ServerFailed:
     """The error for a server that ended during startup, or did not answer in time."""
     shown = max(logs, key=lambda log: log.stat().st_mtime if log.exists() else 0)
     lines = shown.read_text(errors="replace").splitlines()[-8:] if shown.exists() else []
-    return ServerFailed("\n".join([f"{name} did not start{_cause(lines)}. The last lines of {shown}:", *lines]))
+    kind = PortTaken if any(IN_USE in line for line in lines) else ServerFailed
+    return kind("\n".join([f"{name} did not start{_cause(lines)}. The last lines of {shown}:", *lines]))
 
 
 def _cause(lines: Iterable[str]) -> str:
     text = "\n".join(lines)
     if "No space left" in text:
         return ": the disk is full; free some space, or set TIDEGATE_HOME to a folder on another disk"
-    if "Address already in use" in text:
+    if IN_USE in text:
         return ": another program has taken its port; try again"
     return ""

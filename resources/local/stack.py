@@ -115,11 +115,13 @@ def _missing(chosen: Settings, kept: state.State, progress: Progress) -> dict[st
     if chosen.embeds_kafka and not _kafka_runs(chosen, kept.kafka):
         from resources.local import kafka
 
-        starts["kafka"] = lambda: kafka.start(chosen.home, kept.kafka, progress)
+        starts["kafka"] = lambda: processes.on_another_port(lambda: kafka.start(chosen.home, kept.kafka, progress))
     if chosen.embeds_postgres and not _postgres_runs(chosen, kept.postgres):
         from resources.local import postgres
 
-        starts["postgres"] = lambda: postgres.start(chosen.home, kept.postgres, progress)
+        starts["postgres"] = lambda: processes.on_another_port(
+            lambda: postgres.start(chosen.home, kept.postgres, progress)
+        )
     return starts
 
 

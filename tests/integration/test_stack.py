@@ -146,7 +146,7 @@ def test_a_killed_database_comes_back_with_its_committed_rows(running: StackStat
 
 def test_a_killed_server_is_not_a_running_one(running: StackStatus) -> None:
     kill(running.postgres.pid)
-    with pytest.raises(BadInput, match=r"embedded Postgres .* does not run.*tidegate stack up"):
+    with pytest.raises(BadInput, match=r"embedded Postgres .* is not running.*tidegate stack up"):
         connection()
     assert stack.status().as_json()["postgres"] == {"url": None, "pid": None, "embedded": True}
 
