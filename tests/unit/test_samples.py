@@ -37,7 +37,7 @@ DEVICES = contract(
     field("street", "string", "user", "address", "100%.street"),
     field("visits", "integer", "user", "visits", minimum=0, maximum=9),
     field("payload", "json", "payload", required=True),
-    field("tags", "json", "user", "tags", examples=(["a", {"b": 1.5}],)),
+    field("tags", "json", "user", "tags", examples=('["a", {"b": 1.5}]',)),
     field("name", "string", "user", "näme"),
     field("address", "json", "user", "address", required=True),  # as a whole, besides the fields taken out of it
 )
