@@ -1,5 +1,5 @@
 # Everything that a run leaves behind lies in TIDEGATE_HOME (default .tidegate) and is stopped by `make down`.
-.PHONY: help install demo test test-fast test-rest test-all lint check fmt up down bench chaos
+.PHONY: help install demo test test-fast test-rest test-all lint check fmt up down bench chaos docs reference
 
 # The shell looks uv up, line by line: make expands all lines of a recipe before the first one, which may install it, runs.
 UV = $$(command -v uv || ls .uv/bin/uv 2>/dev/null || echo python3 -m uv)
@@ -66,3 +66,10 @@ bench: install  ## compare the paths, with ratios (docs/explanation/performance.
 
 chaos: install  ## kill, stop and cut off runs and servers; nothing may be lost or doubled (CHAOS="--seed 1 --kills 20")
 	@$(RUN) python -m tests.chaos $(CHAOS)
+
+docs: install  ## build the site into .site/; a warning or a broken link fails it
+	@$(RUN) python -m sphinx --quiet --nitpicky --fail-on-warning --keep-going --fresh-env -b html docs .site
+	@echo "Open .site/index.html"
+
+reference: install  ## bring what docs/reference takes from the code up to date
+	@$(RUN) python -m tests.docs.reference

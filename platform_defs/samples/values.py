@@ -119,7 +119,7 @@ class Values:
     def _json(self) -> Value:
         """One of the examples, or an object with a bit of everything that JSON has."""
         if self._item.examples:
-            return loads(self._random.choice(self._item.examples))
+            return loads(self._random.choice(self._item.examples))  # a contract keeps them as JSON texts
         return {
             "kind": self._random.choice(WORDS),
             "tags": self._random.sample(WORDS, k=self._random.randrange(4)),

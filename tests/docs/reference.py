@@ -4,6 +4,7 @@ A page is written by hand, except for what is between `<!-- generated: name -->`
 `name` is one of PARTS. tests/docs/test_reference.py fails where a page differs from what the code says.
 """
 
+import importlib
 import inspect
 import re
 import sys
@@ -14,14 +15,14 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import typer
+from typer.main import get_command
 
 from platform_defs import errors
-from platform_defs.cli.main import app
+from platform_defs.cli.main import COMMANDS
 from platform_defs.contract.keys import REQUIRED, SECTIONS, TYPES, Key, Section
 from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput, TidegateError
-from resources.settings import PREFIX, Settings
+from resources.settings import SETTINGS
 from tests.unit.test_contract_file import GOOD, MISTAKES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -52,11 +53,11 @@ def contract_keys() -> str:
 def _section(section: Section) -> str:
     path = f"At {code(section.path)}. " if section.path else ""
     rows = ((code(key.name), key.meaning, key.values, _default(key), code(key.example)) for key in section.keys)
-    text = f"## {section.title}\n\n{path}{section.meaning}\n\n"
+    text = f"## {section.title}\n\n{textwrap.fill(path + section.meaning, 120, break_on_hyphens=False)}\n\n"
     text += table(("key", "meaning", "values", "default", "example"), rows)
     if section.shown_only:
         names = ", ".join(map(code, sorted(section.shown_only)))
-        text += f"\nAlso accepted, for readers of the file: {names}.\n"
+        text += f"\n{textwrap.fill(f'Also accepted, for readers of the file: {names}.', 120)}\n"
     return text
 
 
@@ -104,22 +105,18 @@ def _one_line(text: str) -> str:
 
 def settings() -> str:
     """The TIDEGATE_* variables."""
-    rows = [
-        (code(PREFIX + name.upper()), field.description or "", _setting_default(name, field.default))
-        for name, field in Settings.model_fields.items()
-    ]
-    return table(("variable", "meaning", "default"), rows)
-
-
-def _setting_default(name: str, value: object) -> str:
-    if name == "home":
-        return "`.tidegate` in the project's folder"
-    return "" if value is None else code(str(value))
+    heads = ("variable", "meaning", "default", "example")
+    return table(heads, ((code(s.variable), s.description, s.default or "", code(s.example or "")) for s in SETTINGS))
 
 
 def error_tree() -> str:
     """Every error that Tidegate raises on purpose, indented below the one that it is a kind of."""
-    return "".join(f"{'  ' * depth}- {code(kind.__name__)}: {_first_paragraph(kind)}\n" for depth, kind in _kinds())
+    return "".join(_error(kind, "  " * depth) for depth, kind in _kinds())
+
+
+def _error(kind: type[TidegateError], indent: str) -> str:
+    text = f"{indent}- {code(kind.__name__)}: {_first_paragraph(kind)}"
+    return textwrap.fill(text, 120, subsequent_indent=f"{indent}  ", break_on_hyphens=False) + "\n"
 
 
 def _kinds(kind: type[TidegateError] = TidegateError, depth: int = 0) -> Iterator[tuple[int, type[TidegateError]]]:
@@ -158,12 +155,13 @@ def _type_of(kind: str) -> str:
 
 def commands() -> str:
     """Every command with its arguments and options, as typer knows them."""
-    found = _commands("tidegate", typer.main.get_command(app))
+    modules = {name: importlib.import_module(f"platform_defs.cli.{name}") for name in COMMANDS}
+    found = [each for name in modules for each in _commands(f"tidegate {name}", get_command(modules[name].app))]
     return "\n".join(_command(name, command) for name, command in found)
 
 
 def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """The commands below `command`, with their full names. (Any: typer keeps its click private.)"""
+    """A command, or those of a group, with their full names. (Any: typer keeps its click private.)"""
     if not hasattr(command, "list_commands"):
         yield name, command
         return

