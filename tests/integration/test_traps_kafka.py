@@ -111,7 +111,7 @@ def test_a_reader_given_up_in_the_middle_leaves_nothing_to_the_next_one(world: W
     pipeline = world.new_pipeline("append")
     world.send(pipeline, [str(n).encode() for n in range(100)], partition=0)
     source = KafkaSource(world.endpoints.kafka_options())
-    blocks = source.read(_range(pipeline, 0, 100))
+    blocks: Any = source.read(_range(pipeline, 0, 100))
     next(blocks)
     blocks.close()
     assert _offsets(source, _range(pipeline, 40, 43)) == [40, 41, 42]
