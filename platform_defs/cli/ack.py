@@ -39,7 +39,6 @@ def ack(
         raise typer.BadParameter("--execute needs --reason: it is kept with who and when")
     contract, endpoints = find_pipeline(pipeline).contract, connection()
     ledger = Ledger(endpoints.postgres_url)
-    ledger.migrate()
     broker = KafkaBroker(endpoints.kafka_options())
     decided = settlement.propose(contract, ledger, broker, start.value if start else None)
     if decided is None:
@@ -61,7 +60,7 @@ def ack(
 
 def _show(decided: Any) -> None:
     print_line(f"{decided.pipeline} is halted: {decided.code}")
-    print_fields(decided.detail)
+    print_fields(decided.detail.to_json())
     print_line(decided.explanation)
     rows = [(step.partition, _place(step.was), _place(step.becomes), step.skip, step.lost) for step in decided.steps]
     if rows:

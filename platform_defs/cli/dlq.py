@@ -65,9 +65,7 @@ def _ledger(pipeline: str) -> Any:
     from resources.postgres.ledger import Ledger
 
     find_pipeline(pipeline)
-    ledger = Ledger(connection().postgres_url)
-    ledger.migrate()
-    return ledger
+    return Ledger(connection().postgres_url)
 
 
 def _exact(content: bytes | None) -> dict[str, Any] | None:

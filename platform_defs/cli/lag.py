@@ -24,7 +24,6 @@ def lag(
 
     pipelines, endpoints = [find_pipeline(pipeline)] if pipeline else find_pipelines(), connection()
     ledger, broker = Ledger(endpoints.postgres_url), KafkaBroker(endpoints.kafka_options())
-    ledger.migrate()
     found = [_lag(item, ledger, broker, must_exist=pipeline is not None) for item in pipelines]
     if output is Output.json:
         print_json(found[0] if pipeline else {"pipelines": found})

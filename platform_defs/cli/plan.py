@@ -66,7 +66,6 @@ def look(pipeline: Pipeline) -> tuple[dict[str, Any], Plan | None]:
 
     contract, endpoints = pipeline.contract, connection()
     ledger = Ledger(endpoints.postgres_url)
-    ledger.migrate()
     status, positions = ledger.status_and_positions(contract)
     status = status or _UNKNOWN
     pending = PendingBatch.from_json(status["pending"]) if status["pending"] else None
@@ -133,7 +132,7 @@ def _halt(halt: Halt, state: str) -> dict[str, Any]:
         f" settles it: {halt.command}"
     )
     message = str(halt) if state == "halted" else coming
-    return {"code": halt.code, "message": message, "detail": halt.detail, "command": halt.command}
+    return {"code": halt.code, "message": message, "detail": halt.detail.to_json(), "command": halt.command}
 
 
 def _batch(planned: Plan) -> dict[str, Any]:

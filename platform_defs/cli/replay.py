@@ -59,7 +59,7 @@ def replay(
 def _show(shown: Any) -> None:
     history = shown.history
     print_line(f"Replay {shown.replay_id}, from batch {history.from_batch}: {history.messages} messages")
-    spans = [(item.partition, item.from_offset, item.next_offset, item.messages) for item in history.standings]
+    spans = [(item.partition, item.from_offset, item.next_offset, item.messages) for item in history.partitions]
     print_table(["partition", "from", "until", "messages"], spans)
     rows = [(item.name, item.live, item.rebuilt, item.only_live, item.only_rebuilt) for item in shown.differences]
     print_table(["", "live", "rebuilt", "only live", "only rebuilt"], rows)

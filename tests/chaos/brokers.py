@@ -10,7 +10,7 @@ from threading import Thread
 import psutil
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.errors import BrokerAway, StagingLost
+from platform_defs.errors import BrokerAway, OffsetsUnavailable
 from resources.local import processes, stack
 from tests.chaos.moments import mark, play, within_a_range
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
@@ -33,7 +33,7 @@ def broker_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     try:
         _meet(chaos, pipeline, signal.SIGKILL, start_again)
         outcome = "it waited and went on"
-    except (BrokerAway, StagingLost) as error:
+    except (BrokerAway, OffsetsUnavailable) as error:
         outcome = f"it said {type(error).__name__}"
     assert _broker() != before
     return chaos.judge(pipeline, 1, outcome)

@@ -9,7 +9,7 @@ import pytest
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
-from platform_defs.errors import BrokerAway, StagingLost
+from platform_defs.errors import BrokerAway, OffsetsUnavailable
 from resources.endpoints import Endpoints
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import before_the_publication, before_the_read, mark, play, within_a_range
@@ -44,7 +44,7 @@ def records_of_a_planned_batch_deleted_before_it_is_read(chaos: Chaos) -> Verdic
     world = chaos.world
     pipeline = world.caught_up()
     world.send(pipeline, transfers(40, start=8))
-    with pytest.raises(StagingLost, match="cannot be read at 2"):
+    with pytest.raises(OffsetsUnavailable, match="cannot be read at offset 2"):
         play(world, pipeline, before_the_read(lambda: delete_records(world, pipeline, {0: 7})))
     assert halted(world, pipeline, "retention_passed") == {"ranges": [_span(0, 2, 7)]}
     assert len(world.table(pipeline)) == 16
@@ -106,7 +106,7 @@ def topic_created_again_and_empty_before_a_planned_batch_is_read(chaos: Chaos) -
     world = chaos.world
     pipeline = _filled(world)
     emptied = before_the_read(lambda: create_again(world, pipeline, []))
-    with pytest.raises((BrokerAway, StagingLost)):
+    with pytest.raises((BrokerAway, OffsetsUnavailable)):
         play(world, pipeline, lambda outside: emptied(_impatient(outside)))
     return _halts_and_begins_anew(chaos, pipeline, partial(world.drain, pipeline))
 

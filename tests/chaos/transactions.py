@@ -104,7 +104,7 @@ def topic_that_compacts(chaos: Chaos) -> Verdict:
         for policy in ("compact", "compact,delete"):
             pipeline = chaos.world.new_pipeline(disposition, config={"cleanup.policy": policy})
             with pytest.raises(
-                BadInput, match=r"compacts \(cleanup.policy\).*Make the table upsert, or the policy delete"
+                BadInput, match=r"is compacted \(cleanup.policy\).*Make the table upsert, or the policy delete"
             ):
                 chaos.world.drain(pipeline)
             assert chaos.world.position(pipeline) == {}

@@ -52,5 +52,5 @@ def test_without_a_stack_a_command_ends_with_one_sentence(tmp_path: Path) -> Non
         check=False,
     )
     assert run.returncode == 1
-    assert "To start it: tidegate stack up" in run.stderr
+    assert "start it with `tidegate stack up`" in run.stderr
     assert "Traceback" not in run.stderr
