@@ -20,7 +20,8 @@ from uuid import uuid4
 
 import psycopg
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -57,7 +58,7 @@ class Bench:
 
     def fill(self) -> None:
         """The transfers of spikes/data_path.py: 180 bytes each, all good."""
-        admin = AdminClient(self.options)
+        admin = AdminClient({**self.options})
         admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result(30)
         producer = Producer(
             {**self.options, "linger.ms": 50, "batch.size": 1_000_000, "compression.type": "lz4", "acks": "all"}
@@ -109,10 +110,11 @@ class Bench:
                 "CREATE TABLE IF NOT EXISTS by_hand_offsets (topic text, partition int, next_offset bigint, PRIMARY KEY"
                 " (topic, partition))"
             )
-            database.execute(
+            query = (
                 f"CREATE TABLE {table} (transfer_id text, debit_account text, credit_account text, amount"
                 " numeric(18,2), currency text, occurred_at timestamptz, memo text, _partition int, _offset bigint)"
-            )  # pyright: ignore[reportArgumentType]
+            )
+            database.execute(query.encode())
         view = KafkaBroker(self.options).describe(self.topic)
         spans = [(p, held.low, held.end) for p, held in sorted(view.partitions.items())]
         done = by_hand.run(self.hands, self.options, self.endpoints.postgres_url, self.topic, table, spans)

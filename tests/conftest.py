@@ -51,6 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.basetemp = config.option.basetemp or tempfile.mkdtemp(prefix="tidegate-tests-")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups after it
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks each test with its room and what it shares a worker with; the longest come first."""
     for item in items:

@@ -8,14 +8,10 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    OffsetSpec,
-    ResourceType,
-)
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewPartitions
 
 from platform_defs.contract.pipeline import Pipeline
 from tests.world import World
@@ -58,7 +54,8 @@ def ends(world: World, pipeline: Pipeline) -> tuple[int, int]:
     """The last stable offset and the high watermark of partition 0."""
     admin, place = world.admin(), TopicPartition(pipeline.contract.topic, 0)
     levels = (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-    asked = [admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=level) for level in levels]
+    latest: dict[TopicPartition, OffsetSpec] = {place: OffsetSpec.latest()}  # pyright: ignore[reportAssignmentType]  # cached
+    asked = [admin.list_offsets(latest, isolation_level=level) for level in levels]
     stable, end = [answer[place].result(10).offset for answer in asked]
     return stable, end
 

@@ -8,7 +8,8 @@ from uuid import uuid4
 
 import psycopg
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from psycopg.rows import dict_row
 from pyspark.sql import SparkSession
 
@@ -66,7 +67,7 @@ class World:
         admin.create_topics([NewTopic(topic, partitions, self.replicas, config=config or {})])[topic].result(20)
 
     def admin(self) -> AdminClient:
-        return AdminClient(self.endpoints.kafka_options())
+        return AdminClient({**self.endpoints.kafka_options()})
 
     def send(
         self,
@@ -113,8 +114,8 @@ class World:
 
     def rows(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
         """The rows of a query, as dictionaries."""
-        with psycopg.connect(self.endpoints.postgres_url, row_factory=dict_row, autocommit=True) as connection:
-            cursor = connection.execute(query, parameters or None)  # pyright: ignore[reportArgumentType]
+        with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as connection:
+            cursor = connection.cursor(row_factory=dict_row).execute(query.encode(), parameters or None)
             return cursor.fetchall() if cursor.description else []
 
     def table(self, pipeline: Pipeline, index: int = 0) -> list[tuple[Any, ...]]:

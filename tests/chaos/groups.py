@@ -108,4 +108,4 @@ def _all(consumer: Consumer) -> list[tuple[int, int]]:
 
 def _write(endpoints: Endpoints, schema: str, found: list[tuple[int, int]]) -> None:
     with psycopg.connect(endpoints.postgres_url) as session, session.cursor() as cursor:
-        cursor.executemany(f"insert into {schema}.seen values (%s, %s)", found)
+        cursor.executemany(f"insert into {schema}.seen values (%s, %s)".encode(), found)

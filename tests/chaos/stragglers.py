@@ -44,6 +44,6 @@ def wait_for(url: str, query: str, seconds: float = 60.0) -> None:
     """Until the query has a row. Raises AssertionError after so many seconds."""
     deadline = time.monotonic() + seconds
     with psycopg.connect(url, autocommit=True) as connection:
-        while connection.execute(query).fetchone() is None:  # pyright: ignore[reportArgumentType]
+        while connection.execute(query.encode()).fetchone() is None:
             assert time.monotonic() < deadline, query
             time.sleep(0.02)

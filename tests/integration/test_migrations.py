@@ -23,9 +23,9 @@ def url(endpoints: Endpoints) -> Iterator[str]:
     """A database of this test's own, without a ledger."""
     name = f"fresh_{uuid4().hex[:10]}"
     with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
-        session.execute(f'CREATE DATABASE "{name}"')
+        session.execute(f'CREATE DATABASE "{name}"'.encode())
         yield urlsplit(endpoints.postgres_url)._replace(path=f"/{name}").geturl()
-        session.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+        session.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
 
 @pytest.fixture
@@ -33,18 +33,18 @@ def stranger(url: str) -> Iterator[str]:
     """The URL of a user of that database who may create nothing in it."""
     role = f"stranger_{uuid4().hex[:10]}"
     with psycopg.connect(url, autocommit=True) as session:
-        session.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'secret'")
+        session.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'secret'".encode())
         parts = urlsplit(url)
         place = parts.netloc.rpartition("@")[2]
         yield parts._replace(netloc=f"{role}:secret@{place}").geturl()
-        session.execute(f"DROP OWNED BY {role}")
-        session.execute(f"DROP ROLE {role}")
+        session.execute(f"DROP OWNED BY {role}".encode())
+        session.execute(f"DROP ROLE {role}".encode())
 
 
 def execute(url: str, *statements: str) -> None:
     with psycopg.connect(url, autocommit=True) as session:
         for statement in statements:
-            session.execute(statement)  # pyright: ignore[reportArgumentType]  # this file's own
+            session.execute(statement.encode())
 
 
 def test_what_only_reads_answers_that_nothing_is_there_yet_and_creates_nothing(url: str) -> None:

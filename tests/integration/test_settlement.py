@@ -1,6 +1,7 @@
 """Each halt, brought about for real, shown, settled, and verify's word on what became of the tables."""
 
 import time
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def halted(world: World, pipeline: Pipeline) -> str:
     return halt.value.code
 
 
-def filled(world: World, count: int = 80, disposition: str = "accumulate", **limits: float) -> Pipeline:
+def filled(world: World, count: int = 80, disposition: str = "accumulate", **limits: Any) -> Pipeline:
     pipeline = world.new_pipeline(disposition, **limits)
     world.send(pipeline, transfers(count))
     world.drain(pipeline)

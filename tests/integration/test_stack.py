@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import LiteralString
 
 import psutil
 import psycopg
@@ -58,7 +59,7 @@ def tidegate(*arguments: str) -> "subprocess.Popen[str]":
 
 def produce(topic: str, value: bytes) -> None:
     address = {"bootstrap.servers": connection().bootstrap_servers}
-    admin = AdminClient(address)
+    admin = AdminClient({**address})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
     producer = Producer(address)
     producer.produce(topic, value)
@@ -75,13 +76,13 @@ def read_first(topic: str) -> bytes | None:
         consumer.close()
 
 
-def insert_row(table: str) -> None:
+def insert_row(table: LiteralString) -> None:
     with psycopg.connect(connection().postgres_url) as session:
         session.execute(f"CREATE TABLE {table} (n int)")
         session.execute(f"INSERT INTO {table} VALUES (42)")
 
 
-def rows(table: str) -> list[tuple[int]]:
+def rows(table: LiteralString) -> list[tuple[int]]:
     with psycopg.connect(connection().postgres_url) as session:
         return session.execute(f"SELECT n FROM {table}").fetchall()
 

@@ -61,7 +61,7 @@ OPERATORS: dict[str, tuple[Transform, str]] = {
     "dropDuplicates": (lambda m: m.dropDuplicates(["account"]), "uses Deduplicate.*upsert"),
     "limit": (lambda m: m.limit(3), "uses GlobalLimit.*use a filter"),
     "offset": (lambda m: m.offset(3), "uses Offset.*use a filter"),
-    "sample": (lambda m: m.sample(0.5, seed=1), "uses Sample.*use a filter"),
+    "sample": (lambda m: m.sample(fraction=0.5, seed=1), "uses Sample.*use a filter"),
     "repartition": (lambda m: m.repartition(3), "uses Repartition,.*leave the partitions alone"),
     "repartition by": (lambda m: m.repartition("account"), "uses RepartitionByExpression.*leave the partitions alone"),
     "coalesce": (lambda m: m.coalesce(1), "uses Repartition,.*leave the partitions alone"),

@@ -63,16 +63,17 @@ class Doctor:
         tables = {"table": self.pipeline.contract.tables[0].name, "other": self.pipeline.contract.tables[-1].name}
         with psycopg.connect(self.world.endpoints.postgres_url, autocommit=True) as connection:
             kept = {
-                name: connection.execute(f"SELECT * FROM {name} WHERE {mine}").fetchall() for name, mine in self._mine
+                name: connection.execute(f"SELECT * FROM {name} WHERE {mine}".encode()).fetchall()
+                for name, mine in self._mine
             }
-            touched = connection.execute(statement.format(**tables, name=f"'{self.pipeline.name}'")).rowcount
+            touched = connection.execute(statement.format(**tables, name=f"'{self.pipeline.name}'").encode()).rowcount
             assert touched == 1, f"{statement} touched {touched} rows"
             report = self.verify()
             with connection.transaction():
                 for name, mine in self._mine:
-                    connection.execute(f"DELETE FROM {name} WHERE {mine}")
+                    connection.execute(f"DELETE FROM {name} WHERE {mine}".encode())
                     for row in kept[name]:
-                        connection.execute(f"INSERT INTO {name} VALUES ({', '.join(['%s'] * len(row))})", row)
+                        connection.execute(f"INSERT INTO {name} VALUES ({', '.join(['%s'] * len(row))})".encode(), row)
         return report
 
     @property

@@ -80,12 +80,12 @@ class Produced:
         """What verify says once `statement` has changed one row; the table is put back."""
         table = self.pipeline.contract.row_table.name
         with psycopg.connect(self.world.endpoints.postgres_url, autocommit=True) as connection:
-            connection.execute(f"CREATE TEMP TABLE kept AS TABLE {table}")
+            connection.execute(f"CREATE TEMP TABLE kept AS TABLE {table}".encode())
             one = f"(SELECT ctid FROM {table} ORDER BY _partition, _offset LIMIT 1)"
-            assert connection.execute(statement.format(table=table, one=one)).rowcount == 1
+            assert connection.execute(statement.format(table=table, one=one).encode()).rowcount == 1
             report = self.verify()
-            connection.execute(f"TRUNCATE {table}")
-            connection.execute(f"INSERT INTO {table} TABLE kept")
+            connection.execute(f"TRUNCATE {table}".encode())
+            connection.execute(f"INSERT INTO {table} TABLE kept".encode())
         return report
 
 

@@ -150,7 +150,7 @@ class Expectations(RuleBasedStateMachine):
             self.owner = Run(self.ledger.acquire(self.contract), self.log)
             self.runs.append(self.owner)
         if what == "committing":
-            self._go_on("published")
+            self._go_on("published")  # pyright: ignore[reportAttributeAccessIssue]  # the machine has it
 
     def _refused(self, run: Run, call: Callable[[], Any]) -> None:
         """Nothing changes, and an error, if there is one, says why."""

@@ -72,7 +72,7 @@ class Area:
         names = ", ".join(schema.names)
         with (
             self.connection.cursor() as cursor,
-            cursor.copy(f"COPY tidegate_staging.rows_{self.staging_id} ({names}) FROM STDIN") as copy,
+            cursor.copy(f"COPY tidegate_staging.rows_{self.staging_id} ({names}) FROM STDIN".encode()) as copy,
         ):
             for row in table.to_pylist():
                 copy.write_row([UUID(bytes=v) if k == "_attempt" else v for k, v in row.items()])

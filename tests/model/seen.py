@@ -100,7 +100,7 @@ def _every_offset_was_committed_once(seen: Seen, log: Log, read: Sequence[Place]
         span = Span(item["topic_id"], item["partition"], item["from_offset"], item["until_offset"])
         places = list(span.places())
         covered.update(places)
-        batches |= dict.fromkeys(places, item["batch_id"])
+        batches |= dict.fromkeys(places, int(item["batch_id"]))
         gaps = [place[2] for place in places if _record(log, place) is None]
         assert _offsets(item["gaps"]) == gaps, f"gaps of {span}: {item['gaps']}, but none came at {gaps}"
     assert covered == Counter(read), f"committed {_diff(covered, Counter(read))}"

@@ -324,6 +324,7 @@ def parsed(text: str | bytes) -> Any:
 @given(GOOD)
 def test_the_text_of_a_json_column_means_what_the_message_says(text: str) -> None:
     for found in decoded(JSON_ONLY, text.encode(), text.encode() + b"\n").rows.column("payload").to_pylist():
+        assert found is not None
         assert parsed(found) == parsed(text)["payload"]
 
 

@@ -47,7 +47,8 @@ def engine(contract: Contract, values: list[bytes | None]) -> list[Any]:
     decoded = check_rows(contract, decode(contract, pa.array(values, pa.binary())))
     outcome: dict[int, Any] = {fault.index: NoRow(fault.error_class) for fault in decoded.faults}
     rows = zip(*(column.to_pylist() for column in decoded.rows.columns), strict=True)
-    outcome.update(zip(decoded.indexes.to_pylist(), rows, strict=True))
+    indexes: list[Any] = decoded.indexes.to_pylist()
+    outcome.update(zip(indexes, rows, strict=True))
     return [outcome[n] for n in range(len(values))]
 
 

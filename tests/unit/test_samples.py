@@ -78,7 +78,8 @@ def test_each_way_in_which_a_nested_message_can_be_wrong_is_made() -> None:
 
 
 def test_ids_never_repeat_whether_they_are_counted_or_not() -> None:
-    for pattern in ({}, {"pattern": "T[0-9]{1,18}"}, {"pattern": "[0-9a-f]{8}-[0-9a-f]{12}"}):
+    patterns: tuple[dict[str, Any], ...] = ({}, {"pattern": "T[0-9]{1,18}"}, {"pattern": "[0-9a-f]{8}-[0-9a-f]{12}"})
+    for pattern in patterns:
         made = [json.loads(value)["order_id"] for value in values(Samples(contract(field("order_id", **pattern))))]
         assert len(set(made)) == len(made)
 
