@@ -19,7 +19,7 @@ from platform_defs.cli.samples import Sample, Samples
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput, BrokerAway
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 ONE_BAD_IN = 10_000  # where --count is given and nothing is said about bad ones
 TICK = 0.05  # seconds between bursts of --rate

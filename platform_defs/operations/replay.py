@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import replay_plan
 from platform_defs.engine.batch import Budget, Outside, drain
-from platform_defs.engine.replay_plan import History, InTheNameOf, ReplayStart, Standing, UpTo
+from platform_defs.engine.replay_plan import History, InTheNameOf, ReplayStart, UpTo
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, Retryable
 from platform_defs.offsets import Position, judge
 from platform_defs.operations.open_run import open_run
@@ -54,17 +54,15 @@ class Replay:
         self._ledger.migrate()
         name, ledger = self.live.name, self._ledger
         status = ledger.status(name)
-        if status and status["state"] == "halted":
-            raise BadInput(
-                f"{name} is halted ({status['halt_code']}); settle that first: tidegate ack {name}", field=name
-            )
-        (bounds,) = ledger.rows("replay_bounds", pipeline=name)
-        if bounds["first_batch"] is None:
+        if status and status.state == "halted":
+            raise BadInput(f"{name} is halted ({status.halt_code}); settle that first: tidegate ack {name}", field=name)
+        bounds = ledger.replay_bounds(name)
+        if bounds.first_batch is None:
             raise BadInput(f"{name} has published nothing yet: there is nothing to replay", field=name)
-        found = bounds["first_batch"]
+        found: int | None = bounds.first_batch
         if start.batch is not None:
             self._refuse_replaced(start.batch)
-            found = ledger.rows("next_batch", pipeline=name, batch_id=start.batch)[0]["batch_id"]
+            found = ledger.next_batch(name, start.batch)
         elif start.offsets is not None or start.timestamp is not None:
             found = self._batch_of(start)
         if found is None:
@@ -132,9 +130,9 @@ class Replay:
             )
 
     def _refuse_replaced(self, batch_id: int) -> None:
-        for row in self._ledger.rows("replaced_by", pipeline=self.live.name, batch_id=batch_id):
+        if (replay_id := self._ledger.replaced_by(self.live.name, batch_id)) is not None:
             raise BadInput(
-                f"batch {batch_id} was replaced by replay {row['replaced_by']}. tidegate.batch and batch_range know the"
+                f"batch {batch_id} was replaced by replay {replay_id}. tidegate.batch and batch_range know the"
                 " batches that read its offsets since; or give offsets, 0:100,1:250",
                 field="--from",
             )
@@ -145,22 +143,15 @@ class Replay:
             milliseconds = int(start.timestamp.timestamp() * 1000)
             offsets = offsets_at(self.endpoints.kafka_options(), contract.topic, milliseconds)
         assert offsets is not None  # noqa: S101  # the caller asks for one of the two
-        asked = {
-            "pipeline": contract.pipeline,
-            "topic": contract.topic,
-            "partitions": list(offsets),
-            "offsets": list(offsets.values()),
-        }
-        return self._ledger.rows("batch_of_offsets", **asked)[0]["batch_id"]
+        return self._ledger.batch_of_offsets(contract, offsets)
 
     def _history(self, from_batch: int) -> History:
         """What is to be replayed. Raises BadInput where the result would lie."""
         contract, ledger = self.live.contract, self._ledger
-        (bounds,) = ledger.rows("replay_bounds", pipeline=contract.pipeline)
-        key = {"pipeline": contract.pipeline, "topic": contract.topic, "from_batch": from_batch}
-        standings = tuple(Standing(**row) for row in ledger.rows("standings", **key))
-        others = tuple(f"{row['topic']} ({row['topic_id']})" for row in ledger.rows("other_logs", **key))
-        history = History(bounds["first_batch"], from_batch, bounds["lost_until"], standings, others)
+        bounds = ledger.replay_bounds(contract.pipeline)
+        standings, others = ledger.standings(contract, from_batch), ledger.other_logs(contract, from_batch)
+        first = bounds.first_batch if bounds.first_batch is not None else from_batch
+        history = History(first, from_batch, bounds.lost_until, standings, others)
         view = KafkaBroker(self.endpoints.kafka_options()).describe(contract.topic)
         try:
             judge(contract.pipeline, ledger.positions(contract.pipeline, contract.topic), view)
@@ -193,10 +184,10 @@ class Replay:
         """The id of the replay of just this, begun now or before."""
         with connect(self.endpoints.postgres_url) as connection, database_errors(), connection.transaction():
             wanted = replay_plan.fingerprint(self.live, history.from_batch, self._replacement.shapes(connection))
-            found = next(iter(self._ledger.rows("replay_of", pipeline=self.live.name)), None)
-            status = self._ledger.status(self._built.name) or {}
-            if found and found["fingerprint"] == wanted and status.get("state") == "active":
-                return found["replay_id"]
+            found = self._ledger.begun_replay(self.live.name)
+            status = self._ledger.status(self._built.name)
+            if found and found.fingerprint == wanted and status and status.state == "active":
+                return found.replay_id
             if found:
                 say(
                     "what was built before is of other code, tables or another beginning, or was stopped: it is built"
@@ -208,10 +199,8 @@ class Replay:
     def _building(self, replay_id: int, history: History) -> Iterator[Outside]:
         """The building pipeline, held, with the topic ending where the live one stands."""
         with open_run(self._built, self.endpoints, self.spark) as outside:
-            found = self._ledger.rows("replay_of", pipeline=self.live.name)
-            if [row["replay_id"] for row in found] != [
-                replay_id
-            ]:  # asked while it is held: nobody discards it unnoticed
+            found = self._ledger.begun_replay(self.live.name)  # asked while it is held: nobody discards it unnoticed
+            if found is None or found.replay_id != replay_id:
                 raise Retryable(f"the replay of {self.live.name} was discarded by somebody else; try again")
             cut = UpTo(outside.broker, {item.partition: item.next_offset for item in history.standings})
             if not outside.ledger.positions():
@@ -232,9 +221,7 @@ class Replay:
                     f"{self.live.name} reads on while it is replayed, faster than the replay follows. Try again when it"
                     " has caught up with its topic"
                 )
-            read = {
-                row["partition"]: row["messages"] for row in self._ledger.rows("messages_read", beside=self._built.name)
-            }
+            read = self._ledger.messages_read(self._built.name)
             replay_plan.refuse_other_messages(self.live.contract, history, read)
             return Shown(replay_id, history, self._replacement.differences(connection, history))
 

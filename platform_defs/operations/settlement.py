@@ -82,14 +82,16 @@ def propose(contract: Contract, ledger: Ledger, broker: Broker, start: NewLogSta
     Raises BadInput when `start` is needed and missing, BrokerAway, LedgerAway.
     """
     status = ledger.status(contract.pipeline)
-    if status is None or status["state"] == "active":
+    if status is None or status.state == "active":
         return None
-    key = {"pipeline": contract.pipeline, "topic": contract.topic}
-    positions = [(row.pop("partition"), Place(**row)) for row in ledger.rows("settled_positions", **key)]
-    code, detail = status["halt_code"], status["halt_detail"] or {}
+    positions = [
+        (at.partition, Place(at.cluster_id, at.topic_id, at.start_offset, at.next_offset))
+        for at in ledger.started_positions(contract.pipeline, contract.topic)
+    ]
+    code, detail = status.halt_code, dict(status.halt_detail or {})
     explanation, steps, accept, keep = _decide(code, detail, positions, contract, broker, start)
     return Settlement(
-        contract.pipeline, code, detail, status["epoch"], explanation, tuple(steps), accept, keep, tuple(positions)
+        contract.pipeline, code, detail, status.epoch, explanation, tuple(steps), accept, keep, tuple(positions)
     )
 
 

@@ -5,7 +5,7 @@ runs
 the sensor does, as soon as Dagster shows something else: a settlement, or a halt that a run outside of Dagster found.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from platform_defs.contract.model import Contract
 from platform_defs.errors import Halt, TidegateError
 from platform_defs.orchestration.events import samples_table
 from platform_defs.orchestration.keys import table_key
+from resources.postgres.answers import PipelineStatus
 from resources.postgres.ledger import Ledger
 
 NOT_HALTED = "not_halted"
@@ -34,10 +35,9 @@ def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
     )
 
 
-def not_halted(contract: Contract, status: Mapping[str, Any] | None) -> dg.AssetCheckEvaluation:
+def not_halted(contract: Contract, status: PipelineStatus | None) -> dg.AssetCheckEvaluation:
     """The check as the ledger's `status` has it."""
-    halted = status is not None and status["state"] == "halted"
-    halt = Halt.remembered(contract.pipeline, status["halt_code"], status["halt_detail"]) if status and halted else None
+    halt = status.halt if status else None
     return dg.AssetCheckEvaluation(
         asset_key=table_key(contract.row_table.name),
         check_name=NOT_HALTED,
@@ -68,7 +68,7 @@ def report_halt_at_end(context: dg.AssetExecutionContext, ledger: Ledger, contra
 
 
 def stale_halt_check(
-    instance: DagsterInstance, contract: Contract, status: Mapping[str, Any] | None
+    instance: DagsterInstance, contract: Contract, status: PipelineStatus | None
 ) -> list[dg.AssetCheckEvaluation]:
     """The check, where Dagster does not show what the ledger says. Ask while no run works: that tells by itself."""
     if status is None:

@@ -6,8 +6,6 @@ ever, and a run that failed could never be started again.
 """
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import dagster as dg
 from dagster import DagsterInstance
@@ -22,6 +20,7 @@ from platform_defs.orchestration.runs import failures_in_a_row, report_dead, wri
 from platform_defs.orchestration.waiting import Waiting, back_off, due, still_waiting
 from resources.endpoints import Endpoints, connection
 from resources.kafka.broker import KafkaBroker
+from resources.postgres.answers import PipelineStatus
 from resources.postgres.ledger import Ledger
 
 EVERY = 5  # seconds
@@ -68,7 +67,7 @@ def _start(
     instance: DagsterInstance,
     ledger: Ledger,
     contract: Contract,
-    status: Mapping[str, Any] | None,
+    status: PipelineStatus | None,
     endpoints: Endpoints,
     cursor: str | None,
 ) -> dg.SensorResult:
@@ -93,18 +92,18 @@ def _start(
 
 
 def _must_not_start(
-    instance: DagsterInstance, ledger: Ledger, contract: Contract, status: Mapping[str, Any] | None, now: float
+    instance: DagsterInstance, ledger: Ledger, contract: Contract, status: PipelineStatus | None, now: float
 ) -> str | None:
     """Why no run may start now, whatever the lag."""
     name = contract.pipeline
     if status is None:
         return None
-    if status["state"] == "halted":
-        code = status["halt_code"]
+    if status.state == "halted":
+        code = status.halt_code
         return f"{name} is halted ({code}): a person decides. To see what settles it: tidegate ack {name}"
-    if status["owner"] is not None and ledger.alive(name, status["owner"]):
-        return f"{name} is held by a run that Dagster does not know (run {status['run_id'] or 'by hand'})"
-    if status["waiting"]:
+    if ledger.is_running(status):
+        return f"{name} is held by a run that Dagster does not know (run {status.run_id or 'by hand'})"
+    if status.backed_off:
         return f"a batch of {name} failed its gate; it is judged again a while later, or at once by materializing it"
     failures, ended = failures_in_a_row(instance, contract)
     if 0 < (left := ended + back_off(failures) - now) <= back_off(failures):  # more: the clock has gone back since

@@ -44,4 +44,4 @@ class RunSession(dg.ConfigurableResource):
 
 def runs_with_session(ledger: Ledger) -> set[str]:
     """The ids of the runs whose process lives, on whatever machine."""
-    return {row["application_name"].removeprefix(PREFIX) for row in ledger.rows("run_sessions", prefix=PREFIX)}
+    return {name.removeprefix(PREFIX) for name in ledger.run_sessions(PREFIX)}

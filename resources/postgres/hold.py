@@ -17,6 +17,7 @@ from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, RowRe
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from resources.postgres import tables
 from resources.postgres.connection import DURABLE, application_name, connect, database_errors, limited, queries
+from resources.postgres.positions import positions_of
 from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
 
@@ -314,11 +315,6 @@ def _claim_tables(connection: tables.Connection, holder: Holder, contract: Contr
             tables.claim(connection, holder.pipeline, table)
         if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
             tables.refuse_unique(connection, contract.row_table)
-
-
-def positions_of(connection: tables.Connection, pipeline: str, topic: str) -> list[Position]:
-    rows = connection.execute(queries()["positions"], {"pipeline": pipeline, "topic": topic}).fetchall()
-    return [Position(*row) for row in rows]
 
 
 def _coverage(topic: str, row: tuple[Any, ...]) -> Coverage:

@@ -1,37 +1,61 @@
-"""The ledger: what the schema `tidegate` remembers. `Ledger` asks; a run's writes are in hold.py."""
+"""The ledger: what the schema `tidegate` remembers. `Ledger` asks, a method for each question, as sql/ has them.
+
+What a run writes is in hold.py, which is imported only where a run opens: a command that asks does not wait for Arrow.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-from uuid import UUID
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.rows import dict_row
 
 from platform_defs.contract.model import CheckResult, Contract
-from platform_defs.engine.ports import Published
 from platform_defs.errors import BadInput
-from platform_defs.offsets import OffsetRange, Position
-from resources.postgres import tables
+from platform_defs.offsets import OffsetRange, PendingBatch, Position
+from resources.postgres.answers import (
+    BegunReplay,
+    DeadLetterCount,
+    DeadLetterLine,
+    LineageEvent,
+    PipelineProgress,
+    PipelineStatus,
+    ReplayBounds,
+    StartedPosition,
+    StatusAndPositions,
+    StoredDeadLetter,
+)
 from resources.postgres.connection import SQL, application_name, connect, database_errors, queries
-from resources.postgres.hold import PostgresHold, acquire, positions_of
+from resources.postgres.positions import positions_of
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from platform_defs.engine.ports import Published
+    from platform_defs.engine.replay_plan import Standing
+    from resources.postgres.hold import PostgresHold
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The ledger in the database at `url` (a libpq URI)."""
+    """The ledger in the database at `url` (a libpq URI). Every question raises LedgerAway."""
 
     url: str
 
-    def migrate(self) -> None:
-        """Bring the schema up to date: the numbered files of sql/, each once, one process at a time.
+    def migrate(self) -> tuple[str, ...]:
+        """Create the ledger or bring it up to date: the numbered files of sql/, each once, one process at a time.
+        The names of those applied now.
 
         Raises BadInput, saying what to grant, where the database's user may not create it.
         """
         with connect(self.url) as connection, database_errors():
             try:
                 with connection.transaction():
-                    _migrate(connection)
+                    return _migrate(connection)
             except psycopg.errors.InsufficientPrivilege as error:
                 user, database = connection.info.user, connection.info.dbname
                 raise BadInput(
@@ -42,52 +66,181 @@ class Ledger:
 
     def acquire(self, contract: Contract, run_id: str | None = None) -> PostgresHold:
         """Step 0 (resources/postgres/hold.py): become the pipeline's owner. Raises Halt, LedgerAway, BadInput."""
+        from resources.postgres.hold import acquire
+
         return acquire(self.url, contract, run_id)
 
+    # A pipeline
+
+    def status(self, pipeline: str) -> PipelineStatus | None:
+        """The pipeline's row; None where it has not run yet."""
+        found = self._row("status", pipeline=pipeline)
+        return _status(found) if found else None
+
     def positions(self, pipeline: str, topic: str) -> list[Position]:
+        """The position in each partition of the topic, by partition; none where the pipeline has not run yet."""
         with connect(self.url) as connection, database_errors():
             return positions_of(connection, pipeline, topic)
 
-    def status(self, pipeline: str) -> Mapping[str, Any] | None:
-        """state, halt_code, halt_detail, pending, waiting (a failed gate's back-off) and until when (retry_at), owner,
-        run_id, epoch; None if unknown."""
-        return next(iter(self._dicts("status", pipeline=pipeline)), None)
-
-    def status_and_positions(self, contract: Contract) -> tuple[Mapping[str, Any] | None, list[Position]]:
+    def status_and_positions(self, contract: Contract) -> StatusAndPositions:
         """Both as of one moment, whatever commits meanwhile."""
         with connect(self.url) as connection, database_errors(), connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             with connection.cursor(row_factory=dict_row) as cursor:
-                status = cursor.execute(queries()["status"], {"pipeline": contract.pipeline}).fetchone()
-            return status, positions_of(connection, contract.pipeline, contract.topic)
+                found = cursor.execute(queries()["status"], {"pipeline": contract.pipeline}).fetchone()
+            status = _status(found) if found else PipelineStatus(contract.pipeline)
+            return StatusAndPositions(status, positions_of(connection, contract.pipeline, contract.topic))
+
+    def progress(self, pipeline: str, topic: str) -> dict[int, PipelineProgress]:
+        """By partition, where the pipeline is and the batch that moved it there."""
+        rows = self._rows("progress", pipeline=pipeline, topic=topic)
+        return {row["partition"]: PipelineProgress(**row) for row in rows}
+
+    def started_positions(self, pipeline: str, topic: str) -> list[StartedPosition]:
+        """Where each partition was started and where it is, by partition."""
+        return [StartedPosition(**row) for row in self._rows("started_positions", pipeline=pipeline, topic=topic)]
 
     def alive(self, pipeline: str, owner: UUID) -> bool:
         """Whether the run that took `owner` still has its database session: that is a run's life."""
-        return self._dicts("sessions_of", application_name=application_name(pipeline, owner))[0]["count"] > 0
+        return bool(self._value("sessions_of", application_name=application_name(pipeline, owner)))
+
+    def is_running(self, status: PipelineStatus | None) -> bool:
+        """Whether a run works on the pipeline now."""
+        return status is not None and status.owner is not None and self.alive(status.pipeline, status.owner)
+
+    def run_sessions(self, prefix: str) -> list[str]:
+        """The application names that begin with `prefix`, of all sessions there are now."""
+        return [row["application_name"] for row in self._rows("run_sessions", prefix=prefix)]
+
+    # Batches
 
     def unreported(self, contract: Contract) -> list[Published]:
         """Committed batches that Dagster has not heard of, oldest first."""
-        return [_published(self, contract, row) for row in self._dicts("unreported", pipeline=contract.pipeline)]
+        return [self._published(contract, row) for row in self._rows("unreported", pipeline=contract.pipeline)]
 
-    def told(self, batch_id: int) -> None:
-        """Dagster has heard of the batch."""
-        self.execute("told", batch_id=batch_id)
+    def mark_reported(self, batch_id: int) -> None:
+        """Note that Dagster has heard of the batch."""
+        self._execute("mark_reported", batch_id=batch_id)
 
-    def execute(self, query: str, **parameters: Any) -> None:
-        """Run one named statement in a transaction of its own."""
-        with connect(self.url) as connection, database_errors():
-            connection.execute(queries()[query], parameters)
+    def rows_so_far(self, pipeline: str, batch_id: int) -> int:
+        """How many rows the pipeline's batches have written to its row table, up to this batch and with it."""
+        return self._value("rows_so_far", pipeline=pipeline, batch_id=batch_id) or 0
 
-    def rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
-        """The rows of one named query, as dictionaries."""
-        return self._dicts(query, **parameters)
+    # Dead letters
 
-    def _dicts(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
+    def dead_letter_counts(self, pipeline: str, reason: str | None) -> list[DeadLetterCount]:
+        """How many there are by reason, most first; only of one error class where `reason` names it."""
+        return [DeadLetterCount(**row) for row in self._rows("dead_letter_counts", pipeline=pipeline, reason=reason)]
+
+    def dead_letters(self, pipeline: str, reason: str | None, limit: int) -> list[DeadLetterLine]:
+        """At most `limit` of them, those of the newest batch first."""
+        rows = self._rows("dead_letters_of", pipeline=pipeline, reason=reason, limit=limit)
+        return [DeadLetterLine(**row) for row in rows]
+
+    def dead_letter(self, pipeline: str, partition: int, offset: int) -> StoredDeadLetter | None:
+        """The one at this place; of several logs of one name, that of the newest."""
+        found = self._row("dead_letter_at", pipeline=pipeline, partition=partition, offset=offset)
+        if not found:
+            return None
+        names: list[str] = found.pop("header_names") or []
+        values: list[bytes | None] = found.pop("header_values") or []
+        return StoredDeadLetter(**found, headers=tuple(zip(names, values, strict=True)))
+
+    # The lineage outbox
+
+    def unsent_lineage(self) -> list[LineageEvent]:
+        """The next events to be sent, at most 100, in the order in which they must leave."""
+        return [LineageEvent(**row) for row in self._rows("unsent_lineage")]
+
+    def mark_sent(self, sequence: int) -> None:
+        """Note that the lineage event has left."""
+        self._execute("mark_sent", sequence=sequence)
+
+    # Replays
+
+    def replay_bounds(self, pipeline: str) -> ReplayBounds:
+        """Between which batches a replay can begin."""
+        found = self._row("replay_bounds", pipeline=pipeline)
+        return ReplayBounds(**found) if found else ReplayBounds(None, 0)
+
+    def next_batch(self, pipeline: str, batch_id: int) -> int | None:
+        """This batch, or the first one after it that no replay has replaced."""
+        return self._value("next_batch", pipeline=pipeline, batch_id=batch_id)
+
+    def batch_of_offsets(self, contract: Contract, offsets: Mapping[int, int]) -> int | None:
+        """The first batch that read any of these offsets (by partition), or a later one of their partitions."""
+        places = {"partitions": list(offsets), "offsets": list(offsets.values())}
+        return self._value("batch_of_offsets", pipeline=contract.pipeline, topic=contract.topic, **places)
+
+    def replaced_by(self, pipeline: str, batch_id: int) -> int | None:
+        """The replay that took this batch's place; None where none did."""
+        return self._value("replaced_by", pipeline=pipeline, batch_id=batch_id)
+
+    def standings(self, contract: Contract, from_batch: int) -> tuple[Standing, ...]:
+        """By partition, what the batches from this one on have read."""
+        from platform_defs.engine.replay_plan import Standing
+
+        asked = {"pipeline": contract.pipeline, "topic": contract.topic, "from_batch": from_batch}
+        return tuple(Standing(**row) for row in self._rows("standings", **asked))
+
+    def other_logs(self, contract: Contract, from_batch: int) -> tuple[str, ...]:
+        """What the batches from this one on read besides the log there is now: topic (topic id)."""
+        asked = {"pipeline": contract.pipeline, "topic": contract.topic, "from_batch": from_batch}
+        return tuple(f"{row['topic']} ({row['topic_id']})" for row in self._rows("other_logs", **asked))
+
+    def begun_replay(self, pipeline: str) -> BegunReplay | None:
+        """The replay of the pipeline that is being built, if there is one."""
+        found = self._row("replay_of", pipeline=pipeline)
+        return BegunReplay(**found) if found else None
+
+    def messages_read(self, pipeline: str) -> dict[int, int]:
+        """By partition, how many messages the broker has given to a pipeline that builds a replay."""
+        return {row["partition"]: row["messages"] for row in self._rows("messages_read", beside=pipeline)}
+
+    # How a statement of sql/ is run
+
+    def _rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         with connect(self.url) as connection, database_errors(), connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(queries()[query], parameters).fetchall()
 
+    def _row(self, query: str, **parameters: Any) -> dict[str, Any] | None:
+        return next(iter(self._rows(query, **parameters)), None)
 
-def _migrate(connection: tables.Connection) -> None:
+    def _value(self, query: str, **parameters: Any) -> Any:
+        return next(iter((self._row(query, **parameters) or {}).values()), None)
+
+    def _execute(self, query: str, **parameters: Any) -> None:
+        with connect(self.url) as connection, database_errors():
+            connection.execute(queries()[query], parameters)
+
+    def _published(self, contract: Contract, row: Row) -> Published:
+        from platform_defs.engine.ports import Published
+
+        ranges = [OffsetRange(**item) for item in self._rows("ranges_of", batch_id=row["batch_id"])]
+        checks = [
+            CheckResult(c["check_name"], c["table_name"], c["severity"], c["passed"], c["observed"])
+            for c in self._rows("checks_of", batch_id=row["batch_id"])
+        ]
+        return Published(
+            row["batch_id"],
+            contract.pipeline,
+            tuple(ranges),
+            row["messages"],
+            row["rows"],
+            row["dead_letters"],
+            row["unknown_fields"],
+            tuple(checks),
+            row["timings"],
+        )
+
+
+def _status(row: Row) -> PipelineStatus:
+    fields = dict(row)
+    fields["pending"] = PendingBatch.from_json(row["pending"]) if row["pending"] else None
+    return PipelineStatus(**fields)
+
+
+def _migrate(connection: psycopg.Connection[tuple[Any, ...]]) -> tuple[str, ...]:
     connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate migrations'))")
     # Asked first: IF NOT EXISTS, too, needs the right to create.
     if connection.execute("SELECT to_regclass('tidegate.migration')").fetchone() == (None,):
@@ -99,26 +252,8 @@ def _migrate(connection: tables.Connection) -> None:
             "CREATE TABLE IF NOT EXISTS tidegate.migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
         )
     done = {name for (name,) in connection.execute("SELECT name FROM tidegate.migration").fetchall()}
-    for path in sorted(SQL.glob("[0-9]*.sql")):
-        if path.name not in done:
-            connection.execute(path.read_bytes())
-            connection.execute("INSERT INTO tidegate.migration (name) VALUES (%s)", [path.name])
-
-
-def _published(ledger: Ledger, contract: Contract, row: Mapping[str, Any]) -> Published:
-    ranges = [OffsetRange(**item) for item in ledger.rows("ranges_of", batch_id=row["batch_id"])]
-    checks = [
-        CheckResult(c["check_name"], c["table_name"], c["severity"], c["passed"], c["observed"])
-        for c in ledger.rows("checks_of", batch_id=row["batch_id"])
-    ]
-    return Published(
-        row["batch_id"],
-        contract.pipeline,
-        tuple(ranges),
-        row["messages"],
-        row["rows"],
-        row["dead_letters"],
-        row["unknown_fields"],
-        tuple(checks),
-        row["timings"],
-    )
+    missing = [path for path in sorted(SQL.glob("[0-9]*.sql")) if path.name not in done]
+    for path in missing:
+        connection.execute(path.read_bytes())
+        connection.execute("INSERT INTO tidegate.migration (name) VALUES (%s)", [path.name])
+    return tuple(path.name for path in missing)
