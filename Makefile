@@ -40,7 +40,7 @@ down:  ## stop all of it
 	@$(RUN) tidegate ui down
 	@$(RUN) tidegate stack down
 
-bench: install  ## compare the paths, with ratios (docs/performance.md)
+bench: install  ## compare the paths, with ratios (docs/explanation/performance.md)
 	@$(RUN) python -m bench
 
 chaos: install  ## kill, stop and cut off runs and servers; nothing may be lost or doubled (CHAOS="--seed 1 --kills 20")

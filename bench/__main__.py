@@ -5,7 +5,7 @@ round, and the medians are of those ratios; the two that matter most are measure
 
     python -m bench [MESSAGES] [ROUNDS]
 
-The stack has to run (`tidegate stack up` is called). Prints a Markdown table for docs/performance.md.
+The stack has to run (`tidegate stack up` is called). Prints a Markdown table for docs/explanation/performance.md.
 """
 
 import os
@@ -178,7 +178,7 @@ def main(messages: int = 2_000_000, rounds: int = 3) -> None:
 
 
 def report(seen: Mapping[str, Sequence[float]], messages: int) -> None:
-    """The table, as docs/performance.md shows it, of the messages per second of each path in each round."""
+    """The table, as docs/explanation/performance.md shows it, of the messages per second of each path in each round."""
     hand = seen[BY_HAND]
     print(  # noqa: T201
         f"{messages:,} messages of about 180 bytes, {PARTITIONS} partitions; warm, median of {len(hand)}; "

@@ -19,7 +19,7 @@ TidegateError
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-# What stops a pipeline, and what settles each: docs/operations.md, "Halts".
+# What stops a pipeline, and what settles each: docs/how-to/halts.md.
 HaltCode = Literal[
     "topic_recreated",
     "cluster_switched",

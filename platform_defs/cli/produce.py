@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, progress
-from platform_defs.cli.samples import Sample, Samples
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput, BrokerAway
+from platform_defs.samples.samples import Sample, Samples
 
 app = typer.Typer(add_completion=False)
 

@@ -41,6 +41,6 @@ def verify(
             {name: value for name, value in report.to_json().items() if isinstance(value, int) and name != "ok"}
         )
         if report.samples:
-            print_table(["kind", "what"], [(sample["kind"], sample["what"]) for sample in report.samples])
+            print_table(["kind", "what"], [(sample.kind, sample.what) for sample in report.samples])
     if not report.ok:
         raise typer.Exit(1)

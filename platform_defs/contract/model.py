@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.message_path import MessagePath, spell_path
 
 if TYPE_CHECKING:  # a command that only reads contracts does not wait for Arrow's import
     import pyarrow as pa
@@ -52,6 +52,12 @@ class Field:
     def path(self) -> MessagePath:
         """The keys of JSON objects that lead to the value, outermost first."""
         return self.physical_path or (self.name,)
+
+    @property
+    def place(self) -> str:
+        """The field in a sentence: its name, and where it is in the message if that is spelt differently."""
+        spelt = spell_path(self.path)
+        return self.name if spelt == self.name else f"{self.name} ({spelt})"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One batch, from plan to commit, in the eight steps of docs/design.md. Read this file first.
+"""One batch, from plan to commit, in the eight steps of docs/explanation/design.md. Read this file first.
 
 0 acquire   become the owner, once a run          resources/postgres/hold.py
 1 plan      which offsets                         engine/planning.py, offsets.py

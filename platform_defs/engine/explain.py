@@ -21,7 +21,7 @@ from platform_defs.offsets import OffsetRange, PendingBatch, TopicView
 
 @dataclass(frozen=True)
 class ExplainedStep:
-    """A step of docs/design.md, and what it will do."""
+    """A step of docs/explanation/design.md, and what it will do."""
 
     step: int
     name: str

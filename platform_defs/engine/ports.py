@@ -13,26 +13,8 @@ from uuid import UUID
 import pyarrow as pa
 
 from platform_defs.contract.model import CheckResult, Contract, Fault
+from platform_defs.formats.block import Block
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
-
-
-class Message(Protocol):
-    """A message as confluent_kafka gives it."""
-
-    def key(self) -> bytes | None: ...
-    def value(self) -> bytes | None: ...
-    def offset(self) -> int: ...
-    def timestamp(self) -> tuple[int, int]: ...
-    def headers(self) -> list[tuple[str, bytes | None]] | None: ...
-    def leader_epoch(self) -> int | None: ...
-
-
-@dataclass(frozen=True)
-class Block:
-    """Messages of one partition, in order, as one `consume` call gave them. `offsets` is a range if without gaps."""
-
-    messages: Sequence[Message]
-    offsets: Sequence[int]
 
 
 class Source(Protocol):

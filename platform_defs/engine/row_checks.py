@@ -9,14 +9,12 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
 from platform_defs.contract.model import Contract, Fault, RowRule
 from platform_defs.contract.predicates import broken, wanted
+from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.excerpt import excerpt
-from platform_defs.formats.json.decode import Decoded
-
-pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
 
 
 def check_rows(contract: Contract, decoded: Decoded) -> Decoded:
@@ -25,6 +23,7 @@ def check_rows(contract: Contract, decoded: Decoded) -> Decoded:
     One fault a message: the first rule that it breaks, in the order of `contract.row_rules`.
     """
     rows, keep, faults = decoded.rows, bytearray(b"\1") * decoded.rows.num_rows, list[Fault]()
+    places = {item.name: item.place for item in contract.fields}
     for rule in contract.row_rules:
         column = rows.column(rule.field)
         mask = broken(rule, column)
@@ -32,7 +31,7 @@ def check_rows(contract: Contract, decoded: Decoded) -> Decoded:
             first = [position for position in pc.indices_nonzero(mask).to_pylist() if keep[position]]
             at = pa.array(first, pa.int64())
             pairs = zip(column.take(at).to_pylist(), decoded.indexes.take(at).to_pylist(), strict=True)
-            faults += [_fault(rule, value, index) for value, index in pairs]
+            faults += [_fault(rule, places[rule.field], value, index) for value, index in pairs]
             for position in first:
                 keep[position] = 0
     if not faults:
@@ -46,6 +45,6 @@ def check_rows(contract: Contract, decoded: Decoded) -> Decoded:
     )
 
 
-def _fault(rule: RowRule, value: Any, index: int) -> Fault:
+def _fault(rule: RowRule, place: str, value: Any, index: int) -> Fault:
     spelt = "missing" if value is None else excerpt(str(value) if not isinstance(value, Decimal) else f"{value:f}")
-    return Fault(index, "check", rule.name, f"{rule.field} is {spelt}; the contract wants {wanted(rule)}", rule.field)
+    return Fault(index, "check", rule.name, f"{place} is {spelt}; the contract wants {wanted(rule)}", rule.field)

@@ -6,7 +6,7 @@ since Spark's attempt numbers restart when a stage is retried.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from uuid import UUID, uuid4
 
@@ -17,9 +17,10 @@ from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
-from platform_defs.engine.ports import Block, Coverage, Source, StagingArea
+from platform_defs.engine.ports import Coverage, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
-from platform_defs.formats.json.decode import decode_block
+from platform_defs.formats.block import Block
+from platform_defs.formats.decode import decode
 from platform_defs.offsets import OffsetRange
 
 RESULT = "attempt string, rows bigint"
@@ -108,29 +109,25 @@ def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.Recor
 
 def _decode(work: TaskWork, partition: int, block: Block) -> tuple[pa.RecordBatch, Sequence[Fault], int]:
     """Rows as `decoded_schema`, the faults of the block, and how many messages had fields nobody asked for."""
-    values: list[bytes | None] = [message.value() for message in block.messages]
     taken, faults = _excluded(work, partition, block)
     tombstones: list[int] = []
+    keys: pa.Array | None = None
     if work.keyed:
-        keys, faults = _keys(block, faults)
-        faulty = {fault.index for fault in faults}
-        tombstones = [i for i, value in enumerate(values) if value is None and i not in faulty]
-        taken = taken | faulty | set(tombstones)
-    else:
-        keys = None
-    chosen = None if not taken else [i for i in range(len(values)) if i not in taken]
-    decoded = check_rows(
-        work.contract, decode_block(work.contract, values if chosen is None else [values[i] for i in chosen])
-    )
+        keys, faults = _keys(block.keys, faults)
+        taken |= {fault.index for fault in faults}
+        tombstones = [i for i in pc.indices_nonzero(block.values.is_null()).to_pylist() if i not in taken]
+        taken |= set(tombstones)
+    chosen = pa.array([i for i in range(len(block.values)) if i not in taken], pa.int64()) if taken else None
+    values = block.values if chosen is None else block.values.take(chosen)
+    decoded = check_rows(work.contract, decode(work.contract, values))
     indexes, found = decoded.indexes, decoded.faults
     if chosen is not None:
-        indexes = pa.array(chosen, pa.int64()).take(indexes)
-        found = [Fault(chosen[f.index], f.stage, f.error_class, f.message, f.field) for f in found]
+        indexes = chosen.take(indexes)
+        found = [replace(fault, index=chosen[fault.index].as_py()) for fault in found]
     rows = _with_provenance(decoded.rows, indexes, partition, block, keys, work.decoded_schema, deleted=False)
     if tombstones:
-        empty = pa.RecordBatch.from_arrays(
-            [pa.nulls(len(tombstones), f.type) for f in work.contract.arrow_schema], schema=work.contract.arrow_schema
-        )
+        schema = work.contract.arrow_schema
+        empty = pa.RecordBatch.from_arrays([pa.nulls(len(tombstones), f.type) for f in schema], schema=schema)
         gone = pa.array(tombstones, pa.int64())
         deleted = _with_provenance(empty, gone, partition, block, keys, work.decoded_schema, deleted=True)
         rows = pa.concat_batches([rows, deleted])
@@ -147,14 +144,12 @@ def _with_provenance(
     *,
     deleted: bool,
 ) -> pa.RecordBatch:
-    """`rows` with the engine's own columns: where each message stood and, for an upsert, its key."""
+    """`rows` with the engine's own columns: where each message was and, for an upsert, its key."""
     own: list[pa.Array] = []
     if keys is not None:
         own = [keys.take(indexes), pa.repeat(pa.scalar(deleted), rows.num_rows)]
-    if isinstance(block.offsets, range):
-        offsets = pc.add(indexes, block.offsets.start)  # pyright: ignore[reportAttributeAccessIssue]  # made at run time
-    else:
-        offsets = pa.array(block.offsets, pa.int64()).take(indexes)
+    at = block.offsets
+    offsets = pc.add(indexes, at.start) if isinstance(at, range) else at.take(indexes)
     own += [pa.repeat(pa.scalar(partition, pa.int32()), rows.num_rows), offsets]
     return pa.RecordBatch.from_arrays([*rows.columns, *own], schema=schema)
 
@@ -163,17 +158,22 @@ def _excluded(work: TaskWork, partition: int, block: Block) -> tuple[set[int], l
     """Messages that an earlier try at this batch found to be refused, later on, by the transform or the table."""
     if not work.excluded:
         return set(), []
-    hits = [(i, work.excluded[partition, o]) for i, o in enumerate(block.offsets) if (partition, o) in work.excluded]
-    return {i for i, _ in hits}, [Fault(i, f.stage, f.error_class, f.message, f.field) for i, f in hits]
+    offsets = block.offsets if isinstance(block.offsets, range) else block.offsets.to_pylist()
+    hits = [(i, work.excluded[partition, o]) for i, o in enumerate(offsets) if (partition, o) in work.excluded]
+    return {i for i, _ in hits}, [replace(fault, index=i) for i, fault in hits]
 
 
-def _keys(block: Block, faults: list[Fault]) -> tuple[pa.Array, list[Fault]]:
+def _keys(keys: pa.BinaryArray, faults: list[Fault]) -> tuple[pa.Array, list[Fault]]:
     """The message keys as text (null where faulty), and a fault for each key that no upsert can use."""
+    if not keys.null_count and not pc.any(pc.match_substring(keys, "\0")).as_py():
+        try:
+            return keys.cast(pa.string()), faults
+        except pa.ArrowInvalid:
+            pass  # one of them is not UTF-8: which, and why, is found one by one
     texts: list[str | None] = []
     found = list(faults)
     faulty = {fault.index for fault in faults}
-    for index, message in enumerate(block.messages):
-        raw = message.key()
+    for index, raw in enumerate(keys.to_pylist()):
         text, why = _key_text(raw)
         texts.append(text)
         if why and index not in faulty:
@@ -203,20 +203,19 @@ class _Tally:
         self.leader_epoch = wanted.leader_epoch
 
     def add(self, block: Block, rows: int, dead: int, unknown: int) -> None:
-        self.messages += len(block.messages)
+        self.messages += len(block.values)
         self.rows += rows
         self.dead += dead
         self.unknown += unknown
         self._note_gaps(block.offsets)
-        if block.messages:
-            self.leader_epoch = block.messages[-1].leader_epoch()
+        self.leader_epoch = block.leader_epoch
 
-    def _note_gaps(self, offsets: Sequence[int]) -> None:
-        if isinstance(offsets, range) and offsets:
+    def _note_gaps(self, offsets: range | pa.Int64Array) -> None:
+        if isinstance(offsets, range):
             self._expect(offsets.start)
             self.position = offsets.stop
             return
-        for offset in offsets:
+        for offset in offsets.to_pylist():
             self._expect(offset)
             self.position = offset + 1
 

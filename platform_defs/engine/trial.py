@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import task
-from platform_defs.engine.ports import Block, Coverage, Recorder, Source
+from platform_defs.engine.ports import Coverage, Recorder, Source
 from platform_defs.engine.stage import bound, range_numbers, run, stage_frame, transform_file, transformed
 from platform_defs.engine.task import TaskWork
 from platform_defs.errors import BadInput, StagingLost, TransformFailed
+from platform_defs.formats.block import Block
 from platform_defs.offsets import OffsetRange
 
 REFUSALS = 20  # messages that the transform or the table may refuse in one batch, each of which costs a bisection

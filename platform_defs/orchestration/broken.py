@@ -1,8 +1,8 @@
 """Contracts and transforms that cannot be used, as Dagster shows them: an asset each, with a check that is red.
 
-Nothing else suffers: the other pipelines have their assets, jobs and sensors. The check needs no run to be red: a sensor
-reports it, once, and again when the error changes. Once the file is corrected and the code location reloaded, asset,
-check and sensor are gone.
+Nothing else suffers: the other pipelines have their assets, jobs and sensors. The check needs no run to be red: a
+sensor reports it, once, and again when the error changes. Once the file is corrected and the code location reloaded,
+asset, check and sensor are gone.
 """
 
 import re
@@ -154,7 +154,8 @@ def _is_shown(instance: DagsterInstance, found: dg.AssetCheckEvaluation) -> bool
 
 def _metadata(shown: BrokenAsset) -> dict[str, Any]:
     error = shown.broken.error
-    place = {"file": error.file or str(shown.broken.path), "line": error.line, "field": error.field}
+    line = None if error.line is None else str(error.line)  # a text: Dagster would plot a number
+    place = {"file": error.file or str(shown.broken.path), "line": line, "field": error.field}
     return {name: value for name, value in place.items() if value is not None}
 
 

@@ -62,7 +62,7 @@ def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         found = {name: value for name, value in report.to_json().items() if isinstance(value, bool | int | float)}
-        shown = found | ({"samples": samples_table(report.samples)} if report.samples else {})
+        shown = found | ({"samples": samples_table(report.to_json()["samples"])} if report.samples else {})
         return dg.AssetCheckResult(passed=report.ok, description=report.explanation, metadata=shown)
 
     return verify

@@ -1,34 +1,33 @@
-"""An append table against its topic, chunk by chunk: what each offset must have become, and what it is."""
+"""An append table against its topic, chunk by chunk: what each offset must have become, and what it became."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from platform_defs.verification.accumulates import Accumulated
-from platform_defs.verification.expected import Expected, differences
-from platform_defs.verification.judge import Judge, NoRow
+from platform_defs.verification.expected import Difference, Expected, differences
+from platform_defs.verification.judge import Judge, NoRow, Row
 from platform_defs.verification.messages import Chunk, Topic
-from platform_defs.verification.report import Findings
+from platform_defs.verification.report import Findings, unlike
 from platform_defs.verification.snapshot import DeadLetter, Ordered, Partition
-from platform_defs.verification.spans import Span, less, missing, size, within
+from platform_defs.verification.spans import Span, less, missing, size, spelt, within
 
-pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
 LATE = ("transform", "publish")  # stages that may refuse a message which can be decoded
-STEP = 100_000  # offsets judged together where there are no messages
+STEP = 100_000  # offsets judged together where the topic holds no messages
 
 
 @dataclass
 class DeadLetters:
-    """Dead letters in order, handed out up to a place."""
+    """Dead letters ordered by (partition, offset), handed out once, up to a place."""
 
     letters: Iterator[DeadLetter]
-    _held: list[DeadLetter] = field(default_factory=list)
+    _held: list[DeadLetter] = field(default_factory=list[DeadLetter])
 
     def before(self, partition: int, offset: int) -> dict[int, list[DeadLetter]]:
-        """By offset, those not yet handed out that stand before the place."""
+        """By offset, those not yet handed out whose (partition, offset) is below the place."""
         found: dict[int, list[DeadLetter]] = {}
         while (letter := self._held.pop() if self._held else next(self.letters, None)) is not None:
             if (letter.partition, letter.offset) >= (partition, offset):
@@ -36,6 +35,19 @@ class DeadLetters:
                 break
             found.setdefault(letter.offset, []).append(letter)
         return found
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """What is known of a chunk's messages, by offset."""
+
+    part: Partition
+    judged: dict[int, Row | NoRow]
+    values: dict[int, bytes | None]
+    dead: dict[int, list[DeadLetter]]
+    good: dict[int, Row]  # messages that the table must hold, before the transform
+    wanted: set[int]  # offsets that have a row after it
+    found: dict[int, Difference]
 
 
 @dataclass
@@ -51,30 +63,32 @@ class AppendComparison:
     one_row_each: bool  # without a transform every message is exactly one row
 
     def partition(self, part: Partition, topic: Topic, chunk: int, low: int) -> Iterator[int]:
-        """Compare one partition; yields how many messages are done. Partitions come in ascending order."""
+        """Compare one partition; yields how many messages of each chunk are done. Partitions come in ascending order.
+
+        `chunk` is how many messages are compared at once, `low` the first offset that the broker still holds.
+        """
         self.strays(part.number, part.start)
         first = min(max(part.start, low), part.next)
         for start in range(part.start, first, STEP):
-            self._forgotten(part, start, min(start + STEP, first))
+            self._deleted(part, start, min(start + STEP, first))
         for messages in topic.chunks(part.number, first, part.next, chunk):
             self._chunk(part, messages)
             yield len(messages.offsets)
 
     def strays(self, partition: int, offset: int) -> None:
-        """What stands before a place and has not been asked for: outside of every partition's [start, next)."""
+        """Report what is below a place and was not asked for: it is outside of every partition's [start, next)."""
+        outside = "outside the offsets that the ledger says were read"
         rows = self.rows.before(partition, offset)
         for number, where in zip(rows["_partition"].to_pylist(), rows["_offset"].to_pylist(), strict=True):
-            self.findings.bad("duplicated", "a row beyond the offsets that the ledger says were read", number, where)
+            self.findings.bad("duplicated", f"a row {outside}", number, where)
         for where, letters in self.dead.before(partition, offset).items():
             for letter in letters:
-                self.findings.bad(
-                    "duplicated", "a dead letter beyond the offsets that were read", letter.partition, where
-                )
+                self.findings.bad("duplicated", f"a dead letter {outside}", letter.partition, where)
 
-    def _chunk(self, part: Partition, chunk: Chunk) -> None:
-        judged = dict(zip(chunk.offsets, map(self.judge.value, chunk.values), strict=True))
-        dead = self.dead.before(part.number, chunk.until_offset)
-        have = self.rows.before(part.number, chunk.until_offset)
+    def _chunk(self, part: Partition, messages: Chunk) -> None:
+        dead = self.dead.before(part.number, messages.until_offset)
+        have = self.rows.before(part.number, messages.until_offset)
+        judged = dict(zip(messages.offsets, map(self.judge.value, messages.values), strict=True))
         good = {
             offset: row
             for offset, row in judged.items()
@@ -83,122 +97,139 @@ class AppendComparison:
         want = self.expected.rows(part.number, list(good), list(good.values()))
         for table in self.accumulated:
             table.add(want)
-        found = differences(want, have)
-        here = _Offsets(part, judged, dead, good, set(want["_offset"].to_pylist()) if want.num_rows else set())
-        self._tally(here, chunk, want, found)
-        for offset, (gone, extra) in found.items():
-            self._differs(here, offset, gone, extra)
+        values = dict(zip(messages.offsets, messages.values, strict=True))
+        chunk = _Chunk(part, judged, values, dead, good, set(_offsets(want)), differences(want, have))
+        self._count(chunk, want)
+        for offset in chunk.found:
+            self._differs(chunk, offset)
         for offset in sorted({*dead, *(offset for offset, row in judged.items() if isinstance(row, NoRow))}):
-            self._dead_letter(here, offset, chunk, differs=offset in found)
-        self._undelivered(part, missing(chunk.offsets, chunk.from_offset, chunk.until_offset), have, dead)
+            self._dead_letter(chunk, offset)
+        gaps = missing(messages.offsets, messages.from_offset, messages.until_offset)
+        self._undelivered(part, gaps, {*_offsets(have), *dead} if gaps else set())
 
-    def _tally(
-        self, here: "_Offsets", chunk: Chunk, want: pa.Table, found: dict[int, tuple[list[Any], list[Any]]]
-    ) -> None:
-        self.findings.count("messages", len(chunk.offsets))
-        self.findings.count("rows", want.num_rows - sum(len(gone) for gone, _ in found.values()))
-        self.findings.count("filtered", len(here.good) - len(here.wanted))
+    def _count(self, chunk: _Chunk, want: pa.Table) -> None:
+        self.findings.count("messages", len(chunk.judged))
+        self.findings.count("rows", want.num_rows - sum(len(gone) for gone, _ in chunk.found.values()))
+        self.findings.count("filtered", len(chunk.good) - len(chunk.wanted))
 
-    def _differs(self, here: "_Offsets", offset: int, gone: list[Any], extra: list[Any]) -> None:
-        bad = lambda kind, what: self.findings.bad(kind, what, here.part.number, offset)  # noqa: E731
-        row = here.judged.get(offset)
+    def _differs(self, chunk: _Chunk, offset: int) -> None:
+        """Report why the rows of an offset are not those that its message makes."""
+        bad = partial(self.findings.bad, partition=chunk.part.number, offset=offset)
+        gone, extra = chunk.found[offset]
+        row, letters = chunk.judged.get(offset), chunk.dead.get(offset, [])
         if row is None:
-            return  # of an offset that the broker does not deliver: told by _undelivered
+            return  # the broker does not deliver the offset: _undelivered reports it
         if isinstance(row, NoRow):
-            bad("wrong", f"a row, although the message is none ({row.reason})")
-        elif offset in here.dead:
-            early = not any(letter.stage in LATE for letter in here.dead[offset])
-            if extra:
-                bad("duplicated", "a row and a dead letter for the same message")
-            elif early:
-                bad("wrong", f"a dead letter ({here.dead[offset][0].error_class}), although the message is a row")
+            bad("wrong", f"the message is not valid ({row.reason}), but the table has a row of it")
+        elif letters and extra:
+            bad("duplicated", "the message has both a row and a dead letter")
+        elif letters and not any(letter.stage in LATE for letter in letters):
+            bad("wrong", needless(letters[0]))
+        elif letters:
+            return  # refused after decoding, and without rows: as it should be
         elif gone and extra:
-            bad("wrong", f"the row is {_spell(extra[0])}; the message says {_spell(gone[0])}")
-        elif gone and _holds(here.part.skips, offset):
+            bad("wrong", f"the row differs from the message: {unlike(self._columns, extra[0], gone[0])}")
+        elif gone and any(start <= offset < until for start, until in chunk.part.skips):
             self.findings.count("skipped")
         elif gone:
-            bad("lost", f"{len(gone)} row(s) of the message are not in the table")
-        elif offset in here.wanted:
-            bad("duplicated", f"{len(extra)} row(s) too many")
+            bad("lost", f"{_rows(len(gone))} of the message {_are(len(gone))} missing from the table")
+        elif offset in chunk.wanted:
+            bad("duplicated", f"the table has {_rows(len(extra))} too many of the message")
         else:
-            bad("wrong", "a row of a message that the transform filters out")
+            bad("wrong", "the transform filters the message out, but the table has a row of it")
 
-    def _dead_letter(self, here: "_Offsets", offset: int, chunk: Chunk, *, differs: bool) -> None:
-        bad = lambda kind, what: self.findings.bad(kind, what, here.part.number, offset)  # noqa: E731
-        row, letters = here.judged.get(offset), here.dead.get(offset, [])
+    @property
+    def _columns(self) -> list[str]:
+        return [name for name in self.expected.schema.names if name not in ("_partition", "_offset")]
+
+    def _dead_letter(self, chunk: _Chunk, offset: int) -> None:
+        """Report a dead letter that is missing, wrong or one too many; `_differs` has spoken of the offset's rows."""
+        bad = partial(self.findings.bad, partition=chunk.part.number, offset=offset)
+        row, letters, differs = chunk.judged.get(offset), chunk.dead.get(offset, []), offset in chunk.found
         if row is None:
-            return  # of an offset that the broker does not deliver
-        if not letters:
+            return  # the broker does not deliver the offset: _undelivered reports it
+        if not letters and isinstance(row, NoRow):
             if not differs:
-                reason = row.reason if isinstance(row, NoRow) else ""
-                bad("lost", f"the message is no row ({reason}) and no dead letter keeps it")
+                bad("lost", no_dead_letter(row.reason))
         elif len(letters) > 1:
-            bad("duplicated", f"{len(letters)} dead letters for one message")
-        elif letters[0].value != chunk.values[chunk.offsets.index(offset)]:
-            bad("wrong", "the dead letter does not hold the message's bytes")
+            bad("duplicated", several(letters))
+        elif letters[0].value != chunk.values[offset]:
+            bad("wrong", OTHER_BYTES)
         elif isinstance(row, NoRow) or letters[0].stage in LATE:
             self.findings.count("dead_letters")
-        elif not differs and offset in here.wanted:
-            bad("duplicated", "a row and a dead letter for the same message")
+        elif not differs and offset in chunk.wanted:
+            bad("duplicated", "the message has both a row and a dead letter")
         elif not differs:
-            bad("wrong", f"a dead letter ({letters[0].error_class}), although the message is a row")
+            bad("wrong", needless(letters[0]))
 
-    def _undelivered(
-        self, part: Partition, spans: list[Span], have: pa.Table, dead: dict[int, list[DeadLetter]]
-    ) -> None:
-        """Offsets that the broker does not give: a gap or a skip that the ledger declares, or something is amiss."""
-        if not spans:
-            return
-        there = {*pc.unique(have["_offset"]).to_pylist(), *dead}
+    def _undelivered(self, part: Partition, spans: list[Span], there: set[int]) -> None:
+        """Offsets that the broker does not deliver: the ledger declares a gap or a skip, or something is missing.
+
+        `there` are offsets that have a row or a dead letter.
+        """
         for start, until in spans:
-            declared, skipped = within(part.gaps, start, until), within(part.skips, start, until)
-            self.findings.count("gaps", size(declared))
-            self.findings.count("skipped", size(less(skipped, declared)))
-            for low, high in less([(start, until)], [*declared, *skipped]):
+            for low, high in self._undeclared(part, start, until):
                 kept = sum(low <= offset < high for offset in there)
                 self.findings.count("unverifiable", kept)
                 if kept < high - low:
-                    what = f"nothing tells of [{low}, {high}): the broker has no message there, the tables no row"
-                    self.findings.bad("lost", what, part.number, low, high - low - kept)
+                    what = f"{spelt(part.number, (low, high))}: the topic has no message here, the tables have no row"
+                    self.findings.bad(
+                        "lost", f"{what}, and the ledger knows of no gap", part.number, low, high - low - kept
+                    )
 
-    def _forgotten(self, part: Partition, start: int, until: int) -> None:
+    def _deleted(self, part: Partition, start: int, until: int) -> None:
         """Offsets that retention removed: whether each left a row can still be said, but not whether it is right."""
         have, dead = self.rows.before(part.number, until), self.dead.before(part.number, until)
         for table in self.accumulated:
             table.add(have)
+        due = self._undeclared(part, start, until)
+        offsets = set(_offsets(have))
+        lost: list[Span] = []
+        if self.one_row_each:
+            there = missing(sorted({*offsets, *dead}), start, until)
+            lost = [span for low, high in due for span in within(there, low, high)]
+            if have.num_rows > len(offsets):
+                what = f"{spelt(part.number, (start, until))} has {_rows(have.num_rows - len(offsets))} too many"
+                self.findings.bad("duplicated", what, part.number, start, have.num_rows - len(offsets))
+        for span in lost:
+            what = f"{spelt(part.number, span)} has neither rows nor dead letters"
+            self.findings.bad("lost", what, part.number, span[0], size([span]))
+        self.findings.count("unverifiable", size(due) - size(lost))
+
+    def _undeclared(self, part: Partition, start: int, until: int) -> list[Span]:
+        """What the ledger declares neither as a gap nor as skipped; counts the rest."""
         declared, skipped = within(part.gaps, start, until), within(part.skips, start, until)
         self.findings.count("gaps", size(declared))
         self.findings.count("skipped", size(less(skipped, declared)))
-        due = less([(start, until)], [*declared, *skipped])
-        offsets = pc.unique(have["_offset"]).to_pylist()
-        lost: list[Span] = []
-        if self.one_row_each:
-            lost = less(missing(sorted({*offsets, *dead}), start, until), [*declared, *skipped])
-            if have.num_rows > len(offsets):
-                self.findings.bad(
-                    "duplicated", "more rows than offsets", part.number, start, have.num_rows - len(offsets)
-                )
-        for low, high in lost:
-            self.findings.bad(
-                "lost", f"neither row nor dead letter tells of [{low}, {high})", part.number, low, high - low
-            )
-        self.findings.count("unverifiable", size(due) - size(lost))
+        return less([(start, until)], [*declared, *skipped])
 
 
-@dataclass(frozen=True)
-class _Offsets:
-    """What is known of a chunk, by offset."""
-
-    part: Partition
-    judged: dict[int, tuple[Any, ...] | NoRow]
-    dead: dict[int, list[DeadLetter]]
-    good: dict[int, Any]  # rows that the table must hold, before the transform
-    wanted: set[int]  # offsets that have a row after it
+OTHER_BYTES = "the dead letter does not hold the message's bytes"
 
 
-def _holds(spans: list[Span], offset: int) -> bool:
-    return any(start <= offset < until for start, until in spans)
+def no_dead_letter(reason: str) -> str:
+    """For a message that is not valid."""
+    return f"the message is not valid ({reason}), and there is no dead letter of it"
 
 
-def _spell(row: tuple[Any, ...]) -> str:
-    return "(" + ", ".join(map(str, row)) + ")"
+def several(letters: list[DeadLetter]) -> str:
+    """For a message of several dead letters."""
+    return f"the message has {len(letters)} dead letters"
+
+
+def needless(letter: DeadLetter) -> str:
+    """For a message that is valid."""
+    return f"the message is valid, but it was made a dead letter ({letter.error_class})"
+
+
+def _offsets(rows: pa.Table) -> list[int]:
+    offsets: list[Any] = rows["_offset"].to_pylist()
+    return offsets
+
+
+def _rows(number: int) -> str:
+    return f"{number} row" if number == 1 else f"{number} rows"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

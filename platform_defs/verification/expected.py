@@ -1,84 +1,100 @@
 """What the row table must hold for messages that are rows: their fields, or what the transform makes of them."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
-import pyarrow.compute
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
+from platform_defs.verification.json_columns import canonical_columns, json_columns
+from platform_defs.verification.judge import Row
+from platform_defs.verification.snapshot import OWN
 
-pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
-OWN = (("_partition", pa.int32()), ("_offset", pa.int64()))
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Expected:
     """Makes table rows of judged messages."""
 
-    def __init__(self, pipeline: Pipeline, spark: Callable[[], SparkSession]) -> None:
+    def __init__(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]") -> None:
         self._pipeline, self._spark = pipeline, spark
         contract = pipeline.contract
         self.schema = pa.schema([*((c.name, c.type.arrow) for c in contract.row_table.columns), *OWN])
         self._message = pa.schema([*((item.name, item.type.arrow) for item in contract.fields), *OWN])
+        self._json = json_columns(contract.row_table)
 
-    def rows(self, partition: int, offsets: Sequence[int], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-        """The table's columns, _partition, _offset: none, one or (with a transform) several rows for each message."""
-        columns = zip(*rows, strict=True) if rows else ([] for _ in self._pipeline.contract.fields)
-        arrays = [pa.array(list(values), kind.type) for values, kind in zip(columns, self._message, strict=False)]
-        own = [pa.repeat(pa.scalar(partition, pa.int32()), len(rows)), pa.array(offsets, pa.int64())]
-        messages = pa.Table.from_arrays([*arrays, *own], schema=self._message)
-        if self._pipeline.transform is None or not rows:
-            return messages.select(self.schema.names) if self._pipeline.transform is None else self.schema.empty_table()
-        return self._transformed(messages)
+    def rows(self, partition: int, offsets: Sequence[int], rows: Sequence[Row]) -> pa.Table:
+        """The table's columns, _partition, _offset: none, one or (with a transform) several rows for each message.
+
+        `rows` are the messages' fields in the contract's order. json columns are in canonical form.
+        """
+        if not rows:
+            return self.schema.empty_table()
+        messages = self._messages(partition, offsets, rows)
+        if self._pipeline.transform is None:
+            return canonical_columns(messages.select(self.schema.names), self._json)
+        return canonical_columns(self._transformed(messages), self._json)
+
+    def _messages(self, partition: int, offsets: Sequence[int], rows: Sequence[Row]) -> pa.Table:
+        columns = [*zip(*rows, strict=True), [partition] * len(rows), offsets]
+        arrays = [pa.array(values, kind) for values, kind in zip(columns, self._message.types, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=self._message)
 
     def _transformed(self, messages: pa.Table) -> pa.Table:
-        frame: Any = self._spark().createDataFrame(messages)
+        from pyspark.errors import PySparkException  # Spark's import is for pipelines with a transform only
+
+        transform = self._pipeline.transform
+        assert transform is not None  # noqa: S101  # the caller has looked
+        # pyspark's stubs say pandas only; since Spark 4.0 Arrow tables are taken as well
+        frame = self._spark().createDataFrame(cast("Any", messages))
         try:
-            result = self._pipeline.transform(frame).select(*self.schema.names).toArrow()  # pyright: ignore[reportOptionalCall]
+            return transform(frame).select(*self.schema.names).toArrow().cast(self.schema)
         except PySparkException as error:
-            where = (
-                f"partition {messages['_partition'][0]}, offsets {messages['_offset'][0]} to {messages['_offset'][-1]}"
-            )
+            first, last = messages["_offset"][0], messages["_offset"][-1]
+            where = f"partition {messages['_partition'][0]}, offsets {first} to {last}"
             raise BadInput(f"the transform fails on messages of {where}: {error}", field=self._pipeline.name) from error
-        return result.cast(self.schema)
 
 
-def differences(want: pa.Table, have: pa.Table) -> dict[int, tuple[list[Any], list[Any]]]:
-    """By offset, for two tables of one partition: the rows that are missing, and those that are too many.
+Difference = tuple[list[Row], list[Row]]  # rows that are missing, rows that are too many
 
-    Rows of one offset are compared as a multiset: their order means nothing.
+
+def differences(want: pa.Table, have: pa.Table) -> dict[int, Difference]:
+    """By offset, for two tables of one partition with the same columns: where their rows differ, and by which rows.
+
+    Rows of one offset are compared as a multiset: their order means nothing. Rows are tuples of the columns but
+    _partition and _offset, in the order of the schema.
     """
-    order = [(name, "ascending") for name in ["_offset", *(n for n in want.schema.names if n != "_offset")]]
-    by_offset = order[:1]
-    if want.num_rows == have.num_rows and want.sort_by(by_offset).equals(have.sort_by(by_offset)):
-        return {}
-    if want.num_rows == have.num_rows and want.sort_by(order).equals(have.sort_by(order)):
+    if want.num_rows == have.num_rows and any(
+        _sorted(want, names).equals(_sorted(have, names)) for names in ([], want.schema.names)
+    ):
         return {}
     left, right = _by_offset(want), _by_offset(have)
-    found = {}
+    found: dict[int, Difference] = {}
     for offset in sorted(left.keys() | right.keys()):
-        missing, extra = list(left.get(offset, ())), list(right.get(offset, ()))
-        for row in left.get(offset, ()):
-            if row in extra:
-                extra.remove(row)
-                missing.remove(row)
-        if missing or extra:
-            found[offset] = (missing, extra)
+        wanted, there = Counter(left.get(offset, ())), Counter(right.get(offset, ()))
+        if wanted != there:
+            found[offset] = list((wanted - there).elements()), list((there - wanted).elements())
     return found
 
 
-def _by_offset(table: pa.Table) -> dict[int, list[tuple[Any, ...]]]:
-    found: dict[int, list[tuple[Any, ...]]] = {}
+def _sorted(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """By offset (rows of one offset as they come) and then by `names`."""
+    rows: Any = table  # sort_by is not typed in full
+    return rows.sort_by([("_offset", "ascending"), *((name, "ascending") for name in names if name != "_offset")])
+
+
+def _by_offset(table: pa.Table) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = {}
     columns = [_plain(table[name]) for name in table.schema.names if name not in ("_partition", "_offset")]
     for offset, *row in zip(table["_offset"].to_pylist(), *columns, strict=True):
         found.setdefault(offset, []).append(tuple(row))
     return found
 
 
-def _plain(column: pa.ChunkedArray) -> list[Any]:
+def _plain(column: "pa.ChunkedArray[Any]") -> list[Any]:
     """Python values; NaN as a text, since NaN equals nothing."""
     values = column.to_pylist()
     return ["NaN" if value != value else value for value in values] if pa.types.is_floating(column.type) else values

@@ -1,26 +1,27 @@
-"""One message against its contract, in plain Python: either the values of a row, or why it is none.
+"""One message against its contract, in plain Python: either the values of a row, or why it is not a row.
 
-Written for verify alone and on purpose not shared with the engine, which reads whole blocks at once: where the two
+Written for verify alone and deliberately not shared with the engine, which reads whole blocks at once: where the two
 disagree about a message, one of them is wrong.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from json import JSONDecodeError, JSONDecoder
-from typing import Any, NoReturn
+from typing import Any, TypeAlias
 
-from platform_defs.contract.model import Contract, RowRule
+from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.model import Contract, Field, RowRule
+from platform_defs.verification.documents import Document, NotTheType, Pairs, parse
 from platform_defs.verification.patterns import whole_match
-from platform_defs.verification.values import Integer, NotTheType, Number, Pairs, reader
+from platform_defs.verification.values import reader
 
-MAX_DEPTH = 100  # levels of objects and arrays, the message itself being the first
-
-Breaks = Callable[[Any], bool]
+Row: TypeAlias = tuple[Any, ...]  # a value for each field (None where missing or null), in the contract's order
+Breaks: TypeAlias = Callable[[Any], bool]
+Members: TypeAlias = Mapping[str, Document]
 
 
 @dataclass(frozen=True, slots=True)
 class NoRow:
-    """Why a message is no row: a decode error, or the name of the first rule that it breaks."""
+    """Why a message is not a row: a decode error, or the name of the first rule that it breaks."""
 
     reason: str
 
@@ -29,59 +30,35 @@ class Judge:
     """Judges the messages of one contract."""
 
     def __init__(self, contract: Contract) -> None:
-        rules = {item.name: [rule for rule in item.rules if rule.kind != "required"] for item in contract.fields}
-        self._order = {rule.name: place for place, rule in enumerate(contract.row_rules)}
-        self._fields = [
-            (
-                item.name,
-                reader(item.type),
-                f"{item.name}_required" if item.required else None,
-                [(rule.name, _breaks(rule)) for rule in rules[item.name]],
-            )
-            for item in contract.fields
-        ]
+        self._objects = _taken_apart(contract.fields)
+        numbers = {item.path: number for number, item in enumerate(self._objects)}
+        self._fields = [_JudgedField(item, numbers[item.path[:-1]]) for item in contract.fields]
 
-    def value(self, value: bytes | None) -> tuple[Any, ...] | NoRow:
-        """The fields in the contract's order (None where missing or null), or why there is no row."""
+    def value(self, value: bytes | None) -> Row | NoRow:
+        """The values of the row that a message becomes, or why it becomes none."""
         if value is None:
             return NoRow("NullValue")
         try:
-            document = _JSON.decode(_text(value))
-            fields = self._known(document)
-        except NotTheType as wrong:
+            return self._row(self._members(parse(value)))
+        except NotTheType as wrong:  # a fault of decoding is named before any rule
             return NoRow(str(wrong))
-        except JSONDecodeError:
-            return NoRow("InvalidJson" if value.strip() else "EmptyValue")
-        return self._row(fields)
 
-    def _known(self, document: Any) -> dict[str, Any]:
-        if type(document) is not Pairs:
+    def _members(self, message: Document) -> list[Members]:
+        """What each of the objects taken apart holds."""
+        if type(message) is not Pairs:
             raise NotTheType("NotAnObject")
-        fields = dict(document)
-        if len(fields) < len(document):
-            names = [name for name, _ in document]
-            if any(names.count(name) > 1 for name, *_ in self._fields):
-                raise NotTheType("DuplicateKey")
-        return fields
+        found = [_members_of(message, self._objects[0].keys)]
+        for item in self._objects[1:]:
+            found.append(_members_of(found[item.parent].get(item.path[-1]), item.keys))
+        return found
 
-    def _row(self, fields: dict[str, Any]) -> tuple[Any, ...] | NoRow:
+    def _row(self, objects: list[Members]) -> Row | NoRow:
         row: list[Any] = []
         broken: str | None = None
-        for name, read, required, rules in self._fields:
-            raw = fields.get(name)
-            if raw is None:
-                broken = broken or required
-                row.append(None)
-                continue
-            try:
-                value = read(raw)
-            except NotTheType as wrong:  # a fault of decoding comes before every rule
-                return NoRow(str(wrong))
-            if broken is None:
-                for rule, breaks in rules:
-                    if breaks(value):
-                        broken = rule
-                        break
+        for field in self._fields:
+            raw = objects[field.object].get(field.key)
+            value = None if raw is None else field.read(raw)
+            broken = broken or field.broken_rule(value)
             row.append(value)
         return NoRow(broken) if broken else tuple(row)
 
@@ -97,32 +74,52 @@ def key_text(key: bytes | None) -> str | NoRow:
     return NoRow("NulCharacter") if "\0" in text else text
 
 
-def _text(value: bytes) -> str:
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        raise NotTheType("InvalidUtf8") from None
-    if value.count(b"{") + value.count(b"[") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
-        raise NotTheType("TooDeep")
-    return text
+@dataclass(frozen=True)
+class _Object:
+    """An object that fields lie in: the message itself first, each one after the one that it lies in."""
+
+    path: MessagePath
+    parent: int
+    keys: frozenset[str]  # those that lead to fields; only they may not be repeated
 
 
-def _depth(text: str) -> int:
-    """The deepest nesting of brackets outside of strings."""
-    depth = deepest = 0
-    in_string = escaped = False
-    for character in text:
-        if in_string:
-            in_string = escaped or character != '"'
-            escaped = character == "\\" and not escaped
-        elif character == '"':
-            in_string = True
-        elif character in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in "]}":
-            depth -= 1
-    return deepest
+def _taken_apart(fields: tuple[Field, ...]) -> tuple[_Object, ...]:
+    keys: dict[MessagePath, set[str]] = {(): set()}
+    for item in fields:
+        for depth, key in enumerate(item.path):
+            keys.setdefault(item.path[:depth], set()).add(key)
+    numbers = {path: number for number, path in enumerate(keys)}
+    return tuple(_Object(path, numbers[path[:-1]], frozenset(known)) for path, known in keys.items())
+
+
+def _members_of(document: Document, known: frozenset[str]) -> Members:
+    """An object's members by key; none where there is no object."""
+    if document is None:
+        return {}
+    if type(document) is not Pairs:
+        raise NotTheType("WrongType")
+    members = dict(document)
+    if len(members) < len(document):
+        keys = [key for key, _ in document]
+        if any(keys.count(key) > 1 for key in known):
+            raise NotTheType("DuplicateKey")
+    return members
+
+
+class _JudgedField:
+    """How one field is found, read and held to its rules."""
+
+    def __init__(self, field: Field, number: int) -> None:
+        self.object, self.key = number, field.path[-1]  # the place of its object among those taken apart
+        self.read = reader(field.type)
+        self._required = f"{field.name}_required" if field.required else None
+        self._rules = [(rule.name, _breaks(rule)) for rule in field.rules if rule.kind != "required"]
+
+    def broken_rule(self, value: Any) -> str | None:
+        """The name of the first rule that the field's value breaks."""
+        if value is None:
+            return self._required
+        return next((name for name, breaks in self._rules if breaks(value)), None)
 
 
 def _breaks(rule: RowRule) -> Breaks:
@@ -145,10 +142,3 @@ def _breaks(rule: RowRule) -> Breaks:
             return lambda value: len(value) > wanted
         case _:
             raise AssertionError(f"row rule of unknown kind {rule.kind!r}")
-
-
-def _no_such_number(_name: str) -> NoReturn:
-    raise NotTheType("InvalidJson")  # NaN and Infinity are Python's, not JSON's
-
-
-_JSON = JSONDecoder(object_pairs_hook=Pairs, parse_float=Number, parse_int=Integer, parse_constant=_no_such_number)

@@ -9,8 +9,9 @@ from confluent_kafka.admin import AdminClient
 
 from platform_defs.errors import BadInput, BrokerAway
 
-PATIENCE = 30  # seconds without a message before the broker counts as away
+PATIENCE = 30  # seconds without a message after which BrokerAway is raised
 POLL = 0.2  # seconds
+MOST = 20_000  # messages taken from the consumer at once
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Topic:
 
     def __init__(self, options: Mapping[str, Any], topic: str) -> None:
         self.topic = topic
-        self._admin = AdminClient(dict(options))
+        self._admin: Any = AdminClient(dict(options))  # its futures have no types
         self._consumer = Consumer(
             {
                 **options,
@@ -49,67 +50,74 @@ class Topic:
         self._consumer.close()
 
     def topic_id(self) -> str:
-        """The topic's id now. Raises BadInput when there is no such topic."""
-        future = self._admin.describe_topics(TopicCollection([self.topic]), request_timeout=10)[self.topic]
+        """The topic's id now. Raises BadInput when there is no such topic, BrokerAway when no answer came."""
+        wanted = TopicCollection([self.topic])
         try:
-            return str(future.result(timeout=20).topic_id)
+            return str(self._admin.describe_topics(wanted, request_timeout=10)[self.topic].result(timeout=20).topic_id)
         except KafkaException as error:
-            raise _sentence(error.args[0], f"topic {self.topic}") from error
+            raise _refused(error.args[0], f"topic {self.topic}") from error
 
     def low(self, partition: int) -> int:
         """The first offset that the broker still holds."""
         try:
             return self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=20)[0]
         except KafkaException as error:
-            raise _sentence(error.args[0], f"{self.topic}[{partition}]") from error
+            raise _refused(error.args[0], f"partition {partition} of {self.topic}") from error
 
     def chunks(self, partition: int, start: int, until: int, largest: int) -> Iterator[Chunk]:
-        """[start, until) in chunks of about `largest` messages, without a hole between them.
+        """[start, until) in consecutive chunks of about `largest` messages.
 
-        Where the log ends before `until`, the last chunk says so by holding nothing of the rest.
+        Where the log ends before `until`, the last chunk goes up to `until` all the same: the rest has no messages.
+        Raises BrokerAway.
         """
         if start >= until:
             return
         self._consumer.assign([TopicPartition(self.topic, partition, start)])
-        position, ended = start, False
-        while position < until and not ended:
-            offsets: list[int] = []
-            keys: list[bytes | None] = []
-            values: list[bytes | None] = []
-            reached = position
-            while reached < until and not ended and len(offsets) < largest:
-                for message in self._next(partition, min(20_000, until - reached)):
-                    error, offset = message.error(), message.offset()
-                    if message.partition() != partition:  # left over from the one before
-                        continue
-                    if error is not None:
-                        ended = ended or self._is_end(error, partition)
-                    elif offset < until:
-                        offsets.append(offset)
-                        keys.append(message.key())
-                        values.append(message.value())
-                        reached = offset + 1
-                    else:
-                        reached = until
-            if ended:
-                reached = until
-            yield Chunk(partition, position, reached, offsets, keys, values)
-            position = reached
+        position = start
+        while position < until:
+            chunk = self._chunk(partition, position, until, largest)
+            yield chunk
+            position = chunk.until_offset
         self._consumer.unassign()
+
+    def _chunk(self, partition: int, start: int, until: int, largest: int) -> Chunk:
+        offsets: list[int] = []
+        keys: list[bytes | None] = []
+        values: list[bytes | None] = []
+        reached = start
+        while reached < until and len(offsets) < largest:
+            for message in self._next(partition, min(MOST, until - reached)):
+                error, offset = message.error(), message.offset()
+                if message.partition() != partition:  # left over from the partition before
+                    continue
+                if error is not None:
+                    reached = self._end(error, partition, until)
+                elif offset >= until:
+                    reached = until
+                else:
+                    offsets.append(offset)
+                    keys.append(message.key())
+                    values.append(message.value())
+                    reached = offset + 1
+        return Chunk(partition, start, reached, offsets, keys, values)
 
     def _next(self, partition: int, most: int) -> list[Any]:
         for _ in range(int(PATIENCE / POLL)):
             if messages := self._consumer.consume(most, POLL):
                 return messages
-        raise BrokerAway(f"no message of {self.topic}[{partition}] came for {PATIENCE} s")
+        raise BrokerAway(
+            f"no message received from partition {partition} of {self.topic} for {PATIENCE} s. Is the broker up "
+            "(`tidegate stack status`)?"
+        )
 
-    def _is_end(self, error: KafkaError, partition: int) -> bool:
+    def _end(self, error: KafkaError, partition: int, until: int) -> int:
+        """`until`, where `error` says that the log ends here; any other is raised."""
         if error.code() == KafkaError._PARTITION_EOF:
-            return True
-        raise _sentence(error, f"{self.topic}[{partition}]")
+            return until
+        raise _refused(error, f"partition {partition} of {self.topic}")
 
 
-def _sentence(error: KafkaError, what: str) -> BadInput | BrokerAway:
+def _refused(error: KafkaError, what: str) -> BadInput | BrokerAway:
     if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
-        return BadInput(f"{what} does not exist; there is nothing to verify the tables against")
-    return BrokerAway(f"{what}: {error.str()}")
+        return BadInput(f"{what} does not exist, so there is nothing to verify the tables against")
+    return BrokerAway(f"Kafka did not answer about {what}: {error.str()}. Is the broker up (`tidegate stack status`)?")

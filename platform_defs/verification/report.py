@@ -1,10 +1,22 @@
-"""What verify found: counts, up to twenty places, and a sentence."""
+"""What verify found: counts, up to twenty samples, and a sentence or two."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 SAMPLES = 20
 BAD = ("lost", "duplicated", "wrong", "uncovered")
+_LONGEST = 80  # characters of a value that are shown
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One finding: what kind of fault it is, where, and what is wrong."""
+
+    kind: str  # lost, duplicated, wrong or uncovered
+    what: str
+    partition: int | None = None
+    offset: int | None = None
 
 
 @dataclass(frozen=True)
@@ -16,45 +28,59 @@ class Report:
     rows: int = 0
     dead_letters: int = 0
     filtered: int = 0  # the transform made no row of them
-    skipped: int = 0  # a person gave them up
-    gaps: int = 0  # the broker never delivered them: control records, compaction
-    compacted: int = 0  # a compacted topic held them once
+    skipped: int = 0  # declared as skipped with `tidegate ack`
+    gaps: int = 0  # never delivered by the broker: control records, aborted transactions, compaction
+    compacted: int = 0  # removed by compaction since
     lost: int = 0  # neither row nor dead letter, or too few rows
-    duplicated: int = 0  # more rows or dead letters than there may be, or committed twice
-    wrong: int = 0  # another value than the message's, or a row where a dead letter belongs, or the other way round
-    uncovered: int = 0  # offsets of a position that no committed batch accounts for, or committed beyond it
-    unverifiable: int = 0  # the log no longer holds what it would take to say
-    keys: int = 0  # of accumulate tables, that are right
+    duplicated: int = 0  # more rows or dead letters than there should be, or committed twice
+    wrong: int = (
+        0  # a value that is not the message's, a row instead of a dead letter, or a dead letter instead of a row
+    )
+    uncovered: int = 0  # below the position, but read by no committed batch; or committed beyond the position
+    unverifiable: int = 0  # the topic no longer holds the messages
+    keys: int = 0  # keys of accumulate tables that are right
     seconds: float = 0.0
-    digest: str = ""  # of the tables' contents, however batches were cut
-    samples: tuple[dict[str, Any], ...] = field(default=())
+    digest: str = ""  # of the tables' contents: the same however the messages were cut into batches
+    samples: tuple[Sample, ...] = field(default=())
 
     @property
     def ok(self) -> bool:
+        """Whether nothing is lost, duplicated, wrong or uncovered."""
         return not any(getattr(self, name) for name in BAD)
 
     @property
     def explanation(self) -> str:
-        """What it comes to, in a sentence or two."""
+        """The result in a sentence or two."""
         if not self.messages and self.ok and not self.unverifiable:
-            return f"{self.pipeline}: no message has been read yet, and the tables are empty."
-        found = ", ".join(f"{getattr(self, name)} {name}" for name in BAD if getattr(self, name))
-        total = f"{self.messages} messages checked one by one in {self.seconds:.1f} s"
-        doubt = (
-            f" {self.unverifiable} can no longer be judged: the log does not hold them any more."
-            if self.unverifiable
-            else ""
-        )
+            return f"{self.pipeline} has nothing to verify: no message has been read yet."
         if self.ok:
-            made = f"{self.rows} rows, {self.dead_letters} dead letters" + (
-                f", {self.filtered} filtered" if self.filtered else ""
-            )
-            return f"{self.pipeline} is exact: {total}; {made}; none lost, none duplicated.{doubt}"
-        first = f" First: {self.samples[0]['what']}." if self.samples else ""
-        return f"{self.pipeline} is NOT exact: {found}; {total}.{first}{doubt}"
+            right = "nothing lost, duplicated or wrong"
+            return f"{self.pipeline} is exact: {self._compared}: {self._made}; {right}.{self._doubt}"
+        found = ", ".join(f"{getattr(self, name):,} {name}" for name in BAD if getattr(self, name))
+        first = f" First: {self.samples[0].what}." if self.samples else ""
+        return f"{self.pipeline} is NOT exact: {found} ({self._compared}).{first}{self._doubt}"
 
     def to_json(self) -> dict[str, Any]:
-        return {"ok": self.ok, **asdict(self), "samples": list(self.samples), "explanation": self.explanation}
+        """`ok`, every count, `seconds`, `digest`, `samples` (list of objects) and `explanation`."""
+        return {"ok": self.ok, **asdict(self), "explanation": self.explanation}
+
+    @property
+    def _compared(self) -> str:
+        return f"{_counted(self.messages, 'message')} compared one by one in {self.seconds:.1f} s"
+
+    @property
+    def _made(self) -> str:
+        filtered = f", {self.filtered:,} filtered out by the transform" if self.filtered else ""
+        return f"{_counted(self.rows, 'row')}, {_counted(self.dead_letters, 'dead letter')}{filtered}"
+
+    @property
+    def _doubt(self) -> str:
+        if not self.unverifiable:
+            return ""
+        return (
+            f" {_counted(self.unverifiable, 'more message')} can no longer be verified:"
+            " they were read, but the topic does not hold them any more."
+        )
 
 
 @dataclass
@@ -62,27 +88,45 @@ class Findings:
     """Counts while they are being made."""
 
     pipeline: str
-    counts: dict[str, int] = field(default_factory=dict)
-    samples: list[dict[str, Any]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    samples: list[Sample] = field(default_factory=list[Sample])
 
     def count(self, name: str, number: int = 1) -> None:
+        """Add to one of a report's counts."""
         if name not in _COUNTS:
-            raise AssertionError(f"no count is called {name}")
+            raise AssertionError(f"a report has no count {name!r}")
         self.counts[name] = self.counts.get(name, 0) + number
 
     def bad(
         self, name: str, what: str, partition: int | None = None, offset: int | None = None, number: int = 1
     ) -> None:
-        """Count something that should not be, and keep where it is."""
+        """Count a fault under one of BAD, and keep what and where it is. `offset` is the first of `number`."""
         self.count(name, number)
         if len(self.samples) < SAMPLES:
             place = f" (partition {partition}, offset {offset})" if offset is not None else ""
-            self.samples.append({"partition": partition, "offset": offset, "kind": name, "what": what + place})
+            self.samples.append(Sample(name, what + place, partition, offset))
 
     def report(self, seconds: float, digest: str) -> Report:
+        """The counts and samples as they are now."""
         return Report(
             self.pipeline, **self.counts, seconds=round(seconds, 3), digest=digest, samples=tuple(self.samples)
         )
+
+
+def unlike(columns: Sequence[str], there: Sequence[Any], wanted: Sequence[Any]) -> str:
+    """In which columns two rows differ: amount is 10.01, not 10.00."""
+    pairs = zip(columns, there, wanted, strict=True)
+    return ", ".join(f"{name} is {shown(one)}, not {shown(other)}" for name, one, other in pairs if one != other)
+
+
+def shown(value: Any) -> str:
+    """A value as a sentence shows it: texts in quotes, nothing longer than a line."""
+    spelt = "null" if value is None else repr(value) if isinstance(value, str) else str(value)
+    return spelt if len(spelt) <= _LONGEST else f"{spelt[:_LONGEST]}..."
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 _COUNTS = {item.name for item in fields(Report) if item.type is int or item.type == "int"}

@@ -1,6 +1,7 @@
 """Postgres in one moment: positions, batch ranges, tables and dead letters, all from one REPEATABLE READ snapshot."""
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -9,33 +10,35 @@ from typing import Any
 import adbc_driver_postgresql.dbapi as adbc
 import psycopg
 import pyarrow as pa
-import pyarrow.compute
 from psycopg import sql
 
 from platform_defs.contract.model import Contract, Table
 from platform_defs.errors import BadInput
+from platform_defs.verification.json_columns import canonical_columns, json_columns
 from platform_defs.verification.spans import Span, less, within
 from resources.postgres.connection import connect, database_errors, queries, session_url
 
-pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
-OWN = (("_partition", pa.int32()), ("_offset", pa.int64()))
+OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
+# contract/own_columns.py's: where the engine's idea of its columns changes, verify must say so
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition as the ledger knows it. Spans are clipped to the log that is there now."""
+    """A partition as the ledger knows it: what was read of [start, next). Spans are of the log that exists now."""
 
     number: int
     topic_id: str
     start: int
     next: int
-    covered: list[Span]  # by committed batches, as committed: an offset may stand there twice
-    gaps: list[Span]  # that the broker never delivered, as the batches say
-    skips: list[Span]  # that a person gave up
+    covered: list[Span]  # by committed batches; an offset may be in two of them
+    gaps: list[Span]  # that the broker never delivered, according to the batches
+    skips: list[Span]  # that a person declared as skipped
 
 
 @dataclass(frozen=True)
 class DeadLetter:
+    """A message that is not a row: where it was, which stage refused it and why, and its bytes."""
+
     partition: int
     offset: int
     stage: str
@@ -44,8 +47,18 @@ class DeadLetter:
 
 
 @dataclass(frozen=True)
+class _Range:
+    """A range that a batch committed."""
+
+    from_offset: int
+    until_offset: int
+    batch_id: int
+    gaps: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
 class LostHistory:
-    """Rows of these offsets, in batches up to `until_batch`, came from a log that is gone."""
+    """Rows of these offsets, in batches up to `until_batch`, came from a log that no longer exists."""
 
     partition: int
     from_offset: int
@@ -67,36 +80,39 @@ class Snapshot:
         self._open.close()
 
     def rows(self, table: Table) -> "Ordered":
-        """The row table's rows of the log that is there now: contract columns, [_key,] _partition, _offset."""
+        """The row table's rows of the log that exists now: contract columns, [_key,] _partition, _offset."""
         key = [("_key", pa.string())] if table.disposition == "upsert" else []
-        schema = pa.schema([*((c.name, c.type.arrow) for c in table.columns), *key, *OWN])
+        schema = pa.schema([*_columns(table), *key, *OWN])
         query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY _partition, _offset").format(
-            _names(schema.names), _table(table), self._of_this_log()
+            _selected(schema.names, table), _table(table), self._of_this_log()
         )
-        return Ordered(self._batches(query, schema), schema)
+        return Ordered(self._batches(query, schema, table), schema)
 
     def accumulated(self, table: Table) -> Iterator[pa.RecordBatch]:
         """An accumulate table's rows, in any order."""
-        schema = table.arrow_schema
-        return self._batches(sql.SQL("SELECT {} FROM {}").format(_names(schema.names), _table(table)), schema)
+        schema = pa.schema(_columns(table))
+        query = sql.SQL("SELECT {} FROM {}").format(_selected(schema.names, table), _table(table))
+        return self._batches(query, schema, table)
 
     def rows_of_lost_history(self, table: Table) -> Iterator[pa.RecordBatch]:
-        """The row table's rows that no log can confirm any more."""
-        schema = pa.schema([*((c.name, c.type.arrow) for c in table.columns), *OWN])
+        """The row table's rows whose messages were in a log that no longer exists: contract columns, _partition,
+        _offset.
+        """
+        schema = pa.schema([*_columns(table), *OWN])
         query = sql.SQL("SELECT {} FROM {} WHERE NOT ({})").format(
-            _names(schema.names), _table(table), self._of_this_log()
+            _selected(schema.names, table), _table(table), self._of_this_log()
         )
-        return self._batches(query, schema) if self.lost else iter(())
+        return self._batches(query, schema, table) if self.lost else iter(())
 
     def dead_letters(self) -> Iterator[DeadLetter]:
-        """The pipeline's dead letters of the log that is there now, in order."""
+        """The pipeline's dead letters of the log that exists now, ordered by (partition, offset)."""
         ids = [item.topic_id for item in self.partitions.values()]
         query = sql.SQL(
             'SELECT partition, "offset", stage, error_class, value FROM tidegate.dead_letter '
             'WHERE pipeline = {} AND topic_id = ANY({}) ORDER BY partition, "offset"'
         ).format(sql.Literal(self.contract.pipeline), sql.Literal(ids))
         cursor = self._open.enter_context(closing(self._connection.cursor("dead_letters")))
-        cursor.itersize = 500  # a value may be of megabytes
+        cursor.itersize = 500  # a value may take megabytes
         cursor.execute(query)
         return (DeadLetter(*row) for row in cursor)
 
@@ -117,9 +133,9 @@ class Snapshot:
         return found
 
     def _partitions(self) -> dict[int, Partition]:
-        ranges: dict[int, list[tuple[int, int, int, list[list[int]]]]] = {}
-        for number, *item in self._ask("verify_ranges"):
-            ranges.setdefault(number, []).append(tuple(item))  # pyright: ignore[reportArgumentType]  # the query's columns
+        ranges: dict[int, list[_Range]] = {}
+        for number, low, high, batch_id, gaps in self._ask("verify_ranges"):
+            ranges.setdefault(number, []).append(_Range(low, high, batch_id, [(gap[0], gap[1]) for gap in gaps]))
         skips: dict[int, list[Span]] = {}
         for number, start, until in self._ask("verify_skips"):
             skips.setdefault(number, []).append((start, until))
@@ -129,23 +145,26 @@ class Snapshot:
         }
 
     def _partition(
-        self, number: int, topic_id: str, start: int, until: int, ranges: Sequence[Any], skips: list[Span]
+        self, number: int, topic_id: str, start: int, until: int, ranges: Sequence[_Range], skips: list[Span]
     ) -> Partition:
         covered: list[Span] = []
         gaps: list[Span] = []
-        for low, high, batch_id, never in ranges:
-            gone = [
-                (h.from_offset, h.until_offset)
-                for h in self.lost
-                if h.partition == number and batch_id <= h.until_batch
-            ]
-            kept = less([(low, high)], gone)
+        for item in ranges:
+            kept = less([(item.from_offset, item.until_offset)], self._lost_of(number, item.batch_id))
             covered += kept
-            gaps += [part for a, b in kept for part in within([(g[0], g[1]) for g in never], a, b)]
+            gaps += [part for low, high in kept for part in within(item.gaps, low, high)]
         return Partition(number, topic_id, start, until, covered, gaps, skips)
 
+    def _lost_of(self, partition: int, batch_id: int) -> list[Span]:
+        """What a batch committed of a log that no longer exists."""
+        return [
+            (item.from_offset, item.until_offset)
+            for item in self.lost
+            if item.partition == partition and batch_id <= item.until_batch
+        ]
+
     def _of_this_log(self) -> sql.Composable:
-        """A condition on rows: not of a history that is lost."""
+        """A condition on rows: their messages were in the log that exists now."""
         clauses = [
             sql.SQL("NOT (_partition = {} AND _offset >= {} AND _offset < {} AND _batch_id <= {})").format(
                 item.partition, item.from_offset, item.until_offset, item.until_batch
@@ -154,14 +173,15 @@ class Snapshot:
         ]
         return sql.SQL(" AND ").join(clauses) if clauses else sql.SQL("true")
 
-    def _batches(self, query: sql.Composed, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        connection = self._open.enter_context(adbc.connect(session_url(self._url, "tidegate verify"), autocommit=True))
+    def _batches(self, query: sql.Composed, schema: pa.Schema, table: Table) -> Iterator[pa.RecordBatch]:
+        """The rows of a query in this snapshot, over a connection of its own."""
+        connection: Any = self._open.enter_context(_arrow_connection(session_url(self._url, "tidegate verify")))
         cursor = self._open.enter_context(connection.cursor())
         cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._id}'")
         cursor.execute(query.as_string(self._connection))
         for batch in cursor.fetch_record_batch():
-            yield _as(batch, schema)
+            yield canonical_columns(_as(batch, schema, table), json_columns(table))
 
     def _ask(self, name: str) -> list[tuple[Any, ...]]:
         key = {"pipeline": self.contract.pipeline, "topic": self.contract.topic}
@@ -169,14 +189,14 @@ class Snapshot:
 
 
 class Ordered:
-    """Rows ordered by (_partition, _offset), handed out up to a place."""
+    """Rows ordered by (_partition, _offset), handed out once, up to a place."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
         self._batches, self._schema = batches, schema
         self._held: list[pa.RecordBatch] = []
 
     def before(self, partition: int, offset: int) -> pa.Table:
-        """The rows not yet handed out that stand before the place."""
+        """The rows not yet handed out whose (_partition, _offset) is below the place."""
         taken: list[pa.RecordBatch] = []
         while (batch := self.next()) is not None:
             count = _count_before(batch, partition, offset)
@@ -186,26 +206,25 @@ class Ordered:
                 break
         return pa.Table.from_batches(taken, self._schema)
 
-    def rest(self) -> pa.Table:
-        return self.before(2**31 - 1, 2**62)
-
     def next(self) -> pa.RecordBatch | None:
         """The next rows not yet handed out, in whatever number they come; None at the end."""
         return self._held.pop() if self._held else next(self._batches, None)
 
 
 def _count_before(batch: pa.RecordBatch, partition: int, offset: int) -> int:
-    last = batch.num_rows - 1
-    if last < 0 or (batch["_partition"][last].as_py(), batch["_offset"][last].as_py()) < (partition, offset):
-        return batch.num_rows
-    earlier = pc.less(batch["_partition"], partition)
-    same = pc.and_(pc.equal(batch["_partition"], partition), pc.less(batch["_offset"], offset))
-    return pc.or_(earlier, same).true_count
+    """How many rows of `batch` are below the place."""
+    columns: Any = batch  # what its columns hold is not known to types
+    partitions, offsets = columns["_partition"], columns["_offset"]
+    return bisect_left(
+        range(batch.num_rows),
+        (partition, offset),
+        key=lambda row: (partitions[row].as_py(), offsets[row].as_py()),
+    )
 
 
 @contextmanager
-def take_snapshot(url: str, contract: Contract) -> Iterator[Snapshot]:
-    """Open the one transaction that everything is read in."""
+def take_snapshot(url: str, contract: Contract) -> Generator[Snapshot]:
+    """Open the one transaction in which everything is read. Raises BadInput where there is no ledger yet."""
     with database_errors(), closing(connect(url, "tidegate verify")) as connection:
         connection.autocommit = False
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -220,18 +239,35 @@ def take_snapshot(url: str, contract: Contract) -> Iterator[Snapshot]:
             yield snapshot
 
 
-def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """ADBC gives numerics as text; what does not fit the contract's type is refused, not bent."""
-    try:
-        return pa.RecordBatch.from_arrays(
-            [c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)], schema=schema
-        )
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise BadInput(f"a table holds a value that its contract's type cannot: {error}") from error
+def _arrow_connection(url: str) -> Any:
+    return adbc.connect(url, autocommit=True)  # pyright: ignore[reportUnknownMemberType]  # its kwargs have no type
+
+
+def _as(batch: pa.RecordBatch, schema: pa.Schema, table: Table) -> pa.RecordBatch:
+    """`batch` with the contract's types (ADBC gives numerics as text). Raises BadInput for what does not fit them."""
+    columns: list[pa.Array[Any]] = []
+    for number, (name, kind) in enumerate(zip(schema.names, schema.types, strict=True)):
+        try:
+            columns.append(batch.column(number).cast(kind))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            message = f"holds a value that the contract's type cannot hold: {error}"
+            raise BadInput(message, field=f"{table.name}.{name}") from error
+    return pa.record_batch(columns, schema=schema)
+
+
+def _columns(table: Table) -> list[tuple[str, pa.DataType]]:
+    return [(column.name, column.type.arrow) for column in table.columns]
 
 
 def _names(names: Sequence[str]) -> sql.Composable:
     return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+def _selected(names: Sequence[str], table: Table) -> sql.Composable:
+    """The columns `names` as they are read: json ones as text."""
+    as_text = json_columns(table)
+    read = [sql.SQL("{}::text" if name in as_text else "{}").format(sql.Identifier(name)) for name in names]
+    return sql.SQL(", ").join(read)
 
 
 def _table(table: Table) -> sql.Identifier:

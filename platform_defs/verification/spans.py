@@ -3,11 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-Span = tuple[int, int]
+Span = tuple[int, int]  # from (included), until (excluded)
+
+
+def spelt(partition: int, span: Span) -> str:
+    """As OffsetRange spells itself: partition 3 [10, 20)."""
+    return f"partition {partition} [{span[0]}, {span[1]})"
 
 
 def united(spans: Iterable[Span]) -> list[Span]:
-    """The same offsets in ascending spans that do not touch."""
+    """The same offsets in ascending spans that neither overlap nor touch."""
     result: list[Span] = []
     for start, until in sorted(span for span in spans if span[0] < span[1]):
         if result and start <= result[-1][1]:
@@ -39,11 +44,12 @@ def within(spans: Iterable[Span], start: int, until: int) -> list[Span]:
 
 
 def size(spans: Iterable[Span]) -> int:
+    """How many offsets `spans`, which do not overlap, hold."""
     return sum(until - start for start, until in spans)
 
 
 def missing(offsets: Iterable[int], start: int, until: int) -> list[Span]:
-    """What is not among `offsets` (ascending, inside) of [start, until)."""
+    """The part of [start, until) that is not among `offsets` (ascending, all inside)."""
     result: list[Span] = []
     for offset in offsets:
         if offset > start:
@@ -54,14 +60,15 @@ def missing(offsets: Iterable[int], start: int, until: int) -> list[Span]:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How committed ranges and skips lie over [start, next): each offset once, or else."""
+    """How committed ranges and skips cover [start, next). All three are empty where each offset is covered once."""
 
-    holes: list[Span]  # nobody committed these
-    twice: list[Span]  # these are in two
+    holes: list[Span]  # not committed
+    twice: list[Span]  # committed more than once
     outside: list[Span]  # committed, but not between start and next
 
 
 def tiling(covered: Iterable[Span], start: int, until: int) -> Tiling:
+    """How `covered` covers [start, until)."""
     twice: list[Span] = []
     reached = None
     for low, high in sorted(covered := list(covered)):

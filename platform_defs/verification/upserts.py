@@ -3,49 +3,50 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 import pyarrow as pa
 
 from platform_defs.contract.model import Contract
-from platform_defs.verification.compare import LATE, DeadLetters
-from platform_defs.verification.judge import Judge, NoRow, key_text
+from platform_defs.verification.compare import LATE, OTHER_BYTES, DeadLetters, needless, no_dead_letter, several
+from platform_defs.verification.documents import canonical
+from platform_defs.verification.json_columns import json_columns
+from platform_defs.verification.judge import Judge, NoRow, Row, key_text
 from platform_defs.verification.messages import Chunk, Topic
-from platform_defs.verification.report import Findings
+from platform_defs.verification.report import Findings, shown, unlike
 from platform_defs.verification.snapshot import DeadLetter, Partition
 from platform_defs.verification.spans import Span, less, missing, size, within
-
-Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest valid message of a key in a partition; `row` is None for a tombstone."""
+    """The newest valid message of a key in a partition."""
 
     partition: int
     offset: int
-    row: Row | None
+    row: Row | None  # of the table's columns, json in canonical form; None for a tombstone
 
 
 @dataclass
 class UpsertComparison:
-    """Holds one entry a key: the topic's keys must fit into memory, its messages need not."""
+    """Holds one entry for each key: the topic's keys must fit into memory, its messages need not."""
 
     contract: Contract
     judge: Judge
     dead: DeadLetters
     findings: Findings
-    newest: dict[str, Newest] = field(default_factory=dict)
-    elsewhere: dict[str, list[Newest]] = field(default_factory=dict)  # a key that moved when partitions were added
-    gone: dict[int, list[Span]] = field(default_factory=dict)  # what the broker does not deliver
-    known: dict[int, Partition] = field(default_factory=dict)
+    newest: dict[str, Newest] = field(default_factory=dict[str, Newest])
+    elsewhere: dict[str, list[Newest]] = field(default_factory=dict[str, list[Newest]])  # keys that changed partition
+    gone: dict[int, list[Span]] = field(default_factory=dict[int, list[Span]])  # not delivered by the broker
+    known: dict[int, Partition] = field(default_factory=dict[int, Partition])
 
     def __post_init__(self) -> None:
-        names = [item.name for item in self.contract.fields]
-        self._columns = [names.index(column.name) for column in self.contract.row_table.columns]
+        fields, table = [item.name for item in self.contract.fields], self.contract.row_table
+        self._names = [column.name for column in table.columns]
+        self._columns = [(fields.index(name), name in json_columns(table)) for name in self._names]
 
     def partition(self, part: Partition, topic: Topic, chunk: int, low: int) -> Iterator[int]:
-        """Read one partition; yields how many messages are done."""
+        """Read one partition; yields how many messages of each chunk are done. As AppendComparison.partition."""
         self.known[part.number] = part
         self.strays(part.number, part.start)
         first = min(max(part.start, low), part.next)
@@ -57,10 +58,11 @@ class UpsertComparison:
             yield len(messages.offsets)
 
     def strays(self, partition: int, offset: int) -> None:
+        """Report dead letters below a place that were not asked for: outside of every partition's [start, next)."""
         for where, letters in self.dead.before(partition, offset).items():
-            self.findings.bad(
-                "duplicated", "a dead letter beyond the offsets that were read", letters[0].partition, where
-            )
+            for letter in letters:
+                what = "a dead letter outside the offsets that the ledger says were read"
+                self.findings.bad("duplicated", what, letter.partition, where)
 
     def _chunk(self, part: Partition, chunk: Chunk) -> None:
         dead = self.dead.before(part.number, chunk.until_offset)
@@ -71,8 +73,11 @@ class UpsertComparison:
             if letters or isinstance(row, NoRow):
                 self._dead_letter(part, offset, value, row, letters)
             if not isinstance(row, NoRow) and not letters:
-                self._note(text, Newest(part.number, offset, row and tuple(row[n] for n in self._columns)))
+                self._note(text, Newest(part.number, offset, None if row is None else self._table_row(row)))
         self._undelivered(part, missing(chunk.offsets, chunk.from_offset, chunk.until_offset))
+
+    def _table_row(self, row: Row) -> Row:
+        return tuple(canonical(row[number]) if is_json else row[number] for number, is_json in self._columns)
 
     def _judged(self, key: bytes | None, value: bytes | None) -> tuple[str, Row | NoRow | None]:
         text = key_text(key)
@@ -89,18 +94,16 @@ class UpsertComparison:
     def _dead_letter(
         self, part: Partition, offset: int, value: bytes | None, row: Row | NoRow | None, letters: list[DeadLetter]
     ) -> None:
+        """Report what is wrong with a message that has dead letters, or should have one."""
+        bad = partial(self.findings.bad, partition=part.number, offset=offset)
         if not letters:
-            reason = row.reason if isinstance(row, NoRow) else ""
-            self.findings.bad(
-                "lost", f"the message is no row ({reason}) and no dead letter keeps it", part.number, offset
-            )
+            bad("lost", no_dead_letter(row.reason if isinstance(row, NoRow) else ""))
         elif len(letters) > 1:
-            self.findings.bad("duplicated", f"{len(letters)} dead letters for one message", part.number, offset)
+            bad("duplicated", several(letters))
         elif not isinstance(row, NoRow) and letters[0].stage not in LATE:
-            what = f"a dead letter ({letters[0].error_class}), although the message is a row"
-            self.findings.bad("wrong", what, part.number, offset)
+            bad("wrong", needless(letters[0]))
         elif letters[0].value != value:
-            self.findings.bad("wrong", "the dead letter does not hold the message's bytes", part.number, offset)
+            bad("wrong", OTHER_BYTES)
         else:
             self.findings.count("dead_letters")
 
@@ -115,37 +118,44 @@ class UpsertComparison:
 
     def table(self, batches: Iterator[pa.Table]) -> None:
         """Compare the table's rows (contract columns, _key, _partition, _offset) with what the topic says."""
-        names = [column.name for column in self.contract.row_table.columns]
         for batch in batches:
-            columns = [batch[name].to_pylist() for name in names]
+            columns = [batch[name].to_pylist() for name in self._names]
             own = (batch[name].to_pylist() for name in ("_key", "_partition", "_offset"))
             for key, partition, offset, *row in zip(*own, *columns, strict=True):
                 self._row(key, Newest(partition, offset, tuple(row)))
         for key, wanted in self.newest.items():
             if wanted.row is not None:
-                self.findings.bad("lost", f"the table has no row for key {key}", wanted.partition, wanted.offset)
+                what = f"the table has no row for key {shown(key)}"
+                self.findings.bad("lost", what, wanted.partition, wanted.offset)
 
     def _row(self, key: str, have: Newest) -> None:
         wanted = self.newest.pop(key, None)
         candidates = [item for item in (wanted, *self.elsewhere.pop(key, ())) if item is not None]
         if have in candidates:
             self.findings.count("rows")
-            return
-        part = self.known.get(have.partition)
-        bad = lambda kind, what: self.findings.bad(kind, what, have.partition, have.offset)  # noqa: E731
-        newer = next((item for item in candidates if item.partition == have.partition), None)
-        if part is None or not part.start <= have.offset < part.next:
-            bad("duplicated", f"the row of key {key} stands beyond the offsets that the ledger says were read")
-        elif newer and newer.offset == have.offset:
-            bad("wrong", f"the row of key {key} is {have.row}; the message says {newer.row}")
-        elif newer and newer.offset > have.offset:
-            self.findings.bad(
-                "lost", f"key {key} still is what offset {have.offset} said", newer.partition, newer.offset
-            )
-        elif self._is_gone(have.partition, have.offset):
-            self.findings.count("unverifiable")  # compaction removed the message that made it; nothing says otherwise
         else:
-            bad("wrong", f"no message says what the row of key {key} holds")
+            self._differs(key, have, next((item for item in candidates if item.partition == have.partition), None))
+
+    def _differs(self, key: str, have: Newest, newer: Newest | None) -> None:
+        """Report why a key's row is not what any of its newest messages says; `newer` is that of its partition."""
+        bad = partial(self.findings.bad, partition=have.partition, offset=have.offset)
+        part, row = self.known.get(have.partition), f"the row of key {shown(key)}"
+        if part is None or not part.start <= have.offset < part.next:
+            bad("duplicated", f"{row} comes from outside the offsets that the ledger says were read")
+        elif newer and newer.offset == have.offset:
+            bad("wrong", f"{row} {self._unlike(have.row, newer.row)}")
+        elif newer and newer.offset > have.offset:
+            what = f"{row} is still the one of offset {have.offset}; a newer message was lost"
+            self.findings.bad("lost", what, newer.partition, newer.offset)
+        elif self._is_gone(have.partition, have.offset):
+            self.findings.count("unverifiable")  # compaction removed its message, and there is no newer one
+        else:
+            bad("wrong", f"{row} comes from no message with this key")
+
+    def _unlike(self, have: Row | None, wanted: Row | None) -> str:
+        if have is None or wanted is None:
+            return "should have been deleted: its newest message is a tombstone"
+        return f"differs from the message: {unlike(self._names, have, wanted)}"
 
     def _is_gone(self, partition: int, offset: int) -> bool:
         spans = self.gone.get(partition, [])

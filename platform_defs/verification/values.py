@@ -7,6 +7,7 @@ decimal     a number, or a string of one: exactly as written, or not at all
 boolean     true, false
 date        "YYYY-MM-DD"
 timestamp   "YYYY-MM-DD", T or a space, "HH:MM:SS", up to six decimals, Z or an offset; years 1 to 9999 in UTC
+json        any value that Postgres' jsonb can hold, without repeated keys; its text, with numbers as they are written
 """
 
 import re
@@ -19,35 +20,20 @@ from typing import Any
 import pyarrow as pa
 
 from platform_defs.contract.column_types import ColumnType
-
-
-class NotTheType(ValueError):
-    """The value cannot be one of its type; the text is the kind of fault."""
-
-
-class Number(str):
-    """A JSON number as it is written."""
-
-    __slots__ = ()
-
-
-class Integer(Number):
-    """A JSON number without point or exponent."""
-
-    __slots__ = ()
-
-
-class Pairs(list[tuple[str, Any]]):
-    """A JSON object as it is written: repetitions and all."""
-
-    __slots__ = ()
-
+from platform_defs.verification.documents import (
+    Document,
+    Integer,
+    NotTheType,
+    Number,
+    check_jsonb,
+    check_text,
+    compact,
+)
 
 _decimal_text = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII).fullmatch
 _date_text = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
 _hour = r"([01]\d|2[0-3]):[0-5]\d"
 _timestamp_text = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_hour}:[0-5]\d(\.\d{{1,6}})?(Z|[+-]{_hour})", re.ASCII).fullmatch
-_half_pair = re.compile("[\ud800-\udfff]").search
 
 
 def reader(of: ColumnType) -> Callable[[Any], Any]:
@@ -94,10 +80,7 @@ def _too_fine() -> Decimal:
 def _string(raw: Any) -> str:
     if type(raw) is not str:
         raise NotTheType("WrongType")
-    if "\0" in raw:
-        raise NotTheType("NulCharacter")
-    if not raw.isascii() and _half_pair(raw):
-        raise NotTheType("InvalidUnicode")
+    check_text(raw)
     return raw
 
 
@@ -149,6 +132,11 @@ def _timestamp(raw: Any) -> datetime:
         raise NotTheType("OutOfRange") from None
 
 
+def _json(raw: Document) -> str:
+    check_jsonb(raw)
+    return compact(raw)
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "string": _string,
     "integer": _integer,
@@ -156,4 +144,5 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "boolean": _boolean,
     "date": _date,
     "timestamp": _timestamp,
+    "json": _json,
 }

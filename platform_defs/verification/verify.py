@@ -1,19 +1,20 @@
-"""Does every table hold exactly what its topic says? Found out without the engine, message by message.
+"""Does every table hold exactly what its topic says? Answered without the engine, message by message.
 
 1 snapshot  one REPEATABLE READ transaction sees positions, tables, dead letters     snapshot.py
 2 messages  a plain consumer reads the topic up to the snapshot's positions          messages.py
-3 judge     each message is a row, or no row and why                                 judge.py, values.py
+3 judge     each message is a row, or is not a row and why                           judge.py, documents.py, values.py
 4 expected  the rows that the table must hold for it, through the transform          expected.py
 5 compare   offset by offset; upserts by key; accumulates recomputed                 compare.py, upserts.py, ...
-6 report    counts and places                                                        report.py
+6 report    counts and samples                                                       report.py
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
@@ -24,111 +25,120 @@ from platform_defs.verification.judge import Judge
 from platform_defs.verification.messages import Topic
 from platform_defs.verification.report import Findings, Report
 from platform_defs.verification.snapshot import Ordered, Partition, Snapshot, take_snapshot
-from platform_defs.verification.spans import size, tiling
+from platform_defs.verification.spans import size, spelt, tiling
 from platform_defs.verification.upserts import UpsertComparison
-from resources.endpoints import Endpoints
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from resources.endpoints import Endpoints
 
 CHUNK = 50_000  # messages in memory at once ...
-TRANSFORMED = 100_000  # ... and where each chunk costs a Spark job
+TRANSFORMED = 100_000  # ... and with a transform, where each chunk costs a Spark job
 
 Progress = Callable[[int, int], None]  # messages done, of about how many
 
 
 def verify(
     pipeline: Pipeline,
-    endpoints: Endpoints,
-    spark: Callable[[], SparkSession] | None = None,
+    endpoints: "Endpoints",
+    spark: "Callable[[], SparkSession] | None" = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Compare the pipeline's tables with its topic. Runs beside the pipeline; writes nothing.
+    """Compare the pipeline's tables with its topic. Runs beside the pipeline and writes nothing.
 
     `spark` is asked for a session only when the pipeline has a transform; without it one is started.
-    Raises BadInput when topic or ledger is missing or the topic is another one, BrokerAway and LedgerAway.
+    Raises BadInput when the topic, the ledger or a table is missing or the topic was created again, BrokerAway and
+    LedgerAway.
     """
     started = time.monotonic()
     findings = Findings(pipeline.name)
     with take_snapshot(endpoints.postgres_url, pipeline.contract) as snapshot:
         if not snapshot.partitions:
             return findings.report(time.monotonic() - started, "")
-        for table in pipeline.contract.tables:
-            if not snapshot.exists(table):
-                raise BadInput(
-                    f"table {table.name} does not exist, although the ledger says that it was filled", field=table.name
-                )
+        _same_tables(snapshot)
         with closing(Topic(endpoints.kafka_options(), pipeline.contract.topic)) as topic:
             _same_topic(topic, snapshot)
             for part in snapshot.partitions.values():
                 _coverage(part, findings)
-            _compare(
-                pipeline, snapshot, topic, findings, spark or _start_spark, progress or (lambda _done, _total: None)
-            )
+            compared = _Compared(snapshot, topic, findings, progress or (lambda _done, _total: None))
+            if pipeline.contract.row_table.disposition == "upsert":
+                compared.upserts(pipeline)
+            else:
+                compared.appends(pipeline, spark or _start_spark)
             _same_topic(topic, snapshot)
         return findings.report(time.monotonic() - started, snapshot.digest())
 
 
-def _compare(
-    pipeline: Pipeline,
-    snapshot: Snapshot,
-    topic: Topic,
-    findings: Findings,
-    spark: Callable[[], SparkSession],
-    progress: Progress,
-) -> None:
-    contract = pipeline.contract
-    table, judge, dead = contract.row_table, Judge(contract), DeadLetters(snapshot.dead_letters())
-    lows = {number: topic.low(number) for number in snapshot.partitions}
-    if table.disposition == "upsert":
-        upserts = UpsertComparison(contract, judge, dead, findings)
-        _read(upserts, snapshot, topic, lows, CHUNK, progress)
-        upserts.table(_tables(snapshot.rows(table)))
-        findings.count("unverifiable", _count(snapshot.rows_of_lost_history(table)))
-        return
-    accumulated = [Accumulated(item, table) for item in contract.accumulates]
-    for batch in snapshot.rows_of_lost_history(table):
-        findings.count("unverifiable", batch.num_rows)
+@dataclass(frozen=True)
+class _Compared:
+    """A topic and the snapshot of its tables, while they are compared."""
+
+    snapshot: Snapshot
+    topic: Topic
+    findings: Findings
+    progress: Progress
+
+    def upserts(self, pipeline: Pipeline) -> None:
+        table = pipeline.contract.row_table
+        dead = DeadLetters(self.snapshot.dead_letters())
+        upserts = UpsertComparison(pipeline.contract, Judge(pipeline.contract), dead, self.findings)
+        self._read(upserts, CHUNK)
+        upserts.table(_tables(self.snapshot.rows(table)))
+        lost = self.snapshot.rows_of_lost_history(table)
+        self.findings.count("unverifiable", sum(batch.num_rows for batch in lost))
+
+    def appends(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]") -> None:
+        contract, plain = pipeline.contract, pipeline.transform is None
+        accumulated = [Accumulated(item, contract.row_table) for item in contract.accumulates]
+        for batch in self.snapshot.rows_of_lost_history(contract.row_table):
+            self.findings.count("unverifiable", batch.num_rows)
+            for item in accumulated:
+                item.add(pa.Table.from_batches([batch]))
+        comparison = AppendComparison(
+            Judge(contract),
+            Expected(pipeline, spark),
+            self.snapshot.rows(contract.row_table),
+            DeadLetters(self.snapshot.dead_letters()),
+            accumulated,
+            self.findings,
+            one_row_each=plain,
+        )
+        self._read(comparison, CHUNK if plain else TRANSFORMED)
         for item in accumulated:
-            item.add(pa.Table.from_batches([batch]))
-    comparison = AppendComparison(
-        judge,
-        Expected(pipeline, spark),
-        snapshot.rows(table),
-        dead,
-        accumulated,
-        findings,
-        one_row_each=pipeline.transform is None,
-    )
-    _read(comparison, snapshot, topic, lows, CHUNK if pipeline.transform is None else TRANSFORMED, progress)
-    for item in accumulated:
-        item.compare(snapshot, findings)
+            item.compare(self.snapshot, self.findings)
 
-
-def _read(
-    comparison: AppendComparison | UpsertComparison,
-    snapshot: Snapshot,
-    topic: Topic,
-    lows: dict[int, int],
-    chunk: int,
-    progress: Progress,
-) -> None:
-    total, done = sum(part.next - max(part.start, lows[part.number]) for part in snapshot.partitions.values()), 0
-    for part in sorted(snapshot.partitions.values(), key=lambda item: item.number):
-        for count in comparison.partition(part, topic, chunk, lows[part.number]):
-            done += count
-            progress(done, total)
-    comparison.strays(2**31 - 1, 2**62)
+    def _read(self, comparison: AppendComparison | UpsertComparison, chunk: int) -> None:
+        parts = sorted(self.snapshot.partitions.values(), key=lambda item: item.number)
+        lows = {part.number: self.topic.low(part.number) for part in parts}
+        total = sum(max(0, part.next - max(part.start, lows[part.number])) for part in parts)
+        done = 0
+        for part in parts:
+            for count in comparison.partition(part, self.topic, chunk, lows[part.number]):
+                done += count
+                self.progress(done, total)
+        comparison.strays(2**31 - 1, 2**62)
 
 
 def _coverage(part: Partition, findings: Findings) -> None:
-    """Committed batches and declared skips lie over [start, next) without a hole, and once."""
+    """Committed batches and declared skips cover [start, next) without a hole, and once."""
     tiles = tiling([*part.covered, *part.skips], part.start, part.next)
-    for start, until in tiles.holes:
-        what = f"the position is past [{start}, {until}), which no committed batch read"
-        findings.bad("uncovered", what, part.number, start, until - start)
-    for start, until in tiles.twice:
-        findings.bad("duplicated", f"[{start}, {until}) was committed twice", part.number, start, until - start)
-    for start, until in tiles.outside:
-        what = f"a batch committed [{start}, {until}), but the position stands at {part.next}"
-        findings.bad("uncovered", what, part.number, start, size([(start, until)]))
+    for span in tiles.holes:
+        what = f"{spelt(part.number, span)} is below the position, but no committed batch read it"
+        findings.bad("uncovered", what, part.number, span[0], size([span]))
+    for span in tiles.twice:
+        what = f"{spelt(part.number, span)} was committed twice"
+        findings.bad("duplicated", what, part.number, span[0], size([span]))
+    for span in tiles.outside:
+        what = f"{spelt(part.number, span)} was committed, but the pipeline's position says [{part.start}, {part.next})"
+        findings.bad("uncovered", what, part.number, span[0], size([span]))
+
+
+def _same_tables(snapshot: Snapshot) -> None:
+    for table in snapshot.contract.tables:
+        if not snapshot.exists(table):
+            message = "the table does not exist, although the ledger says that batches were written to it"
+            raise BadInput(message, field=table.name)
 
 
 def _same_topic(topic: Topic, snapshot: Snapshot) -> None:
@@ -136,9 +146,9 @@ def _same_topic(topic: Topic, snapshot: Snapshot) -> None:
     for part in snapshot.partitions.values():
         if part.topic_id != topic_id:
             raise BadInput(
-                f"topic {topic.topic} was deleted and created again: the tables were filled from "
-                f"{part.topic_id}, it is now {topic_id}. The next run halts; what settles it: tidegate ack "
-                f"{snapshot.contract.pipeline}"
+                f"topic {topic.topic} was deleted and created again since the tables were filled (its id was "
+                f"{part.topic_id} and is now {topic_id}), so they cannot be compared. The next run will halt; "
+                f"`tidegate ack {snapshot.contract.pipeline}` then shows how to settle it"
             )
 
 
@@ -147,11 +157,7 @@ def _tables(rows: Ordered) -> Iterator[pa.Table]:
         yield pa.Table.from_batches([batch])
 
 
-def _count(batches: Iterable[pa.RecordBatch]) -> int:
-    return sum(batch.num_rows for batch in batches)
-
-
-def _start_spark() -> SparkSession:
+def _start_spark() -> "SparkSession":
     from resources.spark.session import spark_config, start_session  # imports Dagster: only where it is needed
 
     return start_session(spark_config())

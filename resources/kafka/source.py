@@ -15,8 +15,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from platform_defs.engine.ports import Block
 from platform_defs.errors import BrokerAway, LogTruncated, StagingLost
+from platform_defs.formats.block import Block, message_blocks
 from platform_defs.offsets import OffsetRange
 
 BLOCK = 10_000  # messages decoded at once: 2 MB of the usual JSON, which a core has in its cache, and 20 ms of work
@@ -67,8 +67,7 @@ class KafkaSource:
             if messages:
                 last: Any = messages[-1].offset()
                 inside = messages if last < wanted.until_offset else _before(messages, wanted.until_offset)
-                if inside:
-                    yield _block(inside)
+                yield from message_blocks(inside)
             if reached > position:
                 position, heard = reached, time.monotonic()
             elif time.monotonic() - heard > self.patience:
@@ -162,11 +161,3 @@ _GONE = {
 
 def _before(messages: list[Message], until: int) -> list[Message]:
     return [item for item in messages if item.offset() < until]  # pyright: ignore[reportOptionalOperand]
-
-
-def _block(messages: list[Message]) -> Block:
-    first: int = messages[0].offset()  # pyright: ignore[reportAssignmentType]
-    last: int = messages[-1].offset()  # pyright: ignore[reportAssignmentType]
-    contiguous = last - first + 1 == len(messages)
-    offsets = range(first, last + 1) if contiguous else [item.offset() for item in messages]
-    return Block(messages, offsets)  # pyright: ignore[reportArgumentType]

@@ -197,9 +197,10 @@ def append(publication: PostgresPublication, table: Table, where: sql.Composable
     names = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
     query = sql.SQL(
         "INSERT INTO {} ({names}, _batch_id, _partition, _offset) "
-        "SELECT {names}, {}, _partition, _offset FROM {} WHERE {} AND {}"
+        "SELECT {}, {}, _partition, _offset FROM {} WHERE {} AND {}"
     ).format(
         identifier(table.name),
+        _cast(table),
         publication.staged.pending.batch_id,
         staging_table(publication.staged.staging_id),
         publication.winners,
@@ -211,9 +212,9 @@ def append(publication: PostgresPublication, table: Table, where: sql.Composable
 
 def upsert(publication: PostgresPublication, table: Table, where: sql.Composable) -> None:
     """The newest message of each key decides: a row is put in its place, a tombstone takes it away."""
-    names = [column.name for column in table.columns] + [
-        name for name, _ in target_columns(table) if name != "_batch_id"
-    ]
+    own = [name for name, _ in target_columns(table) if name != "_batch_id"]
+    names = [*(column.name for column in table.columns), *own]
+    values = sql.SQL(", ").join([_cast(table), *map(sql.Identifier, own)])
     columns = sql.SQL(", ").join(map(sql.Identifier, names))
     latest = sql.SQL(
         "SELECT DISTINCT ON (_key) {}, _deleted FROM {} WHERE {} AND {} ORDER BY _key, _offset DESC"
@@ -228,9 +229,19 @@ def upsert(publication: PostgresPublication, table: Table, where: sql.Composable
     )
     publication.connection.execute(
         sql.SQL(
-            "INSERT INTO {} ({columns}, _batch_id) SELECT {columns}, {} FROM ({}) AS latest WHERE NOT _deleted "
+            "INSERT INTO {} ({columns}, _batch_id) SELECT {}, {} FROM ({}) AS latest WHERE NOT _deleted "
             "ORDER BY _key ON CONFLICT (_key) DO UPDATE SET {}"
-        ).format(identifier(table.name), publication.staged.pending.batch_id, latest, changes, columns=columns)
+        ).format(identifier(table.name), values, publication.staged.pending.batch_id, latest, changes, columns=columns)
+    )
+
+
+def _cast(table: Table) -> sql.Composable:
+    """The contract's columns as they are read from staging: in their own type where COPY could not write it."""
+    return sql.SQL(", ").join(
+        sql.Identifier(column.name)
+        if column.type.staged == column.type.postgres
+        else sql.SQL("{}::{}").format(sql.Identifier(column.name), sql.SQL(column.type.postgres))  # pyright: ignore[reportArgumentType]  # a closed list
+        for column in table.columns
     )
 
 

@@ -10,8 +10,9 @@ import psycopg
 import pyarrow as pa
 
 from platform_defs.contract.model import Fault
-from platform_defs.engine.ports import Block, Coverage, Message
+from platform_defs.engine.ports import Coverage
 from platform_defs.errors import LedgerAway
+from platform_defs.formats.block import Block, Message
 from resources.postgres.connection import connect, database_errors, queries, session_url
 from resources.postgres.tables import STAGING_SCHEMA
 
@@ -116,7 +117,7 @@ def multirange(gaps: Sequence[tuple[int, int]]) -> str:
 
 def _letter(block: Block, fault: Fault) -> tuple[Any, ...]:
     """A dead letter, always storable: bytes as they came, the time as a plain number, texts without NUL."""
-    message = block.messages[fault.index]
+    message = block.message(fault.index)
     kind, timestamp = message.timestamp()
     headers = _headers(message)
     names = [_storable(name) for name, _ in headers] or None

@@ -5,7 +5,6 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.model import Contract, Table
 from platform_defs.contract.own_columns import staged_columns, target_columns
 from platform_defs.engine.ports import Staged
@@ -26,8 +25,10 @@ def create_target(connection: Connection, table: Table) -> None:
     """
     schema = table.name.partition(".")[0]
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
-    columns = [_column(c.name, c.type, required=c.required and table.disposition != "upsert") for c in table.columns]
-    columns += [_column(name, kind, required=True) for name, kind in target_columns(table)]
+    columns = [
+        _column(c.name, c.type.postgres, required=c.required and table.disposition != "upsert") for c in table.columns
+    ]
+    columns += [_column(name, kind.postgres, required=True) for name, kind in target_columns(table)]
     key = table.group_by if table.disposition == "accumulate" else ("_key",) if table.disposition == "upsert" else ()
     if key:
         columns.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, key))))
@@ -132,7 +133,7 @@ def _refuse_history(connection: Connection, pipeline: str, table: Table) -> None
 def create_staging(connection: Connection, contract: Contract, staging_id: int) -> None:
     """An UNLOGGED table like the row table, without its constraints: what it refuses is found at publish."""
     named = [*((column.name, column.type) for column in contract.row_table.columns), *staged_columns(contract)]
-    columns = [_column(name, kind, required=False) for name, kind in named]
+    columns = [_column(name, kind.staged, required=False) for name, kind in named]
     connection.execute(
         sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = off)").format(
             staging_table(staging_id), sql.SQL(", ").join(columns)
@@ -165,10 +166,10 @@ def drop_staging(connection: Connection, staging_id: int) -> None:
         connection.execute(queries()["forget_staging"], {"staging_id": staging_id})
 
 
-def _column(name: str, kind: ColumnType, *, required: bool) -> sql.Composable:
+def _column(name: str, kind: str, *, required: bool) -> sql.Composable:
     return sql.SQL("{} {} {}").format(
         sql.Identifier(name),
-        sql.SQL(kind.postgres),  # pyright: ignore[reportArgumentType]  # a closed list
+        sql.SQL(kind),  # pyright: ignore[reportArgumentType]  # a closed list
         sql.SQL("NOT NULL" if required else ""),
     )
 

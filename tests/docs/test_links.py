@@ -10,7 +10,7 @@ from platform_defs.errors import HaltCode
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text()
+GUARANTEES = (ROOT / "docs" / "explanation" / "guarantees.md").read_text()
 # `name`, or `one` and `another`, with the file right behind: `name` (engine/x.py), (`name`, resources/x.py)
 PLACED = re.compile(r"((?:`[\w.]+`(?:,\s|\sand\s)?)+)[,\s(]+([\w/]+\.py)")
 
@@ -43,7 +43,7 @@ def test_every_file_and_every_test_that_the_guarantees_name_is_there() -> None:
 
 @pytest.mark.parametrize("code", get_args(HaltCode))
 def test_every_halt_stands_in_the_table_of_operations(code: str) -> None:
-    assert f"\n| `{code}` | " in (ROOT / "docs" / "operations.md").read_text()
+    assert f"\n| `{code}` | " in (ROOT / "docs" / "how-to" / "halts.md").read_text()
 
 
 def _file(path: str) -> Path:

@@ -76,7 +76,7 @@ def test_verify_answers_in_numbers_and_in_a_sentence(before: dict[str, Any], pro
     assert more == {"messages": 2000, "rows": 1968, "dead_letters": 32}
     assert (told["lost"], told["duplicated"], told["wrong"], told["skipped"], told["filtered"]) == (0, 0, 0, 0, 0)
     person = tidegate("verify", PIPELINE)
-    assert f"{PIPELINE} is exact: {told['messages']} messages checked" in person.stdout
+    assert f"{PIPELINE} is exact: {told['messages']:,} messages compared" in person.stdout
     assert "compared" in person.stderr
 
 

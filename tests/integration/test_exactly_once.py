@@ -1,4 +1,4 @@
-"""One batch, whole or not at all: the promises of docs/guarantees.md, one by one."""
+"""One batch, whole or not at all: the promises of docs/explanation/guarantees.md, one by one."""
 
 from contextlib import contextmanager
 from dataclasses import replace

@@ -148,7 +148,7 @@ def test_a_pipeline_that_never_ran_is_told_so(world: World) -> None:
     world.ledger.migrate()
     report = verify(world.new_pipeline("append"), world.endpoints)
     assert report.ok
-    assert "no message has been read" in report.explanation
+    assert "no message has been read yet" in report.explanation
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_position_moved_ahead_is_a_loss(world: World) -> None:
     # three messages are neither rows nor dead letters, and the six postings are missing from the balances too
     counts = found(report)
     assert counts["uncovered"] == 3
-    assert [sample["kind"] for sample in report.samples].count("lost") == 3
+    assert [sample.kind for sample in report.samples].count("lost") == 3
 
 
 def test_without_a_transform_too(views: Doctor) -> None:
@@ -215,7 +215,7 @@ def test_without_a_transform_too(views: Doctor) -> None:
     assert (report.messages, report.rows, report.dead_letters) == (202, 200, 2)
     lost = views.after("DELETE FROM {table} WHERE ctid = " + one("WHERE _partition = 2"))
     assert found(lost) == {"lost": 1}
-    assert (lost.samples[0]["partition"], lost.samples[0]["offset"]) == (2, 0)
+    assert (lost.samples[0].partition, lost.samples[0].offset) == (2, 0)
 
 
 def test_a_value_a_second_row_and_a_row_for_a_bad_message_are_told_apart(views: Doctor) -> None:
@@ -229,7 +229,7 @@ def test_a_value_a_second_row_and_a_row_for_a_bad_message_are_told_apart(views: 
         "FROM {table} WHERE ctid = " + one("WHERE _partition = 3") + ") SELECT 1"
     )
     assert found(report) == {"duplicated": 1, "wrong": 2}
-    assert {"a row, although the message is none"} <= {s["what"].partition(" (")[0] for s in report.samples}
+    assert any("not valid" in sample.what and "has a row" in sample.what for sample in report.samples)
 
 
 def test_what_a_transform_filters_is_counted_and_held_against_the_table(
@@ -276,7 +276,7 @@ def test_what_retention_removed_is_unverifiable_and_the_rest_is_still_checked(wo
     report = bank.verify()
     assert report.ok, report
     assert (report.unverifiable, report.messages, report.rows) == (40, 365, 720)
-    assert "no longer be judged" in report.explanation
+    assert "no longer be verified" in report.explanation
     assert found(bank.after("DELETE FROM {table} WHERE ctid = " + one("WHERE _partition = 0 AND _offset = 60"))) == {
         "lost": 1,
         "unverifiable": 40,

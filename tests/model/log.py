@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from platform_defs.engine.ports import Block
 from platform_defs.errors import StagingLost
+from platform_defs.formats.block import Block, message_blocks
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
 
 Kind = Literal[
@@ -21,7 +21,7 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Record:
-    """A message (engine.ports.Message), and what must become of it."""
+    """A message (formats.block.Message), and what must become of it."""
 
     at: int
     number: int  # counts all that was ever produced: the later, the higher
@@ -103,8 +103,7 @@ class Log:
             raise StagingLost(f"{wanted} cannot be read")
         part = self.now.parts[wanted.partition]
         found = [part.records[at] for at in range(wanted.from_offset, wanted.until_offset) if at in part.records]
-        if found:
-            yield Block(found, [record.at for record in found])
+        yield from message_blocks(found)
 
     def holds(self, wanted: OffsetRange) -> bool:
         if wanted.partition >= len(self.now.parts):

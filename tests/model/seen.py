@@ -1,4 +1,7 @@
-"""Everything of one pipeline, as one SQL statement sees it, and what must hold of it (docs/guarantees.md, I1 to I6)."""
+"""Everything of one pipeline, as one SQL statement sees it, and what must hold of it.
+
+The promises I1 to I6 of docs/explanation/guarantees.md.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

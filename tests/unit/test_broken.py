@@ -75,7 +75,7 @@ def test_the_check_says_file_line_and_field(typo: Catalogue) -> None:
     assert "timestmp" in (found.description or "")
     path = typo.broken[0].path
     line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "timestmp" in text)
-    assert found.metadata["line"].value == line
+    assert found.metadata["line"].value == str(line)
     assert str(found.metadata["file"].value).endswith("web/page_views.odcs.yaml")
     assert "viewed_at" in str(found.metadata["field"].value)
 

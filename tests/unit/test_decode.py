@@ -1,17 +1,20 @@
-"""What becomes a row, and what each message that does not is told."""
+"""What becomes a row, and why each message that does not become one is refused."""
 
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Contract, Fault, Field
-from platform_defs.formats.json.decode import decode_block
+from platform_defs.formats.decode import decode
+from platform_defs.formats.decoded import Decoded
 
 TYPES = {
     "text": "string",
@@ -33,6 +36,10 @@ CONTRACT = Contract(
     tables=(),
 )
 GOOD = b'{"text":"a","money":1}'
+
+
+def decode_block(contract: Contract, values: Sequence[bytes | None]) -> Decoded:
+    return decode(contract, pa.array(values, pa.binary()))
 
 
 def row(value: bytes) -> dict[str, Any]:
@@ -98,15 +105,15 @@ def test_a_message_is_a_row_in_every_spelling_of_json(value: bytes, wanted: dict
         (b'{"other":-Infinity}', "InvalidJson", None, "-Infinity is not JSON"),
         (b'{"text":"a\nb"}', "InvalidJson", None, "control character"),
         (b"\xef\xbb\xbf{}", "InvalidJson", None, "byte-order mark"),
-        (b'["a"]', "NotAnObject", None, 'no object: ["a"]'),
-        (b'"a"', "NotAnObject", None, "no object"),
-        (b"null", "NotAnObject", None, "no object"),
+        (b'["a"]', "NotAnObject", None, 'not an object: ["a"]'),
+        (b'"a"', "NotAnObject", None, "not an object"),
+        (b"null", "NotAnObject", None, "not an object"),
         (b'{"text":"a\xff"}', "InvalidUtf8", None, r'byte 10 is not UTF-8 (invalid start byte), near {"text":"a\xff"}'),
         (b'{"other":"\xed\xa0\x80"}', "InvalidUtf8", None, "byte 10"),
         (b'{"text":"a\\u0000b"}', "NulCharacter", "text", r"holds \u0000, which Postgres' text cannot store: a\x00b"),
-        (b'{"text":"\\ud800"}', "InvalidUnicode", "text", r"half a surrogate pair, which is no character: \ud800"),
-        (b'{"text":"a","text":"b"}', "DuplicateKey", "text", "text stands twice"),
-        (b'{"text":null,"te\\u0078t":"b"}', "DuplicateKey", "text", "text stands twice"),
+        (b'{"text":"\\ud800"}', "InvalidUnicode", "text", r"half a surrogate pair, which is not a character: \ud800"),
+        (b'{"text":"a","text":"b"}', "DuplicateKey", "text", "text appears twice"),
+        (b'{"text":null,"te\\u0078t":"b"}', "DuplicateKey", "text", "text appears twice"),
         (b'{"text":1}', "WrongType", "text", "text is the number 1; the contract wants a string"),
         (b'{"text":{}}', "WrongType", "text", "text is an object"),
         (b'{"text":[]}', "WrongType", "text", "text is an array"),
@@ -116,10 +123,10 @@ def test_a_message_is_a_row_in_every_spelling_of_json(value: bytes, wanted: dict
         (b'{"ratio":1e999}', "OutOfRange", "ratio", "1e999"),
         (b'{"ratio":true}', "WrongType", "ratio", "is true"),
         (b'{"flag":"true"}', "WrongType", "flag", "true or false"),
-        (b'{"day":"2026-02-29"}', "InvalidDate", "day", "no date"),
+        (b'{"day":"2026-02-29"}', "InvalidDate", "day", "not a date"),
         (b'{"day":20000}', "WrongType", "day", "the contract wants a date"),
         (b'{"day":"0000-01-01"}', "OutOfRange", "day", "0001"),
-        (b'{"at":"2026-11-01T10:00:00"}', "InvalidTimestamp", "at", "no timestamp with a zone"),
+        (b'{"at":"2026-11-01T10:00:00"}', "InvalidTimestamp", "at", "not a timestamp with a zone"),
         (b'{"at":"2026-11-31T10:00:00Z"}', "InvalidTimestamp", "at", "2026-11-31"),
         (b'{"at":"2026-11-01T10:00:00.1234567Z"}', "InvalidTimestamp", "at", ".1234567Z"),
         (b'{"at":"9999-12-31T23:59:59-01:00"}', "OutOfRange", "at", "9999"),
@@ -147,8 +154,7 @@ def test_a_long_value_is_cut_in_the_message() -> None:
 def test_deep_nesting_neither_crashes_nor_passes(bracket: str, closed: bool) -> None:
     """In a process of its own: what is tested for is the end of the process."""
     code = f"""
-from tests.unit.test_decode import CONTRACT, GOOD
-from platform_defs.formats.json.decode import decode_block
+from tests.unit.test_decode import CONTRACT, GOOD, decode_block
 depth = 100_000
 value = ('{{"x":' + {bracket!r} * depth + ('1' + {"]" if bracket == "[" else "}"!r} * depth + '}}') * {closed}).encode()
 for block in ([value], [GOOD, value, GOOD], [GOOD] * 300 + [value]):

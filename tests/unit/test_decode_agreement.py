@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Contract, Field
-from platform_defs.formats.json.decode import decode_block
+from platform_defs.formats.decode import decode
 from platform_defs.formats.json.single import MessageReader, Row
 from platform_defs.formats.json.values import Reason
 
@@ -165,7 +165,7 @@ def same(one: object, other: object) -> bool:
 
 def assert_agreement(values: Sequence[bytes | None]) -> None:
     rows, faults = one_by_one(values)
-    decoded = decode_block(CONTRACT, values)
+    decoded = decode(CONTRACT, pa.array(values, pa.binary()))
     assert decoded.indexes.to_pylist() == list(rows)
     for got, row in zip(decoded.rows.to_pylist(), rows.values(), strict=True):
         for name, wanted in zip(TYPES, row.values, strict=True):

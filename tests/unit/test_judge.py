@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Contract, Field, RowRule
 from platform_defs.engine.row_checks import check_rows
-from platform_defs.formats.json.decode import decode_block
+from platform_defs.formats.decode import decode
 from platform_defs.verification.judge import Judge, NoRow, key_text
 from platform_defs.verification.patterns import whole_match
 from tests.unit.test_decode_agreement import CONTRACT, VALUES
@@ -42,7 +42,7 @@ RULED = contract(
 
 def engine(contract: Contract, values: list[bytes | None]) -> list[Any]:
     """What the engine makes of `values`: a tuple, or the error class of the fault."""
-    decoded = check_rows(contract, decode_block(contract, values))
+    decoded = check_rows(contract, decode(contract, pa.array(values, pa.binary())))
     outcome: dict[int, Any] = {fault.index: NoRow(fault.error_class) for fault in decoded.faults}
     rows = zip(*(column.to_pylist() for column in decoded.rows.columns), strict=True)
     outcome.update(zip(decoded.indexes.to_pylist(), rows, strict=True))

@@ -1,5 +1,6 @@
 """The contract's row rules: who survives, and what the others are told."""
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -14,13 +15,18 @@ from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Contract, Field, RowRule
 from platform_defs.contract.odcs import load
 from platform_defs.engine.row_checks import check_rows
-from platform_defs.formats.json.decode import Decoded, decode_block
+from platform_defs.formats.decode import decode
+from platform_defs.formats.decoded import Decoded
 
 BANK = load(Path(__file__).parents[2] / "assets/bank/transfers.odcs.yaml")
 SOUND = (
     b'{"transfer_id":"T1","debit_account":"A00001","credit_account":"A00002","amount":"12.34",'
     b'"currency":"EUR","occurred_at":"2026-11-01T10:00:00Z","memo":"payment"}'
 )
+
+
+def decode_block(contract: Contract, values: Sequence[bytes | None]) -> Decoded:
+    return decode(contract, pa.array(values, pa.binary()))
 
 
 def contract(*rules: RowRule, of: str) -> Contract:

@@ -8,68 +8,106 @@ NUL is kept out because RapidJSON's input ends there. Newlines within a value ar
 What pyarrow takes and the contract does not is found afterwards, by column, and left to the single reader: `doubtful`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from functools import reduce
-from typing import Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 import pyarrow.json
 
-from platform_defs.contract.model import Contract, Field
+from platform_defs.formats.json.columns import finished
+from platform_defs.formats.json.kept_whole import KeptWhole, has_unknown, read_kept_whole
+from platform_defs.formats.json.message_shape import ObjectShape
+from platform_defs.formats.json.read_plan import ReadPlan
 from platform_defs.formats.json.single import MAX_DEPTH, too_deep
-from platform_defs.formats.json.values import DATE_SHAPE, TIMESTAMP_SHAPE
-
-pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
 
 _MOST_BYTES = 256 << 20  # joined; pyarrow's blocks and string columns end at 2 GiB
-_FULL_TIME = len("2026-11-01T10:00:00Z")
+_BEYOND = 1 << 30  # past the end of every value
 
 
 @dataclass(frozen=True)
 class Lines:
     """What a block of values was read as."""
 
-    rows: pa.RecordBatch  # one row a value; what stands in a doubtful one means nothing
+    rows: pa.RecordBatch  # one row a value; what a doubtful one holds means nothing
     doubtful: pa.BooleanArray | None  # rows that the single reader must judge; None: not one
     unknown: pa.BooleanArray | None  # rows with at least one field that the contract does not know; None: not one
 
 
-def read_lines(contract: Contract, values: Sequence[bytes]) -> Lines | None:
-    """The values as rows; None if one of them keeps the block from being read as one."""
-    joined = b"\n".join(values)
-    if len(joined) > _MOST_BYTES or b"\0" in joined or not _all_braced(values) or not _is_utf8(joined):
+def read_lines(plan: ReadPlan, values: pa.BinaryArray) -> Lines | None:
+    """The values, at least one and none of them null, as rows; None if one keeps the block from being read as one."""
+    if not plan.readable or values.nbytes > _MOST_BYTES or not _all_braced(values):
         return None
-    schema = pa.schema([(item.name, _read_as(item)) for item in contract.fields])
-    table, strange = _read(joined, schema, "error"), False
+    joined = _joined(values)
+    if b"\0" in joined or not _is_utf8(joined):
+        return None
+    return _with_kept_whole(plan, joined, values) if plan.whole else _plain(plan, joined, values)
+
+
+def line_mask(values: pa.BinaryArray) -> pa.BooleanArray:
+    """Which of the values may be in a block."""
+    begun = pc.and_(pc.starts_with(values, "{"), pc.ends_with(values, "}"))
+    lines = pc.fill_null(pc.and_not(begun, pc.match_substring(values, "\0")), False)
+    if values.nbytes <= _MOST_BYTES and _is_utf8(_joined(values.drop_null())):
+        return lines
+    return pc.and_(lines, pa.array([value is not None and _is_utf8(value) for value in values.to_pylist()]))
+
+
+def _plain(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> Lines | None:
+    """Without json columns. Messages are parsed again, by orjson, only where a field is unknown."""
+    table, unknown = _read(joined, plan.schema, "error"), None
     if isinstance(table, pa.ArrowInvalid) and "unexpected field" in str(table) and not _nests_deep(joined, values):
-        table, strange = _read(joined, schema, "ignore"), True
+        table = _read(joined, plan.schema, "ignore")
+        if not isinstance(table, pa.ArrowInvalid) and (unknown := _unknown(plan.shape, values)) is None:
+            return None
     if isinstance(table, pa.ArrowInvalid) or table.num_rows != len(values):
         return None
-    unknown = _unknown(contract, values) if strange else None
-    if strange and unknown is None:
+    return _finish(plan, table, joined, unknown, None)
+
+
+def _with_kept_whole(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> Lines | None:
+    """With json columns, which pyarrow is told to ignore."""
+    if _nests_deep(joined, values):
         return None
-    doubts = list[pa.BooleanArray]()
+    table = _read(joined, plan.schema, "ignore") if plan.places else None
+    if isinstance(table, pa.ArrowInvalid) or (table is not None and table.num_rows != len(values)):
+        return None
+    whole = read_kept_whole(plan.shape, list(plan.whole.values()), values.to_pylist())
+    return _finish(plan, table, joined, whole.unknown, whole)
+
+
+def _finish(
+    plan: ReadPlan, table: pa.Table | None, joined: bytes, unknown: pa.BooleanArray | None, whole: KeptWhole | None
+) -> Lines:
+    """The columns in the contract's order and types, and what is doubtful in them."""
+    doubts = [whole.doubtful] if whole and whole.doubtful.true_count else []
     has_nul = b"\\" in joined and rb"\u0000" in joined  # one byte is found much faster than six
-    columns = [_column(item, table.column(item.name).combine_chunks(), has_nul, doubts) for item in contract.fields]
-    doubtful = reduce(pc.or_, doubts) if doubts else None
-    rows = pa.RecordBatch.from_arrays(columns, schema=contract.arrow_schema)
-    return Lines(rows, doubtful, unknown)
+    columns = dict(zip(plan.whole, whole.columns if whole else (), strict=True))
+    if table is not None:
+        tops = [column.combine_chunks() for column in table.columns]
+        for position, place in plan.places.items():
+            read = tops[place[0]] if len(place) == 1 else pc.struct_field(tops[place[0]], list(place[1:]))
+            columns[position] = finished(plan.contract.fields[position], read, has_nul, doubts)
+    ordered = [columns[position] for position in range(len(plan.contract.fields))]
+    rows = pa.RecordBatch.from_arrays(ordered, schema=plan.contract.arrow_schema)
+    return Lines(rows, reduce(pc.or_, doubts) if doubts else None, unknown)
 
 
-def is_line(value: bytes | None) -> bool:
-    """Whether the value may stand in a block."""
-    return value is not None and value[:1] == b"{" and value[-1:] == b"}" and b"\0" not in value and _is_utf8(value)
+def _joined(values: pa.BinaryArray) -> bytes:
+    """The values, none of them null, with a newline after each."""
+    if not len(values):
+        return b""
+    ended = pc.binary_replace_slice(values, _BEYOND, _BEYOND, b"\n")  # five times as fast as binary_join
+    _, ends, data = ended.buffers()
+    if ends is None or data is None:  # an array of at least one value has both
+        raise AssertionError(ended)
+    return memoryview(data)[: memoryview(ends).cast("i")[len(values)]].tobytes()
 
 
-def _all_braced(values: Sequence[bytes]) -> bool:
-    column = pa.array(values, pa.binary())
-    braced = pc.and_(pc.starts_with(column, "{"), pc.ends_with(column, "}"))
-    return column.null_count == 0 and braced.true_count == len(values)
+def _all_braced(values: pa.BinaryArray) -> bool:
+    braced = pc.and_(pc.starts_with(values, "{"), pc.ends_with(values, "}"))
+    return values.null_count == 0 and braced.true_count == len(values)
 
 
 def _is_utf8(value: bytes) -> bool:
@@ -82,11 +120,11 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-def _nests_deep(joined: bytes, values: Sequence[bytes]) -> bool:
+def _nests_deep(joined: bytes, values: pa.BinaryArray) -> bool:
     """Whether a value nests deeper than the single reader allows; pyarrow skips unknown fields of any depth."""
     if joined.count(b"[") + joined.count(b"{") < len(values) + MAX_DEPTH:
         return False
-    return any(too_deep(value) for value in values)
+    return any(too_deep(value) for value in values.to_pylist())
 
 
 def _read(joined: bytes, schema: pa.Schema, unexpected: str) -> pa.Table | pa.ArrowInvalid:
@@ -100,57 +138,12 @@ def _read(joined: bytes, schema: pa.Schema, unexpected: str) -> pa.Table | pa.Ar
         return wrong
 
 
-def _read_as(item: Field) -> pa.DataType:
-    """The type to ask pyarrow.json for."""
-    of = item.type.arrow
-    if pa.types.is_date(of) or pa.types.is_timestamp(of):
-        return pa.string()  # it reads no dates, and takes times without a zone
-    if pa.types.is_decimal(of) and of.precision + of.scale > 38:
-        return pa.decimal256(of.precision, of.scale)  # it checks the digits, then shifts: 128 bits could overflow
-    return of
-
-
-def _column(item: Field, read: pa.Array, has_nul: bool, doubts: list[pa.BooleanArray]) -> pa.Array:
-    """The column in its own type, null where doubtful; a mask of those is added to `doubts` if there are any."""
-    of = item.type.arrow
-    if pa.types.is_string(of):
-        return _less(read, pc.match_substring(read, "\0"), doubts) if has_nul else read
-    if pa.types.is_floating(of):
-        return _less(read, pc.invert(pc.is_finite(read)), doubts)
-    if pa.types.is_decimal(of):
-        most = pa.scalar(Decimal((0, (9,) * of.precision, -of.scale)), read.type)
-        return _less(read, pc.greater(pc.abs(read), most), doubts).cast(of)
-    if pa.types.is_date(of):
-        known = _less(read, pc.invert(pc.match_substring_regex(read, DATE_SHAPE)), doubts).cast(of)
-        return _less(known, pc.less(known, pa.scalar(date(1, 1, 1), of)), doubts)
-    if pa.types.is_timestamp(of):
-        known = _timestamps(read, of, doubts)
-        early = pc.less(known, pa.scalar(datetime(1, 1, 1, tzinfo=UTC), of))
-        late = pc.greater(known, pa.scalar(datetime.max.replace(tzinfo=UTC), of))
-        return _less(known, pc.or_(early, late), doubts)
-    return read
-
-
-def _timestamps(read: pa.Array, of: pa.DataType, doubts: list[pa.BooleanArray]) -> pa.Array:
-    if pc.all(pc.and_(pc.ends_with(read, "Z"), pc.greater_equal(pc.binary_length(read), _FULL_TIME))).as_py():
-        try:  # with seconds and a Z, the cast takes what TIMESTAMP_SHAPE matches, at a fifth of the time
-            return read.cast(of)
-        except pa.ArrowInvalid:
-            pass  # one of them is no time: the shape tells which
-    return _less(read, pc.invert(pc.match_substring_regex(read, TIMESTAMP_SHAPE)), doubts).cast(of)
-
-
-def _less(column: pa.Array, doubt: pa.BooleanArray, doubts: list[pa.BooleanArray]) -> pa.Array:
-    if not doubt.true_count:
-        return column
-    doubts.append(pc.fill_null(doubt, False))
-    return pc.if_else(doubts[-1], pa.scalar(None, column.type), column)
-
-
-def _unknown(contract: Contract, values: Sequence[bytes]) -> pa.BooleanArray | None:
+def _unknown(shape: ObjectShape, values: pa.BinaryArray) -> pa.BooleanArray | None:
     """Which of the values have a field that the contract does not know; None if one is no JSON to orjson (NaN)."""
-    names = frozenset(item.name for item in contract.fields)
+    keys = shape.keys
     try:
-        return pa.array([not orjson.loads(value).keys() <= names for value in values])
+        if shape.objects:
+            return pa.array([has_unknown(orjson.loads(value), shape) for value in values.to_pylist()])
+        return pa.array([not orjson.loads(value).keys() <= keys for value in values.to_pylist()])
     except orjson.JSONDecodeError:
         return None

@@ -1,8 +1,9 @@
 """One message at a time: slower than a block, and exact about what is wrong. Its answer is the truth.
 
 What JSON is: RFC 8259, with any whitespace around and within. Refused beyond that: NaN and Infinity, a byte-order mark,
-more than 100 levels of nesting. A field that the contract knows may stand once; fields that it does not know are no
-fault, whatever they hold.
+more than 100 levels of nesting. A key that the contract knows may appear once in its object; keys that it does not know
+are no fault, whatever they hold. A field inside objects is null where one of them is missing or null; where one of them
+is something else, that is a fault.
 """
 
 import re
@@ -10,9 +11,21 @@ from dataclasses import dataclass
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, NoReturn
 
+from platform_defs.contract.column_types import JSON
+from platform_defs.contract.message_path import spell_path
 from platform_defs.contract.model import Contract
 from platform_defs.formats.excerpt import excerpt
-from platform_defs.formats.json.values import JsonInteger, JsonNumber, JsonObject, Reader, Reason, reader_of
+from platform_defs.formats.json.json_text import json_text
+from platform_defs.formats.json.message_shape import ObjectShape, message_shape
+from platform_defs.formats.json.values import (
+    JsonInteger,
+    JsonNumber,
+    JsonObject,
+    Reader,
+    Reason,
+    reader_of,
+    wrong_type_on_the_way,
+)
 
 MAX_DEPTH = 100  # far below Python's recursion limit of 1,000, which json would run into
 
@@ -33,8 +46,11 @@ class MessageReader:
     """Reads single messages of one contract."""
 
     def __init__(self, contract: Contract) -> None:
-        self._readers: list[tuple[str, Reader]] = [(item.name, reader_of(item.type)) for item in contract.fields]
-        self._names = frozenset(name for name, _ in self._readers)
+        self._shape = message_shape(contract)
+        self._fields = contract.fields
+        self._readers: list[Reader] = [
+            json_text if item.type == JSON else reader_of(item.type) for item in contract.fields
+        ]
 
     def read(self, value: bytes | None) -> Row | Reason:
         """The row that the message holds, or the first reason why it holds none."""
@@ -42,25 +58,53 @@ class MessageReader:
         return document if isinstance(document, Reason) else self._row(document)
 
     def _row(self, document: JsonObject) -> Row | Reason:
-        found, values = dict(document), list[Any]()
-        if len(found) < len(document) and (twice := self._twice(document)):
-            return Reason("DuplicateKey", f"{twice} stands twice in the message: no one can tell which holds", twice)
-        for name, read in self._readers:
-            raw = found.get(name)
-            value = None if raw is None else read(raw)
+        found: list[Any] = [None] * len(self._fields)
+        unknown = self._take_apart(document, self._shape, found)
+        if isinstance(unknown, Reason):
+            return unknown
+        for position, (item, raw) in enumerate(zip(self._fields, found, strict=True)):
+            if raw is None:
+                continue
+            value = raw if isinstance(raw, Reason) else self._readers[position](raw)
             if isinstance(value, Reason):
-                return Reason(value.error_class, f"{name} {value.message}", name)
-            values.append(value)
-        return Row(values, not found.keys() <= self._names)
+                return Reason(value.error_class, f"{item.place} {value.message}", item.name)
+            found[position] = value
+        return Row(found, unknown)
 
-    def _twice(self, document: JsonObject) -> str | None:
-        """The first known field that stands there again."""
+    def _take_apart(self, document: JsonObject, shape: ObjectShape, found: list[Any]) -> bool | Reason:
+        """Put what the object holds at its columns' positions in `found`: raw values, or a Reason for what is below
+        a value that is not an object. Returns whether a key is unknown; a Reason where a known one appears twice.
+        """
+        pairs = dict(document)
+        if len(pairs) < len(document) and (twice := self._twice(document, shape)):
+            return twice
+        for key, positions in shape.columns.items():
+            for position in positions:
+                found[position] = pairs.get(key)
+        unknown = not pairs.keys() <= shape.keys
+        for key, below in shape.objects.items():
+            inner = pairs.get(key)
+            if isinstance(inner, JsonObject):
+                deeper = self._take_apart(inner, below, found)
+                if isinstance(deeper, Reason):
+                    return deeper
+                unknown = unknown or (deeper and key not in shape.whole)
+            elif inner is not None:
+                for position in below.positions:
+                    found[position] = wrong_type_on_the_way(inner, below.path)
+        return unknown
+
+    def _twice(self, document: JsonObject, shape: ObjectShape) -> Reason | None:
+        """The first known key that appears again."""
         seen = set[str]()
-        for name, _ in document:
-            if name in seen:
-                return name
-            if name in self._names:
-                seen.add(name)
+        for key, _ in document:
+            if key in seen:
+                at = shape.columns.get(key) or shape.objects[key].positions
+                spelt = excerpt(spell_path((*shape.path, key)))
+                message = f"{spelt} appears twice in the message: no one can tell which value holds"
+                return Reason("DuplicateKey", message, self._fields[at[0]].name)
+            if key in shape.keys:
+                seen.add(key)
         return None
 
 
@@ -98,7 +142,7 @@ def _document(value: bytes | None) -> JsonObject | Reason:
     except _NotANumber as wrong:
         return Reason("InvalidJson", f"{wrong} is not JSON: a number is finite")
     if not isinstance(document, JsonObject):
-        return Reason("NotAnObject", f"the value is JSON but no object: {excerpt(text.strip())}")
+        return Reason("NotAnObject", f"the value is valid JSON but not an object: {excerpt(text.strip())}")
     return document
 
 

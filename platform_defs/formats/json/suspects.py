@@ -4,59 +4,96 @@ A wrong guess costs time and changes nothing: suspects are read one by one, and 
 the block reader does not take.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any
 
+import orjson
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
+from platform_defs.contract.column_types import JSON
 from platform_defs.contract.model import Contract, Field
-
-pc: Any = pyarrow.compute  # its functions are made at import, where no type checker sees them
+from platform_defs.formats.json.message_shape import ObjectShape, message_shape
 
 _MOST_FIELDS = 50  # with more, RE2 leaves its fast automaton: 300 fields took 90 ms a message
 _STRING = r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt])*"'  # \u escapes are suspects: they may be half a surrogate pair
 _SCALAR = rf"(?:{_STRING}|-?[0-9][0-9.eE+-]*|true|false|null)"
 _FLAT = rf'(?:{_STRING}|[^"\[\]{{}}])*'
 _NESTED = rf'(?:{_STRING}|[^"\[\]{{}}]|\[{_FLAT}\]|\{{{_FLAT}\}})*'
+_ANY = rf"(?:{_SCALAR}|\[{_NESTED}\]|\{{{_NESTED}\}})"
 _NAME_CHARACTER = r'[^"\\\x00-\x1f]'
 
 
-def suspects(contract: Contract, values: Sequence[bytes]) -> pa.BooleanArray:
+def suspects(contract: Contract, values: pa.BinaryArray) -> pa.BooleanArray:
     """True for values that do not look like a message of the contract, or seem to have a field twice."""
+    nobody = pa.array([False] * len(values), pa.bool_())
     if len(contract.fields) > _MOST_FIELDS:
-        return pa.array([False] * len(values), pa.bool_())
-    column = pa.array(values, pa.binary())
-    shapely = pc.match_substring_regex(column, _message(contract))
-    return pc.or_(pc.invert(shapely), pc.match_substring_regex(column, _twice(contract)))
+        return nobody
+    shape = message_shape(contract)
+    twice = _twice(shape)
+    try:
+        shapely = pc.match_substring_regex(values, rf"\A{_object(contract, shape)}\z")
+        repeated = pc.match_substring_regex(values, twice) if twice else nobody
+    except pa.ArrowInvalid:  # so many long keys that RE2 refuses the expression
+        return nobody
+    return pc.or_(pc.invert(shapely), repeated)
 
 
-def _message(contract: Contract) -> str:
-    known = [rf'{item.name}"\s*:\s*(?:null|{_usual(item)})' for item in contract.fields]
-    unknown = (
-        rf'{_other_than(item.name for item in contract.fields)}"\s*:\s*(?:{_SCALAR}|\[{_NESTED}\]|\{{{_NESTED}\}})'
-    )
-    pair = rf'"(?:{"|".join([*known, unknown])})\s*'
-    return rf"\A\{{\s*(?:{pair}(?:,\s*{pair})*)?\}}\z"
+def _object(contract: Contract, shape: ObjectShape) -> str:
+    """An object with the contract's keys and any others. Within the message commas are not minded: the expression would
+    double with each level.
+    """
+    known = [rf'{_spelt(key)}"\s*:\s*(?:null|{_of_key(contract, shape, key)})' for key in sorted(shape.keys)]
+    other = _other_than(key for key in shape.keys if '"' not in key and "\\" not in key)
+    every = "|".join([*known, rf'{other}"\s*:\s*{_ANY}'])
+    pair = rf'"(?:{every})\s*'
+    pairs = rf"(?:{pair},?\s*)*" if shape.path else rf"(?:{pair}(?:,\s*{pair})*)?"
+    return rf"\{{\s*{pairs}\}}"
 
 
-def _twice(contract: Contract) -> str:
-    return "(?s)" + "|".join(rf'"{item.name}"\s*:.*"{item.name}"\s*:' for item in contract.fields)
+def _of_key(contract: Contract, shape: ObjectShape, key: str) -> str:
+    if key in shape.objects:
+        return _object(contract, shape.objects[key])
+    return _usual(contract.fields[shape.columns[key][0]])
+
+
+def _twice(shape: ObjectShape) -> str:
+    """A key that the contract knows in one place, and that is there twice. Empty where there is no such key."""
+    counted = Counter(_all_keys(shape))
+    once = [_spelt(key) for key, times in sorted(counted.items()) if times == 1]
+    return "|".join(rf'(?s:"{key}"\s*:.*"{key}"\s*:)' for key in once)
+
+
+def _all_keys(shape: ObjectShape) -> Iterator[str]:
+    yield from shape.keys
+    for below in shape.objects.values():
+        yield from _all_keys(below)
+
+
+def _spelt(key: str) -> str:
+    """The key as a message usually spells it, for RE2."""
+    return re.escape(orjson.dumps(key).decode()[1:-1])
 
 
 def _other_than(names: Iterable[str]) -> str:
-    """A regular expression of every name but these (RE2 has no look-ahead): it leaves their tree at some character."""
+    """A regular expression of every name except these (RE2 has no look-ahead): it leaves their tree at a character."""
     words = sorted(set(names))
     first = sorted({word[0] for word in words if word})
-    away = rf"[^\"\\\x00-\x1f{''.join(first)}]{_NAME_CHARACTER}*"
-    below = [c + _other_than(word[1:] for word in group) for c, group in groupby(filter(None, words), lambda w: w[0])]
+    away = rf"[^\"\\\x00-\x1f{''.join(map(re.escape, first))}]{_NAME_CHARACTER}*"
+    below = [
+        re.escape(c) + _other_than(word[1:] for word in group)
+        for c, group in groupby(filter(None, words), lambda w: w[0])
+    ]
     return f"(?:{'|'.join([away, *below])}){'' if '' in words else '?'}"
 
 
 def _usual(item: Field) -> str:
     """What the field usually looks like; what is rare and right, such as 1e3 for a decimal, may be missing."""
     of = item.type.arrow
+    if item.type == JSON:
+        return _ANY
     if pa.types.is_integer(of):
         return r"-?(?:0|[1-9][0-9]{0,17})"
     if pa.types.is_floating(of):

@@ -8,8 +8,9 @@ r"""What each type of a contract accepts in JSON, and how it becomes a Python va
     date        a string such as "2026-11-01", years 0001 to 9999
     timestamp   a string such as "2026-11-01T10:00:00.123456Z": ISO 8601 with a zone (Z or +01:00), T or a space
                 between, at most six decimals, no leap second, years 0001 to 9999 in UTC
+    json        any JSON value that Postgres' jsonb holds as it is: see json_text.py
 
-null is a value of every type; whether it may stand is for the row rule `required`.
+null is SQL's null for every type, json included; whether it is allowed is for the row rule `required`.
 """
 
 import re
@@ -22,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.message_path import MessagePath, spell_path
 from platform_defs.formats.excerpt import excerpt
 
 
@@ -79,8 +81,15 @@ def reader_of(of: ColumnType) -> Reader:
     return _READERS[of.name]
 
 
-def _wrong_type(raw: Any, wanted: str) -> Reason:
+def wrong_type(raw: Any, wanted: str) -> Reason:
+    """The value is of another type than `wanted`, such as "a string"."""
     return Reason("WrongType", f"is {_spelt(raw)}; the contract wants {wanted}")
+
+
+def wrong_type_on_the_way(raw: Any, path: MessagePath) -> Reason:
+    """A field cannot be reached: at `path`, on the way to it, is no object but `raw`."""
+    message = f"cannot be reached: {excerpt(spell_path(path))} is {_spelt(raw)}; the contract wants an object"
+    return Reason("WrongType", message)
 
 
 def _spelt(raw: Any) -> str:
@@ -97,17 +106,22 @@ def _spelt(raw: Any) -> str:
 
 def _string(raw: Any) -> Any:
     if type(raw) is not str:
-        return _wrong_type(raw, "a string")
+        return wrong_type(raw, "a string")
+    return text_reason(raw, "text") or raw
+
+
+def text_reason(raw: str, of: str) -> Reason | None:
+    """Why Postgres' type `of`, text or jsonb, cannot store this string; None where it can."""
     if "\0" in raw:
-        return Reason("NulCharacter", rf"holds \u0000, which Postgres' text cannot store: {excerpt(raw)}")
+        return Reason("NulCharacter", rf"holds \u0000, which Postgres' {of} cannot store: {excerpt(raw)}")
     if not raw.isascii() and _surrogate(raw):
-        return Reason("InvalidUnicode", f"holds half a surrogate pair, which is no character: {excerpt(raw)}")
-    return raw
+        return Reason("InvalidUnicode", f"holds half a surrogate pair, which is not a character: {excerpt(raw)}")
+    return None
 
 
 def _integer(raw: Any) -> Any:
     if type(raw) is not JsonInteger:
-        return _wrong_type(raw, "an integer, written with digits alone")
+        return wrong_type(raw, "an integer, written with digits alone")
     if len(raw) > 20 or not -(2**63) <= int(raw) < 2**63:
         return Reason("OutOfRange", f"is {excerpt(raw)}; an integer has 64 bits")
     return int(raw)
@@ -115,7 +129,7 @@ def _integer(raw: Any) -> Any:
 
 def _double(raw: Any) -> Any:
     if not isinstance(raw, JsonNumber):
-        return _wrong_type(raw, "a number")
+        return wrong_type(raw, "a number")
     value = float(raw)
     if value in (float("inf"), float("-inf")):
         return Reason("OutOfRange", f"is {excerpt(raw)}; the largest double is 1.8e308")
@@ -124,7 +138,7 @@ def _double(raw: Any) -> Any:
 
 def _decimal(raw: Any, of: ColumnType) -> Any:
     if not isinstance(raw, str) or not _is_decimal(raw):
-        return _wrong_type(raw, f'a {of.name}, such as 12.34 or "12.34"')
+        return wrong_type(raw, f'a {of.name}, such as 12.34 or "12.34"')
     try:
         sign, digits, exponent = Decimal(raw).as_tuple()
     except InvalidOperation:  # an exponent beyond what Python's decimal can hold
@@ -143,12 +157,12 @@ def _decimal(raw: Any, of: ColumnType) -> Any:
 
 
 def _boolean(raw: Any) -> Any:
-    return raw if isinstance(raw, bool) else _wrong_type(raw, "true or false")
+    return raw if isinstance(raw, bool) else wrong_type(raw, "true or false")
 
 
 def _date(raw: Any) -> Any:
     if type(raw) is not str:
-        return _wrong_type(raw, 'a date, such as "2026-11-01"')
+        return wrong_type(raw, 'a date, such as "2026-11-01"')
     try:
         return date.fromisoformat(raw) if _is_date(raw) else Reason("InvalidDate", _no("date", raw, "2026-11-01"))
     except ValueError:  # the year 0000
@@ -157,7 +171,7 @@ def _date(raw: Any) -> Any:
 
 def _timestamp(raw: Any) -> Any:
     if type(raw) is not str:
-        return _wrong_type(raw, 'a timestamp, such as "2026-11-01T10:00:00Z"')
+        return wrong_type(raw, 'a timestamp, such as "2026-11-01T10:00:00Z"')
     if not _is_timestamp(raw):
         return Reason("InvalidTimestamp", _no("timestamp with a zone", raw, "2026-11-01T10:00:00.123456Z"))
     try:
@@ -167,7 +181,7 @@ def _timestamp(raw: Any) -> Any:
 
 
 def _no(what: str, raw: str, example: str) -> str:
-    return f'is "{excerpt(raw)}", which is no {what} such as "{example}"'
+    return f'is "{excerpt(raw)}", which is not a {what} such as "{example}"'
 
 
 _READERS: dict[str, Reader] = {

@@ -1,0 +1,97 @@
+"""Messages as a source hands them on: columns of values and keys, and a whole message only for the few that need one.
+
+Formats decode `values`, whatever read them. A source that has Python messages makes a `MessageBlock` of them; one that
+fills Arrow's buffers itself needs no Python object per message.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import pyarrow as pa
+
+MOST_BYTES = 256 << 20  # of a block's values: far from the 2 GiB at which Arrow's binary arrays end
+
+
+class Message(Protocol):
+    """A message as confluent_kafka gives it."""
+
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def offset(self) -> int: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def headers(self) -> list[tuple[str, bytes | None]] | None: ...
+    def leader_epoch(self) -> int | None: ...
+
+
+class Block(Protocol):
+    """Messages of one partition, in the order of their offsets; at least one.
+
+    An index counts the messages of the block, from 0.
+    """
+
+    @property
+    def values(self) -> pa.BinaryArray:
+        """The messages' values; null where a message has none (a tombstone)."""
+        ...
+
+    @property
+    def keys(self) -> pa.BinaryArray:
+        """The messages' keys; null where a message has none. Built when first asked for."""
+        ...
+
+    @property
+    def offsets(self) -> range | pa.Int64Array:
+        """The messages' offsets, ascending: a range where none is missing between the first and the last."""
+        ...
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """The leader epoch of the last message, if the broker gives one."""
+        ...
+
+    def message(self, index: int) -> Message:
+        """One message with its headers and timestamp. For dead letters: slow, so never for all of them."""
+        ...
+
+
+@dataclass(frozen=True)
+class MessageBlock:
+    """A Block of Python messages. Make it with `message_blocks`, which keeps `values` below Arrow's limit."""
+
+    messages: Sequence[Message]
+    values: pa.BinaryArray
+    offsets: range | pa.Int64Array
+
+    @cached_property
+    def keys(self) -> pa.BinaryArray:
+        return pa.array([message.key() for message in self.messages], pa.binary())
+
+    @property
+    def leader_epoch(self) -> int | None:
+        return self.messages[-1].leader_epoch()
+
+    def message(self, index: int) -> Message:
+        return self.messages[index]
+
+
+def message_blocks(messages: Sequence[Message]) -> Iterator[MessageBlock]:
+    """`messages` of one partition, in order of offset, as blocks of at most `MOST_BYTES`: one, unless they are huge."""
+    if not messages:
+        return
+    column = pa.array([message.value() for message in messages], pa.binary())
+    if len(messages) > 1 and (isinstance(column, pa.ChunkedArray) or column.nbytes > MOST_BYTES):
+        middle = len(messages) // 2
+        yield from message_blocks(messages[:middle])
+        yield from message_blocks(messages[middle:])
+        return
+    assert isinstance(column, pa.BinaryArray)  # noqa: S101  # one value: Kafka's requests end below Arrow's limit
+    yield MessageBlock(messages, column, _offsets(messages))
+
+
+def _offsets(messages: Sequence[Message]) -> range | pa.Int64Array:
+    first, last = messages[0].offset(), messages[-1].offset()
+    if last - first + 1 == len(messages):
+        return range(first, last + 1)
+    return pa.array([message.offset() for message in messages], pa.int64())

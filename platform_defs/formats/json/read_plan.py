@@ -1,0 +1,46 @@
+"""How a contract's messages are read by `pyarrow.json`: its schema, a struct for each object that is taken apart."""
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from platform_defs.contract.column_types import JSON
+from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.model import Contract
+from platform_defs.formats.json.columns import read_as
+from platform_defs.formats.json.message_shape import ObjectShape, message_shape
+
+
+@dataclass
+class ReadPlan:
+    """What `pyarrow.json` is asked for, and where in its answer each field is."""
+
+    contract: Contract
+    shape: ObjectShape
+    schema: pa.Schema = field(init=False)  # json columns are not in it
+    places: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by position: indexes in the schema, outer first
+    whole: dict[int, MessagePath] = field(default_factory=dict)  # by position: the json columns
+    readable: bool = True  # whether one schema can ask for all of it
+
+    def __post_init__(self) -> None:
+        self.whole = {n: item.path for n, item in enumerate(self.contract.fields) if item.type == JSON}
+        self.schema = pa.schema(self._fields(self.shape, ()))
+
+    def _fields(self, shape: ObjectShape, above: tuple[int, ...]) -> list[pa.Field]:
+        """The Arrow fields of an object at the indexes `above`; notes the place of each column in it."""
+        fields = list[pa.Field]()
+        for key, positions in shape.columns.items():
+            read = [position for position in positions if position not in self.whole]
+            kinds = {read_as(self.contract.fields[position]) for position in read}
+            self.readable &= len(kinds) < 2 and not (kinds and key in shape.objects)
+            self.places.update(dict.fromkeys(read, (*above, len(fields))))
+            fields += [pa.field(key, kind) for kind in list(kinds)[:1]]
+        for key, below in shape.objects.items():
+            if inner := self._fields(below, (*above, len(fields))):
+                fields.append(pa.field(key, pa.struct(inner)))
+        return fields
+
+
+def read_plan(contract: Contract) -> ReadPlan:
+    """The plan of `contract`."""
+    return ReadPlan(contract, message_shape(contract))

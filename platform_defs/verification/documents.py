@@ -1,0 +1,195 @@
+"""JSON documents exactly as they are written: numbers as their text, objects with every repetition of a key.
+
+A document is null (None), True, False, a str, a `Number` (or `Integer`), a list of documents, or a `Pairs`.
+"""
+
+import re
+from json import JSONDecodeError, JSONDecoder, dumps
+from typing import Any, NoReturn, TypeAlias
+
+MAX_DEPTH = 100  # levels of objects and arrays, the message itself being the first
+NUMERIC_DIGITS = 131_072  # before the decimal point: https://www.postgresql.org/docs/current/datatype-numeric.html
+NUMERIC_SCALE = 16_383  # digits after it
+_READABLE = 30  # digits
+_NUMERIC_EXPONENT = (2**31 - 1) // 2  # numeric_in refuses any larger one, even of 0 (PG_INT32_MAX / 2)
+
+Document: TypeAlias = "bool | str | Number | list[Any] | Pairs | None"
+
+
+class NotTheType(ValueError):
+    """The value cannot be one of its type; the text is the reason that a dead letter gives (`WrongType`, ...)."""
+
+
+class Number(str):
+    """A JSON number as it is written."""
+
+    __slots__ = ()
+
+
+class Integer(Number):
+    """A JSON number without point or exponent."""
+
+    __slots__ = ()
+
+
+class Pairs(list[tuple[str, Any]]):
+    """A JSON object as it is written, with every repetition of a key."""
+
+    __slots__ = ()
+
+
+def parse(value: bytes) -> Document:
+    """The document that a message's bytes hold. Raises NotTheType with the reason where there is none."""
+    try:
+        text = value.decode()
+        if value.count(b"{") + value.count(b"[") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+            raise NotTheType("TooDeep")
+        return _JSON.decode(text)
+    except UnicodeDecodeError:
+        raise NotTheType("InvalidUtf8") from None
+    except JSONDecodeError:
+        raise NotTheType("InvalidJson" if value.strip() else "EmptyValue") from None
+
+
+def compact(document: Document) -> str:
+    """`document` as JSON text without whitespace: keys in their order, numbers with the digits they were written with.
+
+    It has no surrogates where `check_jsonb` found none, so that it can be encoded.
+    """
+    match document:
+        case Number():
+            return str(document)
+        case Pairs():
+            return "{" + ",".join(f"{_quoted(key)}:{compact(inner)}" for key, inner in document) + "}"
+        case list():
+            return "[" + ",".join(map(compact, document)) + "]"
+        case _:
+            return _quoted(document)
+
+
+def canonical(text: str | None) -> str | None:
+    """A spelling that two JSON texts share exactly where Postgres' jsonb takes them for equal.
+
+    jsonb forgets whitespace, the order of keys and all but the last of repeated ones, and compares numbers by value:
+    1.0, 1.00 and 10e-1 are equal, although it prints the first two as they were written
+    (https://www.postgresql.org/docs/current/datatype-json.html). A text that is not JSON is returned as it is.
+    """
+    if text is None:
+        return None
+    try:
+        return _canonical(_JSON.decode(text))
+    except (ValueError, RecursionError):
+        return text
+
+
+def check_jsonb(document: Document) -> None:
+    """Raise NotTheType where Postgres' jsonb would refuse `document`, or would drop one of two equal keys."""
+    match document:
+        case Number():
+            _check_number(document)
+        case str():
+            check_text(document)
+        case Pairs():
+            if len({key for key, _ in document}) < len(document):
+                raise NotTheType("DuplicateKey")
+            for key, inner in document:
+                check_text(key)
+                check_jsonb(inner)
+        case list():
+            for inner in document:
+                check_jsonb(inner)
+        case _:
+            pass
+
+
+def check_text(text: str) -> None:
+    """Raise NotTheType where Postgres' text cannot hold `text`: a NUL, half of a surrogate pair."""
+    if "\0" in text:
+        raise NotTheType("NulCharacter")
+    if not text.isascii() and _half_pair(text):
+        raise NotTheType("InvalidUnicode")
+
+
+_half_pair = re.compile("[\ud800-\udfff]").search
+
+
+def _check_number(number: Number) -> None:
+    """As numeric_in counts: the place of the first digit that is not zero, and all digits after the point."""
+    whole, fraction, exponent = _parts(number)
+    if len(exponent.lstrip("+-0")) > 10 or abs(int(exponent)) > _NUMERIC_EXPONENT:
+        raise NotTheType("OutOfRange")
+    shift = int(exponent)
+    digits = (whole + fraction).lstrip("0")
+    before = len(digits) - len(fraction) + shift  # how far before the point the number reaches
+    if len(fraction) - shift > NUMERIC_SCALE or (digits and before > NUMERIC_DIGITS):
+        raise NotTheType("OutOfRange")
+
+
+def _canonical(document: Document) -> str:
+    match document:
+        case Number():
+            return _canonical_number(document)
+        case Pairs():
+            inner = {key: _canonical(value) for key, value in document}
+            return "{" + ",".join(f"{dumps(key)}:{inner[key]}" for key in sorted(inner)) + "}"
+        case list():
+            return "[" + ",".join(map(_canonical, document)) + "]"
+        case _:
+            return dumps(document)
+
+
+def _canonical_number(number: Number) -> str:
+    """The same text for every spelling of a value: made of its digits, without zeros at either end, and its scale."""
+    whole, fraction, exponent = _parts(number)
+    digits = (whole + fraction).lstrip("0")
+    kept = digits.rstrip("0")
+    if not kept:
+        return "0"
+    sign = "-" if number.startswith("-") else ""
+    return sign + _spelt(kept, int(exponent) - len(fraction) + len(digits) - len(kept))
+
+
+def _spelt(digits: str, exponent: int) -> str:
+    """digits times ten to the power of `exponent`, without an exponent where that stays readable."""
+    if 0 <= exponent <= _READABLE:
+        return digits + "0" * exponent
+    if -_READABLE <= exponent < 0:
+        padded = digits.rjust(1 - exponent, "0")
+        return f"{padded[:exponent]}.{padded[exponent:]}"
+    return f"{digits}e{exponent}"
+
+
+def _parts(number: Number) -> tuple[str, str, str]:
+    """The digits before and after the point, and the exponent."""
+    mantissa, _, exponent = number.lower().partition("e")
+    whole, _, fraction = mantissa.removeprefix("-").partition(".")
+    return whole, fraction, exponent or "0"
+
+
+def _depth(text: str) -> int:
+    """The deepest nesting of brackets outside of strings."""
+    depth = deepest = 0
+    in_string = escaped = False
+    for character in text:
+        if in_string:
+            in_string = escaped or character != '"'
+            escaped = character == "\\" and not escaped
+        elif character == '"':
+            in_string = True
+        elif character in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "]}":
+            depth -= 1
+    return deepest
+
+
+def _quoted(value: str | bool | None) -> str:
+    return dumps(value, ensure_ascii=False)
+
+
+def _no_such_number(_name: str) -> NoReturn:
+    raise NotTheType("InvalidJson")  # NaN and Infinity are Python's, not JSON's
+
+
+_JSON = JSONDecoder(object_pairs_hook=Pairs, parse_float=Number, parse_int=Integer, parse_constant=_no_such_number)
