@@ -1,13 +1,14 @@
 # Everything that a run leaves behind lies in TIDEGATE_HOME (default .tidegate) and is stopped by `make down`.
-.PHONY: help install demo test up down bench chaos lint
+.PHONY: help install demo test test-fast test-rest test-all lint check fmt up down bench chaos
 
 # The shell looks uv up, line by line: make expands all lines of a recipe before the first one, which may install it, runs.
 UV = $$(command -v uv || ls .uv/bin/uv 2>/dev/null || echo python3 -m uv)
 RUN = $(UV) run --no-sync
+SHELL = bash
 export DAGSTER_DISABLE_TELEMETRY := 1
 
 help:  ## show what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 install:  ## uv if absent, the locked Python environment, the Kafka jars, Spark's class archive
 	@$(UV) --version >/dev/null 2>&1 || python3 -m pip install --quiet --disable-pip-version-check uv 2>/dev/null || \
@@ -23,14 +24,34 @@ install:  ## uv if absent, the locked Python environment, the Kafka jars, Spark'
 demo: install  ## 200,000 transfers from Kafka to Postgres, exactly once, and a report
 	@$(RUN) tidegate demo
 
-test: lint  ## lint, types, import contracts, all tests
-	@$(RUN) pytest
+# Workers: one more than there are cores, each with Kafka, Postgres and Spark of its own (tests/conftest.py).
+PYTEST = $(RUN) pytest -q -n auto $(if $(MAKE_TERMOUT),--color=yes)
+# Types are checked while the tests begin; the summary of the tests is what is shown last.
+BESIDE_LINT = | { $(MAKE) --no-print-directory check; checked=$$?; cat; exit $$checked; }
 
-lint: install
+test: install  ## lint, types, all tests but the slow ones: of the scenarios one of each fault class
+	@set -o pipefail; $(PYTEST) -m "not slow" $(TESTS) $(BESIDE_LINT)
+
+test-fast: install  ## lint, types, unit tests: under a minute, no server (TESTS="-k offsets" for some)
+	@set -o pipefail; $(PYTEST) -m "unit and not slow" $(TESTS) $(BESIDE_LINT)
+
+test-rest: install  ## what make test leaves out
+	@$(PYTEST) -m slow $(TESTS)
+
+test-all: install  ## lint, types, all tests: every scenario of make chaos once
+	@set -o pipefail; $(PYTEST) $(TESTS) $(BESIDE_LINT)
+
+lint: install check  ## ruff, basedpyright, import contracts
+
+check:
 	@$(RUN) ruff check
 	@$(RUN) ruff format --check
-	@$(RUN) basedpyright
 	@$(RUN) lint-imports
+	@$(RUN) basedpyright
+
+fmt: install  ## format, and fix what ruff can
+	@$(RUN) ruff format
+	@$(RUN) ruff check --fix
 
 up: install  ## Kafka, Postgres, the Dagster UI with sensors on, and a trickle of transfers
 	@$(RUN) tidegate stack up

@@ -1,22 +1,24 @@
 """The domains: a folder each, with `<name>.odcs.yaml` for each pipeline and, if wanted, `<name>.py` beside it.
 
 `read_contracts` reads the contracts alone, without importing Spark; `find_all` imports their transforms as well. To add
-a pipeline, add a file: nothing is registered anywhere. A contract or transform that cannot be used stops nobody else:
-it is returned as a BrokenContract, for whoever shows it.
+a pipeline, add a file: nothing is registered anywhere. A contract or transform that cannot be used affects no other: it
+is returned as a BrokenContract, with the error to show.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
+import traceback
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from platform_defs.contract.model import Contract
-from platform_defs.contract.odcs import check_fits_without_transform, load
+from platform_defs.contract.odcs import check_fits_without_transform, load, refused
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
 
@@ -43,7 +45,7 @@ class BrokenContract:
 
     @property
     def name(self) -> str:
-        """The pipeline's name, or what stands in for it: `bank/transfers`, the folder and the file."""
+        """The pipeline's name; where it could not be read, the folder and the file: `bank/transfers`."""
         return self.contract.pipeline if self.contract else f"{self.domain}/{stem(self.path)}"
 
 
@@ -66,14 +68,14 @@ class Catalogue:
 def read_contracts(folder: Path = HERE) -> Contracts:
     """The contracts of every domain. Of two that claim the same pipeline or table, neither is good."""
     read, broken = list[Contract](), list[BrokenContract]()
-    for path in sorted(folder.glob(f"*/*{SUFFIX}")):
+    for path in _files(folder):
         try:
-            read.append(_contract(path))
-        except BadInput as error:
-            broken.append(BrokenContract(path, error))
+            read.append(_contract(path, folder))
+        except Exception as error:  # noqa: BLE001  # nothing in one file may keep the others from being read
+            broken.append(BrokenContract(path, _as_bad_input(error, path)))
     clashes = _clashes(read)
-    broken += [BrokenContract(path, error, contract) for contract, path, error in clashes]
-    lost = {contract.path for contract, _, _ in clashes}
+    broken += [BrokenContract(_path(contract), error, contract) for contract, error in clashes]
+    lost = {contract.path for contract, _ in clashes}
     good = tuple(contract for contract in read if contract.path not in lost)
     return Contracts(good, tuple(sorted(broken, key=lambda item: item.path)))
 
@@ -138,36 +140,43 @@ def with_transform(contract: Contract) -> Pipeline:
     return Pipeline(contract, _transform(beside))
 
 
-def _contract(path: Path) -> Contract:
+def _files(folder: Path) -> list[Path]:
+    """Every file that was meant as a contract, wherever it is: one that nothing reads would be missed by nobody."""
+    return sorted(path for ending in ("yaml", "yml") for path in folder.rglob(f"*.odcs.{ending}"))
+
+
+def _contract(path: Path, folder: Path) -> Contract:
+    if path.parent.parent != folder or not stem(path) or not path.name.endswith(SUFFIX):
+        raise BadInput(f"a contract is {folder.name}/<domain>/<name>{SUFFIX}; rename or move this file", file=str(path))
     contract = load(path)
     if contract.domain != path.parent.name:
-        raise BadInput(
-            f"domain is {contract.domain!r}, but the file is in the folder {path.parent.name!r}; they must be the same",
-            file=str(path),
-            field="domain",
-        )
+        message = f"domain is {contract.domain!r}, but the file is in the folder {path.parent.name!r}; use one name"
+        raise refused(contract, message, "domain")
     return contract
 
 
-def _clashes(contracts: Iterable[Contract]) -> list[tuple[Contract, Path, BadInput]]:
-    """Contracts that claim the same pipeline or table: nobody can tell from the files which of them is meant."""
+def _as_bad_input(error: Exception, path: Path) -> BadInput:
+    """An error that was not foreseen, as one that names the file."""
+    if isinstance(error, BadInput):
+        return error
+    return BadInput(f"cannot be read: {type(error).__name__}: {error}", file=str(path))
+
+
+def _clashes(contracts: Iterable[Contract]) -> list[tuple[Contract, BadInput]]:
+    """Contracts that claim the same pipeline or table: the files do not say which of them is meant."""
     claims: dict[tuple[str, str], list[Contract]] = defaultdict(list)
     for contract in contracts:
         claims["pipeline", contract.pipeline].append(contract)
         for table in contract.tables:
             claims["table", table.name].append(contract)
-    found: dict[Path, tuple[Contract, Path, BadInput]] = {}
+    found: dict[Path, tuple[Contract, BadInput]] = {}
     for (kind, name), claimants in claims.items():
         for contract in claimants if len(claimants) > 1 else ():
             others = ", ".join(str(other.path) for other in claimants if other is not contract)
             message = f"{kind} {name} is also defined in {others}; give one of them another name"
-            field = "id" if kind == "pipeline" else name
-            found.setdefault(_path(contract), (contract, _path(contract), _claim_refused(contract, message, field)))
+            place = ("id", None) if kind == "pipeline" else ("physicalName", name)
+            found.setdefault(_path(contract), (contract, refused(contract, message, *place)))
     return list(found.values())
-
-
-def _claim_refused(contract: Contract, message: str, field: str) -> BadInput:
-    return BadInput(message, file=str(contract.path), field=field)
 
 
 def _unknown(name: str, found: Contracts) -> BadInput:
@@ -184,7 +193,7 @@ def _path(contract: Contract) -> Path:
 
 
 def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
-    """The function `transform` of the file, imported as `assets.<domain>.<name>`, so that Spark's workers find it."""
+    """The function `transform` of the file, imported as `assets.<domain>.<name>`."""
     name = path.stem
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise BadInput(f"{name!r} is not a Python module name; rename the contract and its transform", file=str(path))
@@ -194,8 +203,29 @@ def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # a user's file may raise anything
-        raise BadInput(f"cannot be imported: {type(error).__name__}: {error}", file=str(path)) from error
-    if not callable(getattr(module, "transform", None)):
-        raise BadInput("there is no function transform(messages: DataFrame) -> DataFrame", file=str(path))
-    return module.transform
+    except (Exception, SystemExit) as error:  # a user's file may raise anything, or call sys.exit
+        message = f"cannot be imported: {type(error).__name__}: {error}"
+        raise BadInput(message, file=str(path), line=_line_in(error, path)) from error
+    return _checked(getattr(module, "transform", None), path)
+
+
+def _checked(found: object, path: Path) -> Callable[[DataFrame], DataFrame]:
+    """`found` if it can be called with one DataFrame."""
+    wanted = "transform(messages: DataFrame) -> DataFrame"
+    if not callable(found):
+        raise BadInput(f"has no function {wanted}", file=str(path), field="transform")
+    try:
+        inspect.signature(found).bind(None)
+    except TypeError as error:
+        raise BadInput(f"transform takes one argument, {wanted}: {error}", file=str(path), field="transform") from error
+    except ValueError:  # written in C: it has no signature to look at
+        pass
+    return cast("Callable[[DataFrame], DataFrame]", found)
+
+
+def _line_in(error: BaseException, path: Path) -> int | None:
+    """The line of the file at which it raised."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return error.lineno
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return lines[-1] if lines else None

@@ -28,7 +28,6 @@ from assets import find_pipeline
 from bench import by_hand
 from platform_defs.contract.model import Column, Contract, Table
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import audit
 from platform_defs.engine.batch import drain
 from platform_defs.engine.trial import read_alone
 from platform_defs.offsets import OffsetRange
@@ -37,6 +36,7 @@ from resources.endpoints import connection
 from resources.kafka.broker import KafkaBroker
 from resources.kafka.source import KafkaSource
 from resources.local import stack
+from resources.postgres import auditor
 from resources.spark.session import spark_config, start_session
 
 PARTITIONS = 4
@@ -155,7 +155,7 @@ def measure(path: Callable[[], None], messages: int) -> float:
 
 def main(messages: int = 2_000_000, rounds: int = 3) -> None:
     stack.up(lambda text: say(text))
-    audit.warm_up()
+    auditor.load()
     bench = Bench(messages)
     say(f"filling a topic with {messages:,} messages ...")
     bench.fill()

@@ -1,15 +1,17 @@
 """Offsets: where a pipeline is, what the broker holds, and the pure decision of what to read next.
 
-No connection is opened here. `judge` says whether what the ledger and the broker said fit each other, or raises Halt;
-`next_ranges` makes OffsetRanges of them; engine/planning.py puts the two together.
+No connection is opened here. `judge` compares what the ledger and the broker say, and raises Halt where reading on
+would lose or repeat messages; `next_ranges` makes OffsetRanges of them; engine/planning.py puts the two together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from platform_defs.errors import Halt
+from platform_defs import halts
+from platform_defs.errors import Halt, Retryable
+from platform_defs.halts import PartitionSpan
 
 
 @dataclass(frozen=True, order=True)
@@ -21,10 +23,18 @@ class OffsetRange:
     from_offset: int
     until_offset: int
     leader_epoch: int | None = field(default=None, compare=False)  # of the last message before it (KIP-320)
-    new_leader: bool = field(default=False, compare=False)  # since that message: is its log still ours? Ask the broker
+    new_leader: bool = field(default=False, compare=False)  # elected since that message: ask it whether its log has it
 
     def __len__(self) -> int:
         return self.until_offset - self.from_offset
+
+    def __str__(self) -> str:
+        return str(self.span)
+
+    @property
+    def span(self) -> PartitionSpan:
+        """The range without its topic."""
+        return PartitionSpan(self.partition, self.from_offset, self.until_offset)
 
 
 @dataclass(frozen=True)
@@ -84,10 +94,30 @@ class PendingBatch:
         accepted = stored.get("dead_letters_accepted", False)
         return cls(stored["batch_id"], stored["cluster_id"], stored["topic_id"], ranges, accepted)
 
-    @property
-    def messages(self) -> int:
-        """Offsets in the batch: an upper bound of its messages."""
-        return sum(len(item) for item in self.ranges)
+
+def nth_offset(ranges: Sequence[OffsetRange], number: int) -> OffsetRange:
+    """The offset at place `number` (from 0) of `ranges`, in their order, as a range of its own. Raises IndexError."""
+    for item in ranges:
+        if number < len(item):
+            offset = item.from_offset + number
+            return OffsetRange(item.topic, item.partition, offset, offset + 1)
+        number -= len(item)
+    raise IndexError(number)
+
+
+def whole_spans(ranges: Sequence[OffsetRange]) -> list[PartitionSpan]:
+    """What `ranges` are of each partition, from the first offset to the last. Raises Retryable where one is missing in
+    between, or in two ranges: nothing is to be committed then.
+    """
+    spans: dict[int, PartitionSpan] = {}
+    for item in sorted(ranges):
+        before = spans.get(item.partition, PartitionSpan(item.partition, item.from_offset, item.from_offset))
+        if before.until_offset != item.from_offset:
+            raise Retryable(
+                f"the planned ranges of partition {item.partition} do not continue at {before.until_offset}"
+            )
+        spans[item.partition] = replace(before, until_offset=item.until_offset)
+    return list(spans.values())
 
 
 def lag(positions: Sequence[Position], view: TopicView) -> dict[int, int]:
@@ -127,7 +157,7 @@ def note_ends(positions: Sequence[Position], view: TopicView) -> list[Position]:
 def old_before_new(positions: Sequence[Position], view: TopicView) -> list[Position]:
     """The positions to read from in an upsert: keys move when partitions are added, so the old ones are drained first.
 
-    Drained is what has reached the end that it had when the new ones were first seen (`seen_end`), not the end of now:
+    Drained is what has reached the end that it had when the new ones were first seen (`seen_end`), not the current end:
     under steady traffic that is never reached. The new ones, which have no such end yet, wait for that.
     """
     draining = _draining(positions, view)
@@ -145,28 +175,22 @@ def judge(pipeline: str, positions: Sequence[Position], view: TopicView) -> None
     _same_log(pipeline, positions, view)
     missing = [item.partition for item in positions if item.partition not in view.partitions]
     if missing:
-        raise Halt(
-            pipeline,
-            "partition_missing",
-            f"the broker has no partition {missing} of {view.topic} any more.",
-            {"partitions": missing},
-        )
+        spelled = ", ".join(map(str, missing))
+        seen = f"the broker no longer has partition {spelled} of {view.topic}, which was read."
+        raise Halt(pipeline, halts.PartitionMissing(tuple(missing)), seen)
     present = [(item, view.partitions[item.partition]) for item in positions]
-    passed = [
-        _span(item.partition, item.next_offset, held.low) for item, held in present if held.low > item.next_offset
-    ]
+    passed = tuple(
+        PartitionSpan(at.partition, at.next_offset, held.low) for at, held in present if held.low > at.next_offset
+    )
     if passed:
-        raise Halt(
-            pipeline,
-            "retention_passed",
-            f"messages of {view.topic} were deleted before they were read: {_spell(passed)}.",
-            {"ranges": passed},
-        )
-    cut = [_span(item.partition, held.end, item.next_offset) for item, held in present if held.end < item.next_offset]
+        seen = f"messages of {view.topic} were deleted before they were read: {spell(passed)}."
+        raise Halt(pipeline, halts.RetentionPassed(passed), seen)
+    cut = tuple(
+        PartitionSpan(at.partition, held.end, at.next_offset) for at, held in present if held.end < at.next_offset
+    )
     if cut:
-        raise Halt(
-            pipeline, "log_truncated", f"{view.topic} ends below what was already read: {_spell(cut)}.", {"ranges": cut}
-        )
+        seen = f"{view.topic} now ends below what was already read: {spell(cut)}."
+        raise Halt(pipeline, halts.LogCut(cut), seen)
 
 
 def next_ranges(
@@ -219,44 +243,28 @@ def still_readable(pipeline: str, pending: PendingBatch, view: TopicView) -> Non
     Asked when a pending batch is taken up again, and once more right before publish: a consumer whose topic is deleted
     and created again in mid-range goes on with the new one's messages, and no error says so.
     """
-    starts: dict[int, Position] = {}
-    for item in pending.ranges:
-        first = starts.get(item.partition)
-        if first is None or item.from_offset < first.next_offset:
-            starts[item.partition] = Position(item.partition, pending.cluster_id, pending.topic_id, item.from_offset)
-    judge(pipeline, list(starts.values()), view)
-    cut = [
-        _span(item.partition, view.partitions[item.partition].end, item.until_offset)
+    log = pending.cluster_id, pending.topic_id
+    judge(pipeline, [Position(s.partition, *log, s.from_offset) for s in whole_spans(pending.ranges)], view)
+    ends = {number: held.end for number, held in view.partitions.items()}
+    cut = tuple(
+        PartitionSpan(item.partition, ends[item.partition], item.until_offset)
         for item in pending.ranges
-        if view.partitions[item.partition].end < item.until_offset
-    ]
+        if ends[item.partition] < item.until_offset
+    )
     if cut:
-        raise Halt(
-            pipeline, "log_truncated", f"{view.topic} ends below a planned batch: {_spell(cut)}.", {"ranges": cut}
-        )
+        raise Halt(pipeline, halts.LogCut(cut), f"{view.topic} now ends below a planned batch: {spell(cut)}.")
 
 
 def _same_log(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:
     for item in positions:
         if item.cluster_id != view.cluster_id:
-            raise Halt(
-                pipeline,
-                "cluster_switched",
-                f"positions are of cluster {item.cluster_id}, the brokers answer as cluster {view.cluster_id}.",
-                {"was": item.cluster_id, "is": view.cluster_id},
-            )
+            seen = f"it has read from cluster {item.cluster_id}, and these brokers belong to cluster {view.cluster_id}."
+            raise Halt(pipeline, halts.ClusterSwitched(item.cluster_id, view.cluster_id), seen)
         if item.topic_id != view.topic_id:
-            raise Halt(
-                pipeline,
-                "topic_recreated",
-                f"{view.topic} was deleted and created again (its id was {item.topic_id}, now {view.topic_id}).",
-                {"was": item.topic_id, "is": view.topic_id},
-            )
+            seen = f"{view.topic} was deleted and created again (its id was {item.topic_id}, now {view.topic_id})."
+            raise Halt(pipeline, halts.TopicRecreated(item.topic_id, view.topic_id), seen)
 
 
-def _span(partition: int, from_offset: int, until_offset: int) -> dict[str, int]:
-    return {"partition": partition, "from_offset": from_offset, "until_offset": until_offset}
-
-
-def _spell(spans: Sequence[Mapping[str, int]]) -> str:
-    return ", ".join(f"partition {s['partition']} [{s['from_offset']}, {s['until_offset']})" for s in spans)
+def spell(ranges: Iterable[PartitionSpan | OffsetRange]) -> str:
+    """Ranges as people write them: partition 0 [5, 9), partition 1 [0, 3)."""
+    return ", ".join(map(str, ranges))

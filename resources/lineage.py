@@ -1,7 +1,7 @@
 """OpenLineage: an event for each batch, stored with it in the ledger's outbox and sent from there, in order.
 
 Where to: OPENLINEAGE_URL or openlineage.yml, as the OpenLineage client reads them; without either, a file of JSON
-lines in TIDEGATE_HOME. At least once: a receiver tells repeats by the run id, which is derived from the batch id.
+lines in TIDEGATE_HOME. At least once: a receiver recognizes repeats by the run id, which is derived from the batch id.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
@@ -32,9 +32,7 @@ class OpenLineageEvents:
         self.kafka, self.postgres = f"kafka://{kafka.split(',')[0]}", f"postgres://{postgres}"
 
     def of_batch(self, contract: Contract, staged: Staged, checks: Sequence[CheckResult]) -> Mapping[str, Any]:
-        """The COMPLETE event of a batch: the topic with what was asserted of it, and the tables with the rows
-        written.
-        """
+        """The COMPLETE event of a batch: the topic with its assertions, and the tables with the rows written."""
         batch_id = staged.pending.batch_id
         event = RunEvent(
             eventType=RunState.COMPLETE,
@@ -53,13 +51,13 @@ class OpenLineageEvents:
         return json.loads(Serde.to_json(event))
 
 
-def run_id(pipeline: str, batch_id: int) -> Any:
+def run_id(pipeline: str, batch_id: int) -> UUID:
     """The OpenLineage run id of a batch: always the same one."""
     return uuid5(NAMESPACE_URL, f"tidegate/{pipeline}/{batch_id}")
 
 
 def emit_waiting(ledger: Ledger, home: Path) -> int:
-    """Send what waits in the outbox, in order; stops at the first that cannot be sent. How many left."""
+    """Send the events that wait in the outbox, in order; stops at the first that cannot be sent. How many were sent."""
     waiting = ledger.unsent_lineage()
     if not waiting:
         return 0

@@ -1,19 +1,24 @@
 """Where the outside systems are: from TIDEGATE_* variables, else from the embedded stack.
 
 With TIDEGATE_POSTGRES_URL and TIDEGATE_KAFKA_BOOTSTRAP_SERVERS both set, nothing embedded is ever started; with one of
-them, only the other is. TIDEGATE_KAFKA_* gives any librdkafka option, dots as underscores.
+them, only the other is. `SETTINGS` lists every variable, for docs/reference/settings.md.
 """
 
+import difflib
+import logging
 import os
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from pydantic import ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from platform_defs.errors import BadInput
 
 PREFIX = "TIDEGATE_"
 KAFKA_PREFIX = PREFIX + "KAFKA_"
+INTERNAL = ("TIDEGATE_CRASH_POINT", "TIDEGATE_UI")  # of the crash tests, and of the processes of `tidegate ui`
 
 
 def _project_root() -> Path:
@@ -29,11 +34,39 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="ignore")
 
-    home: Path = PROJECT_ROOT / ".tidegate"
-    postgres_url: str | None = None
-    kafka_bootstrap_servers: str | None = None
-    spark_master: str | None = None
-    spark_remote: str | None = None
+    home: Path = Field(
+        default=PROJECT_ROOT / ".tidegate",
+        description=(
+            "The folder for everything that Tidegate writes: the embedded servers' data and logs, Dagster's files and "
+            "Spark's scratch space. `tidegate stack reset` deletes what is in it."
+        ),
+        examples=["/var/lib/tidegate"],
+    )
+    postgres_url: str | None = Field(
+        default=None,
+        description=(
+            "The Postgres database that holds the tables, the ledger (schema `tidegate`) and Dagster's storage (schema "
+            "`dagster`), as a libpq connection URI. Unset: the embedded Postgres."
+        ),
+        examples=["postgresql://tidegate:secret@db.example.com:5432/shop?sslmode=verify-full"],
+    )
+    kafka_bootstrap_servers: str | None = Field(
+        default=None,
+        description="The Kafka brokers, as host:port, separated by commas. Unset: the embedded Kafka.",
+        examples=["kafka-1.example.com:9092,kafka-2.example.com:9092"],
+    )
+    spark_master: str | None = Field(
+        default=None,
+        description=(
+            "The Spark master that runs the batches. Unset: Spark inside each run's own process, on all cores, each "
+            "task tried up to four times (`local[*,4]`)."
+        ),
+        examples=["spark://spark.example.com:7077"],
+    )
+    spark_remote: str | None = Field(
+        default=None,
+        description="Not supported, and refused when set: Spark Connect cannot run a batch. Use TIDEGATE_SPARK_MASTER.",
+    )
 
     @field_validator("home")
     @classmethod
@@ -69,18 +102,67 @@ class Settings(BaseSettings):
 
     @property
     def kafka_options(self) -> dict[str, str]:
-        """The librdkafka options that TIDEGATE_KAFKA_* give, but for the addresses: {"security.protocol": "SSL"}."""
+        """The librdkafka options that TIDEGATE_KAFKA_* give, without the addresses: {"security.protocol": "SSL"}."""
         given = {name: value for name, value in os.environ.items() if name.startswith(KAFKA_PREFIX) and value}
         options = {name.removeprefix(KAFKA_PREFIX).lower().replace("_", "."): given[name] for name in given}
         options.pop("bootstrap.servers", None)
         return options
 
 
+@dataclass(frozen=True)
+class Setting:
+    """A variable that a user may set. `default` is as a reader should see it, None where there is none."""
+
+    variable: str
+    description: str
+    default: str | None
+    example: str | None
+
+
+def _setting(name: str) -> Setting:
+    field = Settings.model_fields[name]
+    default = ".tidegate in the project's folder" if name == "home" else field.default
+    example = field.examples[0] if field.examples else None
+    return Setting(PREFIX + name.upper(), field.description or "", default, example)
+
+
+SETTINGS: tuple[Setting, ...] = (
+    *map(_setting, Settings.model_fields),
+    Setting(
+        KAFKA_PREFIX + "*",
+        "Any option of librdkafka's client configuration, in capitals and with underscores for dots: "
+        "`security.protocol` is TIDEGATE_KAFKA_SECURITY_PROTOCOL. Applies to every Kafka client of Tidegate.",
+        None,
+        "TIDEGATE_KAFKA_SECURITY_PROTOCOL=SASL_SSL",
+    ),
+)
+
+
 def settings() -> Settings:
-    """Read the variables anew. Raises BadInput, naming the variable, where one cannot be used."""
+    """The variables as they are now. Raises BadInput, naming the variable, where one cannot be used.
+
+    A TIDEGATE_* variable that is not a setting is a warning, once a process: with a typo in TIDEGATE_POSTGRES_URL the
+    rows would go to the embedded database, and nothing else would say so.
+    """
+    for name in unknown_variables():
+        _warn(name)
     try:
         return Settings()
     except ValidationError as error:
         first = error.errors()[0]
         name = PREFIX + "_".join(str(part) for part in first["loc"]).upper()
         raise BadInput(first["msg"], field=name) from error
+
+
+def unknown_variables() -> list[str]:
+    """The TIDEGATE_* variables in the environment that nothing reads."""
+    known = {*INTERNAL, *(setting.variable for setting in SETTINGS)}
+    given = (name for name, value in os.environ.items() if name.startswith(PREFIX) and value)
+    return sorted(name for name in given if name not in known and not name.startswith(KAFKA_PREFIX))
+
+
+@cache
+def _warn(name: str) -> None:
+    close = difflib.get_close_matches(name, [setting.variable for setting in SETTINGS], 1)
+    hint = f"did you mean {close[0]}?" if close else f"the settings are {', '.join(s.variable for s in SETTINGS)}"
+    logging.getLogger("tidegate").warning("%s is not a setting of Tidegate and is ignored; %s", name, hint)

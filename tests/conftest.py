@@ -1,22 +1,92 @@
-"""The real broker, database and Spark, started once for the whole session; a fresh topic and schema for each test."""
+"""The real broker, database and Spark, started once for each worker; a fresh topic and schema for each test.
+
+Tests run in parallel workers (pytest-xdist), each with a stack, a Spark session and a TIDEGATE_HOME of its own, so no
+test meets another worker's. What shares something expensive shares a worker: the tests of a file that has a fixture of
+the file's own, and those of an `xdist_group`.
+"""
 
 import os
-from collections.abc import Callable, Iterator
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from uuid import uuid4
 
+import psutil
 import pytest
+from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.ports import Published
 from resources.endpoints import Endpoints, connection
-from resources.local import stack
+from resources.local import processes, stack
+from tests.order import first_the_longest, room_of
 from tests.world import World
+
+# Every process that a test starts inherits it; one that outlives the tests is found by it.
+SESSION = "TIDEGATES_TEST_SESSION"
+# C1 alone: a JVM that lives for seconds spends half of its CPU on compiling what it then hardly uses.
+JAVA = "-XX:TieredStopAtLevel=1"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: one worker more than there are cores, since tests wait half of the time."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Examples of property tests are the same each time, unless --hypothesis-seed asks for others."""
+    seeded = config.getoption("--hypothesis-seed") is not None
+    hypothesis_settings.register_profile("tests", deadline=None, derandomize=not seeded)
+    hypothesis_settings.load_profile("tests")
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", JAVA)
+    if not _is_worker(config):
+        os.environ[SESSION] = uuid4().hex
+        # Not pytest's usual folder: another pytest of this user closes that to others, and Postgres may run as another.
+        config.option.basetemp = config.option.basetemp or tempfile.mkdtemp(prefix="tidegate-tests-")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks each test with its room and what it shares a worker with; the longest come first."""
+    for item in items:
+        item.add_marker(room_of(item))
+    items[:] = first_the_longest(items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Nothing is left running, even of a worker that was killed; files only where a test has failed."""
+    if _is_worker(session.config):
+        return
+    processes.end(_left_running(within=10.0), signal.SIGKILL, within=5.0)
+    if exitstatus == pytest.ExitCode.OK:
+        shutil.rmtree(session.config.option.basetemp, ignore_errors=True)
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def _left_running(within: float) -> Sequence[psutil.Process]:
+    """What the tests have started and is still there after so many seconds."""
+    mine, until = os.environ[SESSION], time.monotonic() + within
+
+    def is_left(process: psutil.Process) -> bool:
+        return process.pid != os.getpid() and process.environ().get(SESSION) == mine
+
+    while (left := processes.matching(is_left)) and time.monotonic() < until:
+        time.sleep(0.2)
+    return left
 
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A TIDEGATE_HOME of this session's own, in the environment of every process that a test starts."""
+    """A TIDEGATE_HOME of this worker's own, in the environment of every process that a test starts."""
     path = tmp_path_factory.mktemp("tidegate")
     os.environ["TIDEGATE_HOME"] = str(path)
     for name in ("TIDEGATE_POSTGRES_URL", "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"):
@@ -26,7 +96,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def endpoints(home: Path) -> Iterator[Endpoints]:
-    """Where the session's Kafka and Postgres are; started here, stopped at the end."""
+    """Where the worker's Kafka and Postgres are; started here, stopped at the end."""
     stack.up()
     yield connection()
     stack.down()
@@ -34,7 +104,7 @@ def endpoints(home: Path) -> Iterator[Endpoints]:
 
 @pytest.fixture(scope="session")
 def spark(endpoints: Endpoints) -> Iterator[Callable[[], SparkSession]]:
-    """Gives the session's Spark session, started by the first test that asks."""
+    """Gives the worker's Spark session, started by the first test that asks."""
     from resources.spark.session import spark_config, start_session
 
     yield lambda: start_session(spark_config())
@@ -44,7 +114,7 @@ def spark(endpoints: Endpoints) -> Iterator[Callable[[], SparkSession]]:
 
 @pytest.fixture
 def world(endpoints: Endpoints, spark: Callable[[], SparkSession]) -> World:
-    """The session's systems, with what a test does to them."""
+    """The worker's systems, with what a test does to them."""
     return World(endpoints, spark)
 
 

@@ -88,7 +88,7 @@ def ack(
 
 def _show(decided: Settlement) -> None:
     print_line(f"{decided.pipeline} is halted: {decided.code}")
-    print_fields(decided.detail)
+    print_fields(decided.detail.to_json())
     print_line(decided.explanation)
     rows = [(step.partition, _place(step.was), _place(step.becomes), step.skip, step.lost) for step in decided.steps]
     if rows:

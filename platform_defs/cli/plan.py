@@ -124,7 +124,7 @@ def _halt(halt: Halt, state: str) -> dict[str, Any]:
         "code": halt.code,
         "reason": halt.reason,
         "message": str(halt) if state == "halted" else coming,
-        "detail": halt.detail,
+        "detail": halt.detail.to_json(),
         "command": halt.command,
     }
 

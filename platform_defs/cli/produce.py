@@ -2,28 +2,26 @@
 
 import signal
 import time
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import typer
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, progress
-from platform_defs.contract.model import Contract
-from platform_defs.errors import BadInput, BrokerAway
-from platform_defs.samples.samples import Sample, Samples
+
+if TYPE_CHECKING:
+    from platform_defs.contract.model import Contract
+    from platform_defs.samples.mixture import Mixture
+    from resources.kafka.producer import Sender
 
 app = typer.Typer(add_completion=False)
 
-ONE_BAD_IN = 10_000  # where --count is given and nothing is said about bad ones
+ONE_BAD_IN = 10_000  # where --count is given and neither --bad nor --bad-share
 TICK = 0.05  # seconds between bursts of --rate
-BATCH = 1_000  # messages handed to the producer at once
+BURST = 50_000  # messages between two lines of progress
+SHOWN_EVERY = 5.0  # seconds between two lines of progress, with --rate
 
 
 @app.command()
@@ -32,216 +30,135 @@ def produce(
     count: int | None = typer.Option(
         None, min=1, help="How many messages.", show_default="1000, or endless with --rate"
     ),
-    rate: float | None = typer.Option(None, min=0.1, help="Messages a second, until Ctrl-C or --seconds."),
+    rate: float | None = typer.Option(None, min=0.1, help="Messages a second, until Ctrl-C, --count or --seconds."),
     seconds: float | None = typer.Option(None, min=0, help="With --rate: for how long."),
     bad: int | None = typer.Option(
-        None, min=0, help="How many bad ones.", show_default="1 in 10,000; with --rate none"
+        None, min=0, help="How many of them are bad.", show_default="1 in 10,000; none with --rate"
     ),
-    bad_share: float | None = typer.Option(None, min=0, max=1, help="Which share is bad."),
-    seed: int | None = typer.Option(None, help="The same messages each time, but for ids and times."),
-    partitions: int = typer.Option(4, min=1, help="Of the topic, if it has to be created."),
+    bad_share: float | None = typer.Option(None, min=0, max=1, help="The share of bad messages, such as 0.01."),
+    seed: int | None = typer.Option(None, help="Makes the same messages each time, except for ids and times."),
+    partitions: int = typer.Option(4, min=1, help="How many partitions the topic gets if it has to be created."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Send made-up messages, and tell which dead letters are to be expected of them."""
-    from assets import find_pipeline
-    from resources.endpoints import connection
+    """Send made-up messages, and say which dead letters to expect.
 
-    if bad is not None and bad_share is not None:
-        raise typer.BadParameter("give --bad or --bad-share, not both")
-    if seconds is not None and rate is None:
-        raise typer.BadParameter("--seconds goes with --rate")
-    total = count if count or rate else 1_000
-    if bad is not None and total is not None and bad > total:
-        raise typer.BadParameter(f"--bad {bad} is more than the {total} messages there are")
-    if bad is not None and total is None:
-        raise typer.BadParameter("--bad needs --count; with --rate alone give --bad-share")
-    contract, endpoints = find_pipeline(pipeline).contract, connection()
-    share = bad_share if bad_share is not None else _share(bad, total)
-    spread = _Spread(Samples(contract, seed), share)
-    options = endpoints.kafka_options()
-    sender = Sender(options, contract, topic_partitions(options, contract, partitions))
+    The messages fit the pipeline's contract, except for those asked to be bad.
+    """
+    from assets import find_contract
+    from platform_defs.samples.mixture import Mixture
+    from platform_defs.samples.samples import Samples
+    from resources.endpoints import connection
+    from resources.kafka.producer import Sender, topic_partitions
+
+    amount = _amount(count, rate, seconds, bad, bad_share)
+    contract = find_contract(pipeline)
+    options = connection().kafka_options()
     with progress() as show:
-        _run(sender, spread, total, rate, seconds, show)
-    answer = sender.report()
+        mixture = Mixture(Samples(contract, seed), amount.bad_share)
+        compacted = contract.row_table.disposition == "upsert"
+        there = topic_partitions(options, contract.topic, partitions, compacted=compacted)
+        sender = Sender(options, contract.topic, there)
+        _send(sender, mixture, amount, show)
+    answer = _answer(contract, sender, mixture)
     if output is Output.json:
         print_json(answer)
     else:
-        print_line(f"{answer['produced']} messages to {contract.topic}, {answer['messages_per_second']} a second")
-        print_fields({"good": answer["good"], "tombstones": answer["tombstones"], **answer["bad"]})
+        _print(answer)
 
 
-def _share(bad: int | None, total: int | None) -> float:
-    if total is None:
-        return 0.0
-    return (total // ONE_BAD_IN if bad is None else bad) / total
+@dataclass(frozen=True)
+class _Amount:
+    """How many messages to send, how fast, and which share of them is bad."""
+
+    total: int | None  # None: endless
+    rate: float | None  # messages a second; None: as fast as Kafka takes them
+    seconds: float | None
+    bad_share: float
 
 
-class _Spread:
-    """Good messages with the bad ones spread evenly among them, their kinds in turn."""
-
-    def __init__(self, samples: Samples, share: float) -> None:
-        self._samples, self._share = samples, share
-        self._seen = self._bad = 0
-
-    def take(self, count: int) -> Iterator[Sample]:
-        for sample in self._samples.good(count):
-            self._seen += 1
-            if self._bad < round(self._seen * self._share):
-                self._bad += 1
-                yield self._samples.bad(self._bad - 1, sample)
-            else:
-                yield sample
-
-
-@dataclass
-class Sender:
-    """Sends messages, acknowledged by all replicas and without repetition, and counts them."""
-
-    options: dict[str, Any]
-    contract: Contract
-    partitions: int
-    produced: int = 0
-    tombstones: int = 0
-    bad: Counter[str] = field(default_factory=Counter)
-    by_partition: Counter[int] = field(default_factory=Counter)
-    errors: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._started = self._ended = time.monotonic()
-        self._producer = Producer(
-            {
-                **self.options,
-                "acks": "all",
-                "enable.idempotence": True,
-                "linger.ms": 20,
-                "batch.size": 1_000_000,
-                "compression.type": "lz4",
-                "delivery.report.only.error": True,
-                "on_delivery": self._failed,
-                "queue.buffering.max.messages": 500_000,
-                "message.timeout.ms": 60_000,
-                "log_level": 3,
-            }
-        )
-
-    def send(self, samples: Iterator[Sample]) -> None:
-        """Hand `samples` to the producer; a full queue is waited for."""
-        while batch := list(islice(samples, BATCH)):
-            by_partition: dict[int, list[dict[str, Any]]] = {}
-            for sample in batch:
-                by_partition.setdefault(self._count(sample), []).append({"value": sample.value, "key": sample.key})
-            for partition, messages in by_partition.items():
-                self._send(partition, messages)
-
-    def _send(self, partition: int, messages: list[dict[str, Any]]) -> None:
-        while messages:
-            self._producer.produce_batch(self.contract.topic, messages, partition=partition)
-            messages = [{"value": item["value"], "key": item["key"]} for item in messages if "_error" in item]
-            self._producer.poll(0.1 if messages else 0)  # a full queue
-            self._check()
-
-    def finish(self) -> None:
-        """Wait until everything is acknowledged. Raises BrokerAway when it is not."""
-        left = self._producer.flush(60)
-        self._ended = time.monotonic()
-        self._check()
-        if left:
-            raise BrokerAway(f"{left} messages to {self.contract.topic} were not acknowledged within 60 s")
-
-    def report(self) -> dict[str, Any]:
-        """What was sent, by kind and partition."""
-        seconds = self._ended - self._started
-        wrong = sum(self.bad.values())
-        return {
-            "pipeline": self.contract.pipeline,
-            "topic": self.contract.topic,
-            "produced": self.produced,
-            "good": self.produced - wrong - self.tombstones,
-            "tombstones": self.tombstones,
-            "bad": dict(self.bad),
-            "partitions": {str(number): n for number, n in sorted(self.by_partition.items())},
-            "seconds": round(seconds, 3),
-            "messages_per_second": round(self.produced / max(seconds, 1e-9)),
-        }
-
-    def _count(self, sample: Sample) -> int:
-        """Count a message about to be sent; the partition it goes to."""
-        partition = (self.produced if sample.key is None else zlib.crc32(sample.key)) % self.partitions
-        self.produced += 1
-        self.by_partition[partition] += 1
-        if sample.reason is not None:
-            self.bad[sample.reason] += 1
-        elif sample.value is None:
-            self.tombstones += 1
-        return partition
-
-    def _failed(self, error: KafkaError | None, _message: Any) -> None:
-        if error is not None:
-            self.errors.append(error.str())
-
-    def _check(self) -> None:
-        if self.errors:
-            raise BrokerAway(f"{len(self.errors)} messages to {self.contract.topic} were not taken: {self.errors[0]}")
+def _amount(
+    count: int | None, rate: float | None, seconds: float | None, bad: int | None, bad_share: float | None
+) -> _Amount:
+    """What the options ask for. Raises typer.BadParameter where they contradict each other."""
+    total = count if count or rate else 1_000
+    if bad is not None and bad_share is not None:
+        raise typer.BadParameter("give either --bad or --bad-share, not both")
+    if seconds is not None and rate is None:
+        raise typer.BadParameter("--seconds goes with --rate")
+    if bad is not None and total is None:
+        raise typer.BadParameter("--bad needs --count; with --rate alone, give --bad-share")
+    if bad is not None and total is not None and bad > total:
+        raise typer.BadParameter(f"--bad {bad} is more than the {total} messages to send")
+    if bad_share is None:
+        bad_share = 0.0 if total is None else (total // ONE_BAD_IN if bad is None else bad) / total
+    return _Amount(total, rate, seconds, bad_share)
 
 
-def topic_partitions(options: dict[str, Any], contract: Contract, wanted: int) -> int:
-    """How many partitions the topic has; it is created where it is missing. Raises BrokerAway."""
-    admin = AdminClient(options)
-    try:
-        if (found := admin.list_topics(timeout=10).topics.get(contract.topic)) is not None:
-            return len(found.partitions)
-        policy = {"cleanup.policy": "compact"} if contract.row_table.disposition == "upsert" else {}
-        created = admin.create_topics([NewTopic(contract.topic, wanted, config=policy)])
-        created[contract.topic].result(timeout=20)
-        return wanted
-    except KafkaException as error:
-        reason: KafkaError = error.args[0]
-        if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-            return topic_partitions(options, contract, wanted)
-        if reason.code() in (KafkaError.TOPIC_EXCEPTION, KafkaError.TOPIC_AUTHORIZATION_FAILED):
-            raise BadInput(f"topic {contract.topic} cannot be created: {reason.str()}") from error
-        raise BrokerAway(f"Kafka did not answer: {reason.str()}") from error
-
-
-def _run(
-    sender: Sender,
-    spread: _Spread,
-    total: int | None,
-    rate: float | None,
-    seconds: float | None,
-    show: Callable[[str], None],
-) -> None:
-    if rate is None:
-        for done in range(0, total or 0, 50_000):
-            sender.send(spread.take(min(50_000, (total or 0) - done)))
-            show(f"{sender.produced} of {total} messages sent")
+def _send(sender: "Sender", mixture: "Mixture", amount: _Amount, show: Callable[[str], None]) -> None:
+    if amount.rate is not None:
+        _send_at_rate(sender, mixture, amount, amount.rate, show)
     else:
-        _paced(sender, spread, total, rate, seconds, show)
+        total = amount.total or 0
+        for done in range(0, total, BURST):
+            sender.send(mixture.take(min(BURST, total - done)))
+            show(f"{sender.total:,} of {total:,} messages sent")
     sender.finish()
 
 
-def _paced(
-    sender: Sender, spread: _Spread, total: int | None, rate: float, seconds: float | None, show: Callable[[str], None]
+def _send_at_rate(
+    sender: "Sender", mixture: "Mixture", amount: _Amount, rate: float, show: Callable[[str], None]
 ) -> None:
-    """Send `rate` messages a second until the time or the messages are over, or a signal asks to stop."""
-    stopped: list[int] = []
-    earlier = {number: signal.signal(number, lambda got, _: stopped.append(got)) for number in _SIGNALS}
-    started, told = time.monotonic(), 0.0
-    try:
-        while not stopped:
+    """Send `rate` messages a second until the time or the messages are used up, or a signal asks to stop."""
+    started, shown_at = time.monotonic(), 0.0
+    with _signals() as received:
+        while not received:
             elapsed = time.monotonic() - started
-            due = int(rate * min(elapsed, seconds if seconds is not None else elapsed))
-            due = due if total is None else min(due, total)
-            sender.send(spread.take(due - sender.produced))
-            if (seconds is not None and elapsed >= seconds) or due == total:
+            due = int(rate * min(elapsed, elapsed if amount.seconds is None else amount.seconds))
+            due = due if amount.total is None else min(due, amount.total)
+            sender.send(mixture.take(due - sender.total))
+            if due == amount.total or (amount.seconds is not None and elapsed >= amount.seconds):
                 return
-            if elapsed - told >= 5:
-                show(f"{sender.produced} messages sent")
-                told = elapsed
+            if elapsed - shown_at >= SHOWN_EVERY:
+                show(f"{sender.total:,} messages sent")
+                shown_at = elapsed
             time.sleep(TICK)
+
+
+@contextmanager
+def _signals() -> Generator[list[int]]:
+    """The signals to stop that have come: they no longer end the process, so that what was sent is still reported."""
+    received: list[int] = []
+    earlier = {
+        number: signal.signal(number, lambda got, _frame: received.append(got))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield received
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
 
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+def _answer(contract: "Contract", sender: "Sender", mixture: "Mixture") -> dict[str, Any]:
+    return {
+        "pipeline": contract.pipeline,
+        "topic": contract.topic,
+        "produced": sender.total,
+        "good": mixture.good,
+        "tombstones": mixture.tombstones,
+        "bad": dict(mixture.bad),
+        "partitions": {str(number): messages for number, messages in sorted(sender.sent.items())},
+        "seconds": round(sender.seconds, 3),
+        "messages_per_second": round(sender.total / max(sender.seconds, 1e-9)),
+    }
+
+
+def _print(answer: dict[str, Any]) -> None:
+    print_line(
+        f"{answer['produced']:,} messages sent to topic {answer['topic']} in {answer['seconds']:.1f} s"
+        f" ({answer['messages_per_second']:,} a second)"
+    )
+    print_fields({"good": answer["good"], "tombstones": answer["tombstones"], "bad": sum(answer["bad"].values())})
+    if answer["bad"]:
+        print_line("Dead letters to expect:")
+        print_fields({f"  {reason}": number for reason, number in answer["bad"].items()})

@@ -44,7 +44,7 @@ def replay(
     JSON:
       pipeline, replay_id
       from_batch   the first batch that is replayed
-      history      what of the log it reads, by partition (standings)
+      history      what of the log it reads, by partition (partitions)
       differences  name (a table, or dead letters), live, rebuilt, only_live,
                    only_rebuilt (rows), samples
       executed     whether it is in place
@@ -83,7 +83,7 @@ def replay(
 def _show(shown: Shown) -> None:
     history = shown.history
     print_line(f"Replay {shown.replay_id}, from batch {history.from_batch}: {plural(history.messages, 'message')}")
-    spans = [(item.partition, item.from_offset, item.next_offset, item.messages) for item in history.standings]
+    spans = [(item.partition, item.from_offset, item.next_offset, item.messages) for item in history.partitions]
     print_table(["partition", "from", "until", "messages"], spans)
     rows = [(item.name, item.live, item.rebuilt, item.only_live, item.only_rebuilt) for item in shown.differences]
     print_table(["", "live", "rebuilt", "only live", "only rebuilt"], rows)

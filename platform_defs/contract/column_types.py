@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING
 
 from platform_defs.errors import BadInput
 
-if TYPE_CHECKING:  # a command that only reads contracts does not wait for Arrow's import
+if TYPE_CHECKING:
     import pyarrow as pa
 
 
@@ -26,6 +26,8 @@ class ColumnType:
     spark: str  # as DataType.simpleString() prints it
     postgres: str  # as format_type(atttypid, atttypmod) prints it
     in_staging: str = ""  # the type of a staging table's column, where COPY cannot write `postgres`; publish casts it
+    precision: int = 0  # decimals: how many digits it has in all
+    scale: int = 0  # decimals: how many of them follow the point
 
     @property
     def staged(self) -> str:
@@ -33,46 +35,39 @@ class ColumnType:
         return self.in_staging or self.postgres
 
     @property
-    def decimal(self) -> tuple[int, int] | None:
-        """Precision and scale of a decimal; None for any other type."""
-        match = _DECIMAL.fullmatch(self.name)
-        return (int(match[1]), int(match[2])) if match else None
+    def kind(self) -> str:
+        """The name without digits: `decimal` for every decimal(precision,scale)."""
+        return self.name.partition("(")[0]
 
-    @cached_property
+    @property
     def arrow(self) -> pa.DataType:
-        """The type of its values in an Arrow column."""
-        import pyarrow as pa
+        """The type of an Arrow column. Its first call imports pyarrow, which commands that only read never need."""
+        return _arrow(self)
 
-        if self.decimal is not None:
-            return pa.decimal128(*self.decimal)
-        return {
-            "string": pa.string(),
-            "integer": pa.int64(),
-            "double": pa.float64(),
-            "boolean": pa.bool_(),
-            "date": pa.date32(),
-            "timestamp": pa.timestamp("us", "UTC"),
-            "json": pa.string(),
-            "int": pa.int32(),
-            "uuid": pa.binary(16),
-        }[self.name]
+    @property
+    def logical_types(self) -> tuple[str, ...]:
+        """The ODCS logicalTypes that a property of this type may be given."""
+        return {"json": ("object", "array"), "double": ("number",), "decimal": ("number",)}.get(self.kind, (self.name,))
+
+    @property
+    def digits(self) -> tuple[int, int] | None:
+        """How many digits always fit before and after the point; None for a type that is not an exact number."""
+        if self.kind == "decimal":
+            return self.precision - self.scale, self.scale
+        return (18, 0) if self.kind == "integer" else None
 
 
-_FIXED = {
-    "string": ColumnType("string", "string", "text"),
-    "integer": ColumnType("integer", "bigint", "bigint"),
-    "double": ColumnType("double", "double", "double precision"),
-    "boolean": ColumnType("boolean", "boolean", "boolean"),
-    "date": ColumnType("date", "date", "date"),
-    "timestamp": ColumnType("timestamp", "timestamp", "timestamp with time zone"),
-}
+STRING = ColumnType("string", "string", "text")
+INTEGER = ColumnType("integer", "bigint", "bigint")
+DOUBLE = ColumnType("double", "double", "double precision")
+BOOLEAN = ColumnType("boolean", "boolean", "boolean")
+DATE = ColumnType("date", "date", "date")
+TIMESTAMP = ColumnType("timestamp", "timestamp", "timestamp with time zone")
 JSON = ColumnType("json", "string", "jsonb", in_staging="text")  # any JSON value, as its text
-_FIXED["json"] = JSON
-_DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
+FIXED = {of.name: of for of in (STRING, INTEGER, DOUBLE, BOOLEAN, DATE, TIMESTAMP, JSON)}
+_DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)", re.ASCII)
 
-STRING = _FIXED["string"]
-INTEGER = _FIXED["integer"]
-PARTITION = ColumnType("int", "int", "integer")
+PARTITION = ColumnType("int", "int", "integer")  # this and the next are for Tidegate's own columns
 ATTEMPT = ColumnType("uuid", "binary", "uuid")
 
 
@@ -81,11 +76,36 @@ def column_type(name: str) -> ColumnType:
 
     Raises BadInput for any other name, or a decimal outside 1 <= precision <= 38, 0 <= scale <= precision.
     """
-    if found := _FIXED.get(name):
+    if found := FIXED.get(name):
         return found
     if match := _DECIMAL.fullmatch(name):
         precision, scale = int(match[1]), int(match[2])
         if 1 <= precision <= 38 and scale <= precision:
-            spelt = f"({precision},{scale})"
-            return ColumnType(f"decimal{spelt}", f"decimal{spelt}", f"numeric{spelt}")
-    raise BadInput(f"type {name!r} is not supported; use one of {', '.join(_FIXED)} or decimal(precision,scale)")
+            return _decimal(precision, scale)
+        raise BadInput(f"type {name!r} is not supported: precision is 1 to 38, and scale at most the precision")
+    raise BadInput(f"type {name!r} is not supported; use one of {', '.join(FIXED)} or decimal(precision,scale)")
+
+
+def _decimal(precision: int, scale: int) -> ColumnType:
+    digits = f"({precision},{scale})"
+    return ColumnType(f"decimal{digits}", f"decimal{digits}", f"numeric{digits}", precision=precision, scale=scale)
+
+
+@cache
+def _arrow(of: ColumnType) -> pa.DataType:
+    import pyarrow as pa
+
+    if of.kind == "decimal":
+        return pa.decimal128(of.precision, of.scale)
+    fixed: dict[str, pa.DataType] = {
+        "string": pa.string(),
+        "integer": pa.int64(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "json": pa.string(),
+        "int": pa.int32(),
+        "uuid": pa.binary(16),
+    }
+    return fixed[of.name]

@@ -1,6 +1,6 @@
 """What a contract says, as data: the message's fields and rules, the tables, the limits.
 
-`contract_file.load` reads it from an ODCS YAML file. Everything here is frozen, picklable (it travels to Spark's
+`contract.odcs.load` reads it from an ODCS YAML file. Everything here is frozen, picklable (it travels to Spark's
 workers) and imports neither Spark nor a connection.
 """
 
@@ -55,9 +55,9 @@ class Field:
 
     @property
     def place(self) -> str:
-        """The field in a sentence: its name, and where it is in the message if that is spelt differently."""
-        spelt = spell_path(self.path)
-        return self.name if spelt == self.name else f"{self.name} ({spelt})"
+        """The field in a sentence: its name, and where it is in the message if that is spelled differently."""
+        spelled = spell_path(self.path)
+        return self.name if spelled == self.name else f"{self.name} ({spelled})"
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class Table:
 
     @property
     def arrow_schema(self) -> pa.Schema:
+        """The contract's columns, in order, as Arrow."""
         import pyarrow as pa
 
         return pa.schema([(column.name, column.type.arrow) for column in self.columns])

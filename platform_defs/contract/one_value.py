@@ -12,6 +12,7 @@ import re2
 
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.model import RowRule
+from platform_defs.contract.rule_words import anchored
 
 _LARGEST_INTEGER = 2**63  # int64, and Postgres' bigint
 _engine: Any = re2  # it has no type stubs
@@ -19,16 +20,11 @@ _QUIET = _engine.Options()
 _QUIET.log_errors = False
 
 
-def anchored(pattern: str) -> str:
-    r"""`pattern` as it is run: over the whole value. \z, because a `$` of the contract's own may be anything."""
-    return rf"\A(?:{pattern})\z"
-
-
 def pattern_mistake(pattern: str) -> str | None:
     """Why `pattern` is not a regular expression of RE2; None where it is one."""
-    for spelt in (pattern, anchored(pattern)):
+    for spelled in (pattern, anchored(pattern)):
         try:
-            _engine.compile(spelt, _QUIET)
+            _engine.compile(spelled, _QUIET)
         except _engine.error as wrong:
             return wrong.args[0].decode(errors="replace")
     return None
@@ -41,7 +37,7 @@ def fits(value: str | int | float | bool | date | datetime | Decimal, of: Column
     if isinstance(value, int):
         return isinstance(value, bool) or -_LARGEST_INTEGER <= value < _LARGEST_INTEGER
     if isinstance(value, Decimal):
-        return of.decimal is not None and _fits_decimal(value, *of.decimal)
+        return _fits_decimal(value, of.precision, of.scale)
     return True
 
 

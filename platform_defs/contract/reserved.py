@@ -2,7 +2,7 @@
 
 What a name becomes, and so what it could collide with:
 
-    id (the pipeline)   a Dagster job of that name; the ops drain_<id> and verify_<id>, the sensor <id>_lag
+    id (the pipeline)   a Dagster job of that name; the op drain_<id>, the check verify_<id>, the sensor <id>_lag
     schema.table        the asset schema/table; in its op, the output schema__table
     a rule              an asset check of the table; in its op, the output schema__table_rule
     a topic             the asset kafka/<topic>; its check's op begins with kafka__
@@ -20,7 +20,7 @@ DAGSTER_WORDS = frozenset(keyword.kwlist) | {
     *("int", "str", "float", "bool", "input", "output", "type"),
 }
 JOBS = ("verify", "nightly_verify", "topics")  # jobs, schedules and sensors that serve all pipelines
-OP_PREFIXES = ("drain_", "verify_", "kafka__")  # jobs and ops share one space of names
+OP_PREFIXES = ("drain_", "verify_", "broken_", "kafka__")  # jobs and ops share one space of names
 SCHEMAS = {
     "kafka": "the topics' assets are called kafka/<topic>",
     "tidegate": "the ledger is kept there",
@@ -30,7 +30,7 @@ SCHEMAS = {
 }
 REPLAY_SCHEMA = "__replay"  # ends the name of the schema in which a replay builds its tables
 SYSTEM_COLUMNS = ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin")
-CHECKS = ("not_halted", "message_decodes", "row_is_accepted", "verify")  # that every pipeline has
+CHECKS = ("not_halted", "message_decodes", "row_is_accepted", "contract_loads")  # that every pipeline has
 
 
 def pipeline_mistake(name: str) -> str | None:

@@ -1,14 +1,17 @@
 """The row rules of one field of the message, and the proof that its examples keep them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from open_data_contract_standard.model import DataQuality, SchemaProperty
 
 from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.keys import TYPES
 from platform_defs.contract.model import RowRule, RuleKind
+from platform_defs.contract.node import Node, one_of, shown
 from platform_defs.contract.one_value import breaks, pattern_mistake
-from platform_defs.contract.predicates import wanted
-from platform_defs.contract.text import ContractText, Place, one_of
+from platform_defs.contract.rule_words import wanted
+from platform_defs.contract.schema_keys import ENUM, OPTIONS
 from platform_defs.contract.values import Value, contract_value
 
 _OPTIONS: dict[str, RuleKind] = {  # ODCS' logicalTypeOptions, in the order in which rules run
@@ -19,32 +22,26 @@ _OPTIONS: dict[str, RuleKind] = {  # ODCS' logicalTypeOptions, in the order in w
     "maxLength": "max_length",
 }
 _LENGTHS = ("minLength", "maxLength")
+_TYPES = {entry.name.partition("(")[0]: entry for entry in TYPES}
 
 
-def rules_of(text: ContractText, item: SchemaProperty, of: ColumnType, place: Place) -> tuple[RowRule, ...]:
+def rules_of(item: Node[SchemaProperty], of: ColumnType) -> tuple[RowRule, ...]:
     """The rules of `item`: required, enum, then its logicalTypeOptions. Raises BadInput for one that cannot hold."""
-    name = item.name or ""
-    rules = [_rule(name, "required", None)] if item.required else []
-    rules += [_enum(text, name, entry, of, (*place, "quality", n)) for n, entry in enumerate(item.quality or ())]
-    if len(rules) > bool(item.required) + 1:
-        raise text.refused("one enum a field", *place, "quality", 1)
-    rules += _options(text, item, of, place)
-    _limits_in_order(text, rules, place)
-    if item.quality:
-        valid = item.quality[0].arguments or {}
-        for position, written in enumerate(valid["validValues"]):
-            _keeps(text, written, of, rules, (*place, "quality", 0, "arguments", "validValues", position))
+    name, entries = item.value.name or "", item.children("quality")
+    rules = [_rule(name, "required", None)] if item.value.required else []
+    rules += [_enum(entry, name, of) for entry in entries]
+    if len(entries) > 1:
+        raise entries[1].refused("a field has at most one enum")
+    rules += _options(item, of)
+    _refuse_crossed_limits(item.child("logicalTypeOptions"), rules)
+    for entry in entries:
+        _values_that_keep(_valid_values(entry), of, rules)
     return tuple(rules)
 
 
-def examples_of(
-    text: ContractText, item: SchemaProperty, of: ColumnType, rules: tuple[RowRule, ...], place: Place
-) -> tuple[Value, ...]:
+def examples_of(item: Node[SchemaProperty], of: ColumnType, rules: Sequence[RowRule]) -> tuple[Value, ...]:
     """The field's examples as values of its type. BadInput for one of another type, or that breaks a rule."""
-    return tuple(
-        _keeps(text, written, of, rules, (*place, "examples", position))
-        for position, written in enumerate(item.examples or ())
-    )
+    return _values_that_keep(item.child("examples"), of, rules)
 
 
 def _rule(field: str, kind: RuleKind, argument: Any, description: str | None = None) -> RowRule:
@@ -52,78 +49,86 @@ def _rule(field: str, kind: RuleKind, argument: Any, description: str | None = N
     return rule if description else RowRule(rule.name, field, kind, argument, f"{field}: {wanted(rule)}")
 
 
-def _enum(text: ContractText, name: str, entry: DataQuality, of: ColumnType, place: Place) -> RowRule:
-    if entry.metric != "invalidValues":
-        raise text.refused("of ODCS' metrics, a field has invalidValues (an enum); use that", *place, "metric")
-    if entry.mustBe != 0 or set(entry.arguments or ()) != {"validValues"}:
-        raise text.refused("an enum is written: arguments: {validValues: [...]} and mustBe: 0", *place)
-    if of.name not in ("string", "integer"):
-        raise text.refused(f"an enum needs a string or an integer, not {of.name}", *place)
-    written, at = (entry.arguments or {})["validValues"], (*place, "arguments", "validValues")
-    if not isinstance(written, list) or not written:
-        raise text.refused("validValues is a list of at least one value", *at)
-    values = tuple(_value(text, one, of, (*at, position)) for position, one in enumerate(written))
+def _valid_values(entry: Node[DataQuality]) -> Node[Any]:
+    return entry.child("arguments").child("validValues")
+
+
+def _enum(entry: Node[DataQuality], name: str, of: ColumnType) -> RowRule:
+    written = entry.value
+    if written.metric != "invalidValues":
+        raise entry.child("metric").refused("of ODCS' metrics, a field has invalidValues (an enum); use that")
+    entry.refuse_keys_outside(ENUM)
+    if isinstance(written.mustBe, bool) or written.mustBe != 0 or set(written.arguments or ()) != {"validValues"}:
+        raise entry.refused("an enum is written: arguments: {validValues: [...]} and mustBe: 0")
+    if not _TYPES[of.kind].enum:
+        raise entry.refused(f"an enum needs a string or an integer, not {of.name}")
+    listed = _valid_values(entry)
+    if not isinstance(listed.value, list) or not listed.value:
+        raise listed.refused("validValues is a list of at least one value")
+    values = _values_that_keep(listed, of, ())
     if len(set(values)) < len(values):
-        raise text.refused("a value stands twice in validValues", *at)
-    return _rule(name, "enum", values, entry.description)
+        raise listed.refused("a value is listed twice in validValues")
+    return _rule(name, "enum", values, written.description)
 
 
-def _options(text: ContractText, item: SchemaProperty, of: ColumnType, place: Place) -> list[RowRule]:
-    at = (*place, "logicalTypeOptions")
-    options = item.logicalTypeOptions or {}
-    fitting = [*_LENGTHS, "pattern"] if of.name == "string" else ["minimum", "maximum"]
-    if of.name in ("boolean", "json"):
-        fitting = []
+def _options(item: Node[SchemaProperty], of: ColumnType) -> list[RowRule]:
+    node: Node[dict[str, Any] | None] = item.child("logicalTypeOptions")
+    fitting, options = _TYPES[of.kind].options, node.value or {}
     for key in options:
         if key not in fitting:
             hint = one_of(fitting, key) if fitting else "leave it out"
-            raise text.refused(f"{of.name} has no option {key!r} that Tidegate checks; {hint}", *at, key)
+            raise node.child(key).refused(f"{of.name} has no option {key!r} that Tidegate checks; {hint}")
     return [
-        _rule(item.name or "", kind, _argument(text, key, options[key], of, (*at, key)))
-        for key, kind in _OPTIONS.items()
+        _rule(item.value.name or "", _OPTIONS[key], _argument(key, node.child(key), of))
+        for key in OPTIONS.names()
         if key in options
     ]
 
 
-def _argument(text: ContractText, key: str, written: Any, of: ColumnType, place: Place) -> Any:
-    if key in _LENGTHS:
-        if isinstance(written, bool) or not isinstance(written, int) or written < 0:
-            raise text.refused(f"{key} is a whole number of characters, not {written!r}", *place)
-        return int(written)
+def _argument(key: str, node: Node[Any], of: ColumnType) -> Value:
+    written = node.value
     if key == "pattern":
-        return _pattern(text, written, place)
-    return _value(text, written, of, place)
+        return _pattern(node)
+    if key not in _LENGTHS:
+        return _value(node, of)
+    if isinstance(written, bool) or not isinstance(written, int) or not 0 <= written <= 2**31 - 1:
+        raise node.refused(f"{key} is a whole number of characters, not {shown(written)}")
+    return written
 
 
-def _pattern(text: ContractText, written: Any, place: Place) -> str:
-    if not isinstance(written, str):
-        raise text.refused("a pattern is a string; put it in quotes", *place)
-    if reason := pattern_mistake(str(written)):
-        message = f"{written!r} is not a regular expression of RE2 (no look-arounds, no back references): {reason}"
-        raise text.refused(message, *place)
-    return str(written)
+def _pattern(node: Node[Any]) -> str:
+    if not isinstance(node.value, str):
+        raise node.refused("a pattern is a string; put it in quotes")
+    if reason := pattern_mistake(node.value):
+        hint = "is not a regular expression of RE2 (no look-arounds, no back references)"
+        raise node.refused(f"{node.value!r} {hint}: {reason}")
+    return node.value
 
 
-def _limits_in_order(text: ContractText, rules: list[RowRule], place: Place) -> None:
+def _refuse_crossed_limits(options: Node[Any], rules: Sequence[RowRule]) -> None:
     found = {rule.kind: rule.argument for rule in rules}
     for low, high, key in (("minimum", "maximum", "minimum"), ("min_length", "max_length", "minLength")):
         if low in found and high in found and found[low] > found[high]:
             message = f"{found[low]} is more than the upper limit {found[high]}: no value can keep both"
-            raise text.refused(message, *place, "logicalTypeOptions", key)
+            raise options.child(key).refused(message)
 
 
-def _value(text: ContractText, written: Any, of: ColumnType, place: Place) -> Value:
-    try:
-        return contract_value(written, of)
-    except ValueError as wrong:
-        raise text.refused(str(wrong), *place) from wrong
+def _values_that_keep(listed: Node[Any], of: ColumnType, rules: Sequence[RowRule]) -> tuple[Value, ...]:
+    """The listed values, each of the type and keeping every rule."""
+    nodes = [listed.child(position) for position in range(len(listed.value or ()))]
+    return tuple(_value_that_keeps(node, of, rules) for node in nodes)
 
 
-def _keeps(
-    text: ContractText, written: Any, of: ColumnType, rules: list[RowRule] | tuple[RowRule, ...], place: Place
-) -> Value:
-    value = _value(text, written, of, place)
+def _value_that_keeps(node: Node[Any], of: ColumnType, rules: Sequence[RowRule]) -> Value:
+    value = _value(node, of)
     for rule in rules:
         if breaks(rule, value):
-            raise text.refused(f"{value} breaks the field's own rule {rule.name}: wanted {wanted(rule)}", *place)
+            raise node.refused(f"{shown(node.value)} breaks the field's own rule {rule.name}: wanted {wanted(rule)}")
     return value
+
+
+def _value(node: Node[Any], of: ColumnType) -> Value:
+    try:
+        return contract_value(node.value, of)
+    except ValueError as wrong:
+        raise node.refused(str(wrong)) from wrong

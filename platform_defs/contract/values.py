@@ -1,6 +1,7 @@
 """Values that a contract writes down (examples, enums, limits) as the Python values that a row would hold."""
 
 import json
+import math
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
@@ -16,7 +17,10 @@ def contract_value(written: Any, of: ColumnType) -> Value:
 
     Raises ValueError, its text saying what would be right.
     """
-    value = _READERS[of.name.partition("(")[0]](written)
+    try:
+        value = _READERS[of.kind](written)
+    except OverflowError:
+        raise ValueError(f"{written} does not fit {of.name}") from None
     if not fits(value, of):
         raise ValueError(f"{written} does not fit {of.name}")
     return value
@@ -37,6 +41,8 @@ def _integer(written: Any) -> int:
 def _double(written: Any) -> float:
     if isinstance(written, bool) or not isinstance(written, int | float):
         raise ValueError(f"{written!r} is not a number")
+    if not math.isfinite(written):
+        raise ValueError(f"{written!r} is not a finite number")
     return float(written)
 
 
@@ -61,8 +67,6 @@ def _boolean(written: Any) -> bool:
 
 
 def _date(written: Any) -> date:
-    if isinstance(written, date) and not isinstance(written, datetime):
-        return written
     try:
         return date.fromisoformat(cast("str", written))
     except (TypeError, ValueError):
@@ -71,32 +75,20 @@ def _date(written: Any) -> date:
 
 def _timestamp(written: Any) -> datetime:
     try:
-        # ruamel reads an unquoted timestamp as its own subclass of datetime and drops the zone it was written in
-        value: datetime = written if isinstance(written, datetime) else datetime.fromisoformat(cast("str", written))
+        value = datetime.fromisoformat(cast("str", written))
     except (TypeError, ValueError):
-        raise ValueError(f"{written} is not a timestamp, such as '2026-11-01T10:00:00Z'") from None
-    if isinstance(written, datetime) or value.tzinfo is None:
-        raise ValueError(f"put the timestamp {written} in quotes, and give it a zone: '2026-11-01T10:00:00Z'")
+        raise ValueError(f"{written} is not a timestamp, such as 2026-11-01T10:00:00Z") from None
+    if value.tzinfo is None:
+        raise ValueError(f"the timestamp {written} has no time zone; write it as 2026-11-01T10:00:00Z")
     return value.astimezone(UTC)
 
 
 def _json(written: Any) -> str:
     """The text of any JSON value: mappings, lists, strings, numbers, booleans, null."""
     try:
-        return json.dumps(_plain_json(written), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return json.dumps(written, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError):
-        raise ValueError(f"{written} is not a JSON value; put dates and timestamps in quotes") from None
-
-
-def _plain_json(node: Any) -> Any:
-    """Without the YAML reader's own classes of numbers, which json would write as YAML does."""
-    if isinstance(node, dict):
-        return {str(key): _plain_json(value) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_plain_json(value) for value in node]
-    if isinstance(node, float):
-        return float(node)
-    return int(node) if isinstance(node, int) and not isinstance(node, bool) else node
+        raise ValueError(f"{written} is not a JSON value") from None
 
 
 _READERS = {

@@ -6,57 +6,72 @@
 3 check     decode and row rules, in the task     formats/json/decode.py, engine/row_checks.py
 4 transform the pipeline's own PySpark function   assets/<domain>/<name>.py, engine/row_local.py
 5 stage     COPY beside the tables                engine/stage.py, resources/postgres/staging.py
-6 audit     rules over the batch                  engine/audit.py
+6 audit     rules over the batch                  engine/audit.py, resources/postgres/auditor.py
 7 publish   one transaction                       engine/publish.py, resources/postgres/publication.py
 8 tell      Dagster, lineage                      orchestration/
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
-from platform_defs.contract.model import CheckResult, Contract, Fault
+from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
 from platform_defs.engine.planning import TASKS, decide
-from platform_defs.engine.ports import Broker, LineageEvents, PipelineHold, Published, Source, Staged
-from platform_defs.engine.publish import publish
+from platform_defs.engine.ports import (
+    Auditor,
+    Broker,
+    FaultGroup,
+    LineageEvents,
+    PipelineHold,
+    Published,
+    Refusal,
+    Source,
+    Staged,
+)
+from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.stage import stage
 from platform_defs.engine.task import TaskWork
 from platform_defs.engine.trial import REFUSALS, find_poison
 from platform_defs.errors import (
     BadInput,
+    BatchRejected,
     Fenced,
-    GateFailed,
     Halt,
     LogTruncated,
+    NotReproduced,
     OutcomeUnknown,
     RowRefused,
     RowsLost,
-    StagingLost,
     TidegateError,
+    TooManyRefused,
     TransformFailed,
 )
-from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
+from platform_defs.halts import AccumulateRefused, LogCut, TooManyDeadLetters
+from platform_defs.offsets import PendingBatch, Position, TopicView
+
+Place = tuple[int, int]  # of a message: partition, offset
 
 
 @dataclass(frozen=True)
 class Outside:
-    """Everything outside that a batch touches, opened by whoever runs it."""
+    """Everything outside that a batch touches, opened by the caller (operations/open_run.py)."""
 
     ledger: PipelineHold
     broker: Broker
     source: Source
     spark: Callable[[], SparkSession]  # started only when there is something to read
     lineage: LineageEvents
+    auditor: Auditor
 
 
 @dataclass(frozen=True)
 class Budget:
-    """When a run stops although there is more to read: the sensor starts the next one."""
+    """When a run stops although there is more to read; the sensor starts the next one."""
 
     batches: int = 1_000
     seconds: float = 3_000.0
@@ -76,10 +91,11 @@ class Clock:
 
 
 def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) -> Iterator[Published]:
-    """Batch after batch, each yielded once it is committed, until caught up or out of budget.
+    """Run batch after batch: each is yielded once it has committed. Ends when everything is read, or `budget` is spent.
 
-    A halt is written to the ledger before it is raised; a failed gate is backed off. Whatever stopped a run that had
-    lost the pipeline to another, it raises Fenced, unless nobody knows whether its last batch committed.
+    What stops it is raised, and recorded first where the next run must know: a Halt halts the pipeline in the ledger;
+    a BatchRejected or BadInput backs the pending batch off. A run that lost the pipeline to another raises Fenced,
+    whatever error that led to, except OutcomeUnknown and RowsLost: what they say of the last batch would be lost.
     """
     budget = budget or Budget()
     started = time.monotonic()
@@ -92,18 +108,15 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
             yield published
             if time.monotonic() - started > budget.seconds:
                 return
-    except (Fenced, OutcomeUnknown, RowsLost):  # none says more than is known
+    except (Fenced, OutcomeUnknown, RowsLost):
         raise
     except TidegateError as error:
         if outside.ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed
-            raise Fenced(
-                f"{pipeline.name}: another run, or a settlement, took over; this one has changed nothing more and"
-                " stops."
-            ) from error
+            raise Fenced.taken_over(pipeline.name) from error
         if isinstance(error, Halt):
-            outside.ledger.halt(error.code, error.detail)
-        elif isinstance(error, GateFailed | BadInput):
-            outside.ledger.gate_failed()
+            outside.ledger.halt(error.detail)
+        elif isinstance(error, BatchRejected | BadInput):
+            outside.ledger.back_off()
         raise
 
 
@@ -115,18 +128,15 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
         return None
     clock.lap("plan")
     crash_points.reach("after_plan")
-    excluded: dict[tuple[int, int], Fault] = {}
+    excluded: dict[Place, Refusal] = {}
     while True:  # once, and once more for each message that the transform or the table refuses
         try:
             return _attempt(pipeline, outside, pending, excluded, clock)
         except _Excluded as found:
             if len(excluded) >= REFUSALS:
-                raise BadInput(
-                    f"more than {REFUSALS} messages of batch {pending.batch_id} are refused, the last because "
-                    f"{found.fault.message}; that is more than single bad messages. Nothing was published",
-                    field=pipeline.name,
-                ) from found
-            excluded[found.place] = found.fault
+                last = found.refusal.message
+                raise TooManyRefused.of_batch(pipeline.name, pending.batch_id, REFUSALS, last) from found
+            excluded[found.place] = found.refusal
 
 
 def plan_batch(contract: Contract, outside: Outside, tasks: int = TASKS) -> PendingBatch | None:
@@ -145,7 +155,7 @@ def plan_batch(contract: Contract, outside: Outside, tasks: int = TASKS) -> Pend
 
 
 def describe(broker: Broker, topic: str, positions: Sequence[Position]) -> TopicView:
-    """The topic as it is now. A broker whose metadata is behind may miss a partition: it is asked again for a while."""
+    """The topic as it is now. A broker with stale metadata may miss a partition: it is asked again for a while."""
 
     def incomplete(view: TopicView) -> bool:
         return any(item.partition not in view.partitions and item.topic_id == view.topic_id for item in positions)
@@ -165,7 +175,7 @@ def _last_answer(state: RetryCallState) -> TopicView:
 
 
 def _attempt(
-    pipeline: Pipeline, outside: Outside, pending: PendingBatch, excluded: dict[tuple[int, int], Fault], clock: Clock
+    pipeline: Pipeline, outside: Outside, pending: PendingBatch, excluded: Mapping[Place, Refusal], clock: Clock
 ) -> Published:
     """Steps 2 to 7 for a planned batch."""
     contract, ledger = pipeline.contract, outside.ledger
@@ -174,12 +184,12 @@ def _attempt(
     staged = _stage(pipeline, outside, pending, work)
     clock.lap("stage")
     crash_points.reach("after_stage")
-    checks = _audit(contract, ledger, staged)
+    checks = _audit(contract, outside, staged)
     clock.lap("audit")
     crash_points.reach("after_audit")
-    event = outside.lineage.of_batch(contract, staged, checks)
+    record = BatchRecord(checks, clock.steps, outside.lineage.of_batch(contract, staged, checks))
     try:
-        publish(ledger, outside.broker, contract, staged, checks, clock.steps, event)
+        publish(ledger, outside.broker, contract, staged, record)
     except RowRefused as refusal:
         raise _refused_by_table(contract, ledger, staged, refusal) from refusal
     crash_points.reach("after_commit")
@@ -204,80 +214,78 @@ def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: Ta
         return stage(outside.spark(), outside.ledger, pipeline, pending, work)
     except LogTruncated as cut:
         asked = sorted({item.partition for item in pending.ranges if item.new_leader})
-        if not asked:  # nobody asked about leaders: not the broker's word
+        if not asked:  # no new leader was asked about, so this is not the broker's answer
             raise
-        raise Halt(pipeline.name, "log_truncated", str(cut), {"error": str(cut), "partitions": asked}) from cut
+        raise Halt(pipeline.name, LogCut(partitions=tuple(asked), error=str(cut)), str(cut)) from cut
     except TransformFailed as failure:
         if pipeline.transform is None:
             raise
         poison, why = find_poison(outside.spark(), pipeline, work, pending.ranges)
-        raise _Excluded(
-            poison, Fault(0, "transform", "TransformFailed", f"the transform fails on this message: {why}")
-        ) from failure
+        refusal = Refusal("transform", "TransformFailed", f"the transform fails on this message: {why}")
+        raise _Excluded((poison.partition, poison.from_offset), refusal) from failure
 
 
-def _audit(contract: Contract, ledger: PipelineHold, staged: Staged) -> list[CheckResult]:
+def _audit(contract: Contract, outside: Outside, staged: Staged) -> list[CheckResult]:
     """Step 6: the results of every check. Raises GateFailed, and Halt above the contract's limit of dead letters."""
-    faults = ledger.faults(staged)
+    faults = outside.ledger.faults(staged)
     _break_circuit(contract, staged, faults)
-    checks = audit.row_checks(contract, faults, staged.messages)
-    if (view := ledger.audit_view(staged)) is not None:  # some expectations fail on an empty table
-        try:
-            checks += audit.batch_checks(contract.batch_rules, *view)
-        except BadInput:
-            ledger.positions()  # where Postgres went away meanwhile, that is the reason, and no rule is to blame
-            checks += audit.batch_checks(contract.batch_rules, *view)  # nor where the audit's own connection did
+    checks = [*audit.row_checks(contract, faults, staged.messages), *_judge_rules(contract, outside, staged)]
     audit.gate(contract.pipeline, staged.pending.batch_id, checks)
     return checks
 
 
-def _break_circuit(contract: Contract, staged: Staged, faults: audit.Faults) -> None:
+def _judge_rules(contract: Contract, outside: Outside, staged: Staged) -> list[CheckResult]:
+    """The contract's batch rules on what publish would write. Some fail on an empty table: no rows, no rules."""
+    view = outside.ledger.audit_view(staged) if contract.batch_rules else None
+    if view is None:
+        return []
+    try:
+        return outside.auditor.judge(contract.batch_rules, view)
+    except BadInput:
+        outside.ledger.ping()  # raises where Postgres went away meanwhile: then no rule is to blame
+        return outside.auditor.judge(contract.batch_rules, view)  # nor where only the auditor's connection did
+
+
+def _break_circuit(contract: Contract, staged: Staged, faults: Sequence[FaultGroup]) -> None:
+    """Raise Halt above the contract's limit of dead letters, or where the transform fails on everything it gets."""
     limits, dead = contract.limits, staged.dead_letters
     if staged.pending.dead_letters_accepted:
         return
     few = dead < limits.dead_letter_minimum or dead <= limits.dead_letter_share * staged.messages
-    failed = sum(count for (stage, _), (count, _) in faults.items() if stage == "transform")
+    failed = sum(group.count for group in faults if group.stage == "transform")
     if few and (failed < 2 or staged.rows):  # a transform that fails on all there is looks broken, however few they are
         return
-    detail = {
-        "batch_id": staged.pending.batch_id,
-        "messages": staged.messages,
-        "dead_letters": dead,
-        "by_reason": {error_class: count for (_, error_class), (count, _) in faults.items()},
-        "samples": [sample for _, samples in faults.values() for sample in samples[:3]][:12],
-    }
+    batch_id = staged.pending.batch_id
+    reasons = {group.error_class: group.count for group in faults}
+    samples = tuple(sample for group in faults for sample in group.samples[:3])[:12]
     raise Halt(
         contract.pipeline,
-        "too_many_dead_letters",
-        f"{dead} of {staged.messages} messages of batch {staged.pending.batch_id} would be dead letters; the contract "
+        TooManyDeadLetters(batch_id, staged.messages, dead, reasons, samples),
+        f"{dead} of {staged.messages} messages of batch {batch_id} would be dead letters; the contract "
         f"allows {limits.dead_letter_share:.0%} once there are {limits.dead_letter_minimum}"
         f"{f', and the transform failed on all that reached it ({failed})' if few else ''}. Nothing was published.",
-        detail,
     )
 
 
 def _refused_by_table(contract: Contract, ledger: PipelineHold, staged: Staged, refusal: RowRefused) -> Exception:
-    """The message whose row the table refuses, to be left out; a Halt when it is an accumulate that refuses."""
-    found = ledger.refused_row(staged)
-    if found is None and not contract.accumulates:
-        return StagingLost(f"{contract.row_table.name} refused a batch ({refusal}) that it takes now; it is read again")
-    if found is None:
-        names = ", ".join(table.name for table in contract.accumulates)
-        return Halt(
-            contract.pipeline,
-            "accumulate_refused",
-            f"a batch's sums break a constraint of {names}: {refusal}. Nothing "
-            "was published; no single message can be blamed for a sum.",
-            {"error": str(refusal)},
-        )
-    partition, offset, error_class, message = found
-    place = OffsetRange(contract.topic, partition, offset, offset + 1)
-    return _Excluded(place, Fault(0, "publish", error_class, f"{contract.row_table.name} refuses this row: {message}"))
+    """The message whose row the row table rejects, to be left out; a Halt where it is an accumulate that rejects."""
+    found, table = ledger.refused_row(staged), contract.row_table.name
+    if found is not None:
+        why = Refusal("publish", found.error_class, f"{table} rejects this row: {found.message}")
+        return _Excluded((found.partition, found.offset), why)
+    if not contract.accumulates:
+        return NotReproduced.in_table(table, str(refusal))
+    names = ", ".join(item.name for item in contract.accumulates)
+    seen = (
+        f"the sums of batch {staged.pending.batch_id} violate a constraint of {names}: {refusal}. Nothing was "
+        "published; no single message is at fault for a sum."
+    )
+    return Halt(contract.pipeline, AccumulateRefused(str(refusal)), seen)
 
 
 class _Excluded(Exception):  # inside this module only: go round again
-    """One message is to become a dead letter; the batch runs again without it."""
+    """The message at `place` will be a dead letter; the batch runs again without it."""
 
-    def __init__(self, found: OffsetRange, fault: Fault) -> None:
-        self.place, self.fault = (found.partition, found.from_offset), fault
-        super().__init__(fault.message)
+    def __init__(self, place: Place, refusal: Refusal) -> None:
+        self.place, self.refusal = place, refusal
+        super().__init__(refusal.message)

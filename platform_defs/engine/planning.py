@@ -1,7 +1,6 @@
-"""Step 1, decided and not yet done: what the next batch is to read, and what has to be stored before.
+"""Step 1, decided and not yet done: what the next batch will read, and what has to be stored before that.
 
-`batch.plan_batch` carries a Plan out, `tidegate plan` shows it: what is shown is what runs. Nothing outside is asked
-here.
+`batch.plan_batch` carries a Plan out, `tidegate plan` shows it: what is shown is what runs. No connection is used here.
 """
 
 from collections.abc import Sequence
@@ -12,20 +11,22 @@ from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput, Halt
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
-TASKS = 4  # into about so many ranges a large batch is split
+TASKS = 4  # a large batch is split into about this many ranges
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the next batch is to do. Without ranges there is nothing to read."""
+    """What the next batch will do. Without ranges there is nothing to read."""
 
     view: TopicView
-    positions: tuple[Position, ...]  # with those that are to be added
+    positions: tuple[Position, ...]  # those that will be added included
     ranges: tuple[OffsetRange, ...] = ()
-    pending: PendingBatch | None = None  # the batch of these ranges if it is one to be read again
+    pending: PendingBatch | None = None  # the batch that these ranges are of, where it will be read again
     added: tuple[Position, ...] = ()  # to be stored before anything is read, with the `seen_end` of the others
-    waiting: tuple[int, ...] = ()  # partitions of an upsert that come after the others have been drained
-    halt: Halt | None = None  # of partitions to be added: for once they are stored, or no settlement could move them
+    waiting: tuple[int, ...] = ()  # partitions of an upsert that are read once the others have been drained
+    halt: Halt | None = (
+        None  # of partitions to be added: raised once they are stored, so that a settlement can move them
+    )
 
     @property
     def offsets(self) -> int:
@@ -40,9 +41,7 @@ class Plan:
     @property
     def left(self) -> dict[int, int]:
         """Unread offsets by partition, after the batch."""
-        until: dict[int, int] = {}
-        for item in self.ranges:
-            until[item.partition] = max(item.until_offset, until.get(item.partition, 0))
+        until = {span.partition: span.until_offset for span in offsets.whole_spans(self.ranges)}
         moved = [replace(item, next_offset=until.get(item.partition, item.next_offset)) for item in self.positions]
         return offsets.lag(moved, self.view)
 
@@ -50,7 +49,7 @@ class Plan:
 def decide(
     contract: Contract, positions: Sequence[Position], pending: PendingBatch | None, view: TopicView, tasks: int = TASKS
 ) -> Plan:
-    """The next batch, out of what the ledger (`positions`, `pending`) and then the broker (`view`) said.
+    """The next batch, from what the ledger (`positions`, `pending`) and then the broker (`view`) said.
 
     Raises Halt where going on would lose or repeat messages, BadInput where the topic does not suit the table.
     """
@@ -74,8 +73,8 @@ def _suits(contract: Contract, view: TopicView) -> None:
     table = contract.row_table
     if view.compacted and table.disposition == "append":
         raise BadInput(
-            f"topic {contract.topic} compacts (cleanup.policy) and {table.name} is append: what compaction removes "
-            "could never be replayed or verified. Make the table upsert, or the policy delete",
+            f"topic {contract.topic} is compacted (cleanup.policy) and {table.name} is append: messages that "
+            "compaction removes could never be replayed or verified. Make the table upsert, or the policy delete",
             file=str(contract.path),
             field=table.name,
         )

@@ -12,8 +12,9 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from platform_defs.contract.model import CheckResult, Contract, Fault
+from platform_defs.contract.model import BatchRule, CheckResult, Contract, Fault, Stage
 from platform_defs.formats.block import Block
+from platform_defs.halts import HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
 
@@ -32,7 +33,9 @@ class Source(Protocol):
 class Broker(Protocol):
     """Describes a topic, in the driver."""
 
-    def describe(self, topic: str) -> TopicView: ...
+    def describe(self, topic: str) -> TopicView:
+        """The topic as it is now. Raises BrokerAway, and BadInput where the topic does not exist."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -57,17 +60,26 @@ class Coverage:
 class Recorder(Protocol):
     """One transaction of one attempt: its dead letters, then its coverage. Nothing is kept without the coverage."""
 
-    def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None: ...
-    def cover(self, coverage: Coverage) -> None: ...
+    def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None:
+        """Keep the messages of `block` that `faults` name, byte for byte, each with its reason."""
+        ...
+
+    def cover(self, coverage: Coverage) -> None:
+        """Keep the proof that the range was read to its end."""
+        ...
 
 
 class StagingArea(Protocol):
     """Where the tasks of one try at a batch leave what they made."""
 
     @property
-    def staging_id(self) -> int: ...
+    def staging_id(self) -> int:
+        """The number of the try, which names its staging table."""
+        ...
 
-    def recorder(self, partition: int, attempt: UUID) -> AbstractContextManager[Recorder]: ...
+    def recorder(self, partition: int, attempt: UUID) -> AbstractContextManager[Recorder]:
+        """The transaction of one attempt at one range; it commits when the block ends without an error."""
+        ...
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         """COPY `batches` into this try's table over a connection of its own; the number of rows, once committed."""
@@ -76,7 +88,7 @@ class StagingArea(Protocol):
 
 @dataclass(frozen=True)
 class Staged:
-    """A batch whose rows lie in staging: what publish needs, and nothing that it would have to trust."""
+    """A batch whose rows are in staging: what publish needs to know, all of which it checks again."""
 
     pending: PendingBatch
     staging_id: int
@@ -102,7 +114,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class Published:
-    """A committed batch, as it is told to Dagster."""
+    """A committed batch, as it is reported to Dagster."""
 
     batch_id: int
     pipeline: str
@@ -115,62 +127,177 @@ class Published:
     timings: Mapping[str, float]  # seconds by step
 
 
+@dataclass(frozen=True)
+class FaultGroup:
+    """The messages of a batch that are dead letters for one reason."""
+
+    stage: Stage
+    error_class: str
+    count: int
+    samples: tuple[Mapping[str, Any], ...]  # up to ten, by offset: partition, offset, field, message
+
+
+@dataclass(frozen=True)
+class RefusedRow:
+    """The message whose rows the row table rejects, and what Postgres says of them."""
+
+    partition: int
+    offset: int
+    error_class: str  # of psycopg.errors, such as NotNullViolation
+    message: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a message is left out when its batch is tried again: the transform failed on it, or the table rejected it."""
+
+    stage: Stage
+    error_class: str
+    message: str
+
+    def of_message(self, index: int) -> Fault:
+        """As the fault of the message at `index` of its block."""
+        return Fault(index, self.stage, self.error_class, self.message)
+
+
+@dataclass(frozen=True)
+class AuditView:
+    """A view of the rows that publish would write, for an Auditor to read over its own connection."""
+
+    schema: str
+    name: str
+
+
+class Auditor(Protocol):
+    """Judges the contract's batch rules over staged rows, over a connection of its own."""
+
+    def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
+        """The result of each of `rules`, in order, on the rows of `view`.
+
+        Raises BadInput where a rule cannot be evaluated at all, LedgerAway where Postgres cannot be asked.
+        """
+        ...
+
+
 class Publication(Protocol):
-    """The one transaction that makes a batch real. See engine/publish.py for the order and why."""
+    """The one transaction that makes a batch real. engine/publish.py has the order and why."""
 
     def lock_as_owner(self) -> None:
-        """Lock the pipeline's row as its owner; whoever was fenced gets no further."""
+        """Raises Fenced unless this run still owns the pipeline, and it is active."""
+        ...
 
     def check_tables(self) -> None:
-        """Compare each table with the contract."""
+        """Raises BadInput where a table is not what the contract says."""
+        ...
 
     def prove_coverage(self) -> None:
-        """Demand a complete attempt for each range."""
+        """Raises StagingLost unless each planned range has a complete attempt in staging."""
+        ...
 
     def move_positions(self) -> None:
-        """Move the positions of all ranges, each from where it was planned, or roll back."""
-
-    def write_rows(self) -> None:
-        """Write the rows of the attempts that won, and count them."""
-
-    def write_dead_letters(self) -> None:
-        """Write the dead letters, and count them."""
+        """Raises Fenced, with no position moved, unless each one is where the batch was planned from."""
+        ...
 
     def write_record(
         self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]
     ) -> None:
-        """Write the batch, its ranges with gaps, its check results and its lineage; the pending batch is done."""
+        """Write the batch, its ranges with gaps, its check results and its lineage event; clear the pending batch."""
+        ...
+
+    def write_dead_letters(self) -> None:
+        """Raises StagingLost unless as many are written as coverage counted."""
+        ...
+
+    def write_rows(self) -> None:
+        """Write the winners' rows and merge the accumulates. Raises StagingLost unless they are as many as reported."""
+        ...
 
 
 class PipelineHold(Protocol):
-    """One run's hold on a pipeline: every write is under its epoch and owner, or raises Fenced."""
+    """One run's hold on a pipeline, from `acquire` to the run's end.
 
-    def positions(self) -> list[Position]: ...
-    def pending(self) -> PendingBatch | None: ...
-    def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None: ...
-    def fix(self, view: TopicView, ranges: Sequence[OffsetRange]) -> PendingBatch: ...
-    def open_staging(self, pending: PendingBatch) -> StagingArea: ...
-    def coverage(self, staging_id: int) -> list[Coverage]: ...
-    def faults(self, staged: Staged) -> Mapping[tuple[str, str], tuple[int, list[dict[str, Any]]]]: ...
-    def audit_view(self, staged: Staged) -> tuple[str, str, str] | None: ...
-    def rehearse(self, staged: Staged) -> None:
-        """Write the rows and take them back. Raises RowRefused where a table refuses one."""
+    Each of its methods raises LedgerAway where Postgres cannot be asked. Those that write do so under the run's epoch
+    and owner: where another run has taken the pipeline over they raise Fenced, except those that do nothing then.
+    """
+
+    def ping(self) -> None:
+        """Ask Postgres for an answer. Raises LedgerAway where the run's session is gone."""
         ...
 
-    def publication(self, staged: Staged, *, recorded: bool = True) -> AbstractContextManager[Publication]:
-        """One publishing transaction. `recorded`: the batch's own row is in it, and decides a COMMIT gone
-        unanswered.
+    def positions(self) -> list[Position]:
+        """Where the pipeline is, by partition; empty before its first batch."""
+        ...
+
+    def pending(self) -> PendingBatch | None:
+        """The batch whose offsets are fixed and that has not committed, if there is one."""
+        ...
+
+    def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None:
+        """Store the positions of partitions seen for the first time, and the `seen_end` of those known before.
+
+        `every` is all positions as they will be, those `added` included (`engine.planning.decide`).
         """
         ...
 
-    def refused_row(self, staged: Staged) -> tuple[int, int, str, str] | None: ...
-    def fenced(self) -> bool: ...
-    def gate_failed(self) -> None: ...
-    def halt(self, code: str, detail: Mapping[str, Any]) -> None: ...
-    def sweep(self) -> None: ...
+    def fix(self, view: TopicView, ranges: Sequence[OffsetRange]) -> PendingBatch:
+        """Step 1: give the next batch an id and fix its offsets. Until it commits, every try reads exactly these."""
+        ...
+
+    def open_staging(self, pending: PendingBatch) -> StagingArea:
+        """A new staging area for one try at `pending`."""
+        ...
+
+    def coverage(self, staging_id: int) -> list[Coverage]:
+        """Every complete attempt of a try, in order of partition and offset; a range may have several."""
+        ...
+
+    def faults(self, staged: Staged) -> list[FaultGroup]:
+        """The dead letters of a batch, by stage and error class."""
+        ...
+
+    def audit_view(self, staged: Staged) -> AuditView | None:
+        """A view of the rows that publish would write; None where there are no rows."""
+        ...
+
+    def rehearse(self, staged: Staged) -> None:
+        """Write the rows, those of the accumulates included, and roll back. Raises RowRefused where a table rejects
+        one.
+        """
+        ...
+
+    def publication(self, staged: Staged, *, recorded: bool = True) -> AbstractContextManager[Publication]:
+        """One publishing transaction, which commits when the block ends without an error.
+
+        `recorded`: the batch's own row is written in it, and decides what became of a COMMIT that was not answered.
+        Raises RowRefused where a table rejects a row, LedgerAway where the transaction certainly did not commit (or,
+        not being `recorded`, left no trace to tell by), OutcomeUnknown where it cannot be told.
+        """
+        ...
+
+    def refused_row(self, staged: Staged) -> RefusedRow | None:
+        """The first message, by partition and offset, whose rows the row table rejects; None where it takes all."""
+        ...
+
+    def fenced(self) -> bool:
+        """Whether another run, or a settlement, took the pipeline over. False while Postgres cannot be asked."""
+        ...
+
+    def back_off(self) -> None:
+        """Keep the pending batch, and let the sensor wait before it is tried again. Does nothing for a fenced run."""
+        ...
+
+    def halt(self, detail: HaltDetail) -> None:
+        """Stop the pipeline until a person settles it. Does nothing for a fenced run."""
+        ...
+
+    def sweep(self) -> None:
+        """Drop what earlier tries left in staging. What another session has locked is left for the next sweep."""
+        ...
 
 
 class LineageEvents(Protocol):
     """Makes the OpenLineage event of a batch, to be stored with it."""
 
-    def of_batch(self, contract: Contract, staged: Staged, checks: Sequence[CheckResult]) -> Mapping[str, Any]: ...
+    def of_batch(self, contract: Contract, staged: Staged, checks: Sequence[CheckResult]) -> Mapping[str, Any]:
+        """The COMPLETE event, as JSON."""
+        ...

@@ -1,22 +1,22 @@
 """What a replay may do: from which batch, into which tables beside the live ones, and why not.
 
-A replay builds a pipeline's tables anew from a batch on, with the contract and the transform of now, in the same eight
-steps as any other batch. No connection is opened here; platform_defs/operations/replay.py carries it out.
+A replay rebuilds a pipeline's tables from a batch on, with the current contract and transform, in the same eight steps
+as any other batch. No connection is opened here; platform_defs/operations/replay.py carries it out.
 """
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from importlib.metadata import version
-from pathlib import Path
 
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.transform_sources import transform_sources
 from platform_defs.engine.ports import Broker, LineageEvents, Staged
 from platform_defs.errors import BadInput
-from platform_defs.offsets import TopicView
+from platform_defs.halts import PartitionSpan
+from platform_defs.offsets import TopicView, spell
 
 SUFFIX = "~replay"  # of the pipeline that builds: no contract can have this name
 BESIDE = "__replay"  # of the schema that it builds in
@@ -24,7 +24,7 @@ BESIDE = "__replay"  # of the schema that it builds in
 
 @dataclass(frozen=True)
 class ReplayStart:
-    """Where a replay begins: one of the three, or the very beginning when none is given."""
+    """Where a replay starts: one of the three, or the very beginning where none is given."""
 
     batch: int | None = None
     offsets: Mapping[int, int] | None = None  # by partition
@@ -54,7 +54,7 @@ class ReplayStart:
 
 
 @dataclass(frozen=True)
-class Standing:
+class PartitionHistory:
     """A partition of the pipeline: its position, and what of the log the replayed batches read."""
 
     partition: int
@@ -71,8 +71,8 @@ class History:
     first_batch: int  # of the pipeline, among those that no replay has replaced
     from_batch: int  # of the replay
     lost_until: int  # the last batch of which a log is gone for good; 0 if none
-    standings: tuple[Standing, ...]
-    other_logs: tuple[str, ...] = ()  # that these batches read besides the one there is now: topic (topic id)
+    partitions: tuple[PartitionHistory, ...]
+    other_logs: tuple[str, ...] = ()  # that these batches read besides the current one: topic (topic id)
 
     @property
     def whole(self) -> bool:
@@ -80,73 +80,72 @@ class History:
 
     @property
     def messages(self) -> int:
-        return sum(item.messages for item in self.standings)
+        return sum(item.messages for item in self.partitions)
 
 
 def refuse_impossible_replay(contract: Contract, history: History, view: TopicView) -> None:
-    """Raise BadInput, with the reason, where tables built anew would not be what they say."""
+    """Raise BadInput, with the reason, where rebuilt tables would not be what the log says."""
     name, first = contract.pipeline, history.from_batch
     partial = [table for table in contract.tables if table.disposition != "append"]
-    later = "" if partial else " A replay may begin behind them, at a later batch."
+    later = "" if partial else " A replay may start after them, at a later batch."
     if first <= history.lost_until:
         raise BadInput(
             f"the log that the batches up to {history.lost_until} read is gone (tidegate.lost_history): their rows "
-            f"cannot be built again.{later}",
+            f"cannot be rebuilt.{later}",
             field=name,
         )
     if history.other_logs:
         raise BadInput(
-            f"batches from {first} on read {', '.join(history.other_logs)}, which is not the topic of now: their "
-            f"rows cannot be built again.{later}",
+            f"batches from {first} on read {', '.join(history.other_logs)}, which is not the current topic: their rows "
+            f"cannot be rebuilt.{later}",
             field=name,
         )
     if partial and not history.whole:
         names = " and ".join(f"{table.name} ({table.disposition})" for table in partial)
         raise BadInput(
-            f"{names} cannot be replayed from batch {first}: what a row was before it is not kept. "
-            "Only the whole can be built anew: --from earliest",
+            f"{names} cannot be replayed from batch {first}: earlier row values are not kept; only a full rebuild is "
+            "possible: --from earliest",
             field=name,
         )
-    if contract.row_table.disposition == "upsert" and any(item.added_late for item in history.standings):
+    if contract.row_table.disposition == "upsert" and any(item.added_late for item in history.partitions):
         raise BadInput(
-            f"partitions were added to {contract.topic} since {name} began. The order of one key's messages across "
-            "old and new ones is the order in which they were read, which a replay does not have",
+            f"partitions were added to {contract.topic} since {name} started. One key's messages in old and new "
+            "partitions are ordered by when they were read, which a replay cannot repeat",
             field=name,
         )
     lows = {number: held.low for number, held in view.partitions.items()}
     gone = [
-        (s.partition, s.from_offset, lows[s.partition])
-        for s in history.standings
-        if lows.get(s.partition, 0) > s.from_offset and s.from_offset < s.next_offset
+        PartitionSpan(item.partition, item.from_offset, lows[item.partition])
+        for item in history.partitions
+        if lows.get(item.partition, 0) > item.from_offset and item.from_offset < item.next_offset
     ]
     if gone:
-        spans = ", ".join(f"partition {p} [{start}, {low})" for p, start, low in gone)
         raise BadInput(
-            f"{contract.topic} does not hold {spans} any more (retention); their rows cannot be built again.{later}",
+            f"{contract.topic} no longer holds {spell(gone)} (retention); their rows cannot be rebuilt.{later}",
             field=name,
         )
 
 
 def refuse_other_messages(contract: Contract, history: History, read: Mapping[int, int]) -> None:
-    """Raise BadInput where the log gave other messages than it did then. `read`: messages by partition, this time."""
-    if contract.row_table.disposition == "upsert":  # it compacts; what that took for good is found row by row
+    """Raise BadInput where the log gave other messages than the first time. `read`: messages by partition, now."""
+    if contract.row_table.disposition == "upsert":  # compacted; what compaction removed is found row by row
         return
-    for item in history.standings:
+    for item in history.partitions:
         if read.get(item.partition, 0) != item.messages:
             raise BadInput(
-                f"partition {item.partition} of {contract.topic} held {item.messages} messages in [{item.from_offset},"
-                f" {item.next_offset}) and holds {read.get(item.partition, 0)} now (did it compact for a while, or was"
-                " it cut?). Tables built from them would lack the others; nothing was changed",
+                f"{PartitionSpan(item.partition, item.from_offset, item.next_offset)} of {contract.topic} had "
+                f"{item.messages} messages and now has {read.get(item.partition, 0)} (was the topic compacted for a "
+                "while, or truncated?). Tables rebuilt from these would lack the others; nothing was changed",
                 field=contract.pipeline,
             )
 
 
 def beside(pipeline: Pipeline) -> Pipeline:
-    """The pipeline that builds the same tables beside the live ones, and publishes exactly once whatever the live one
+    """The pipeline that builds the same tables beside the live ones, and delivers exactly once whatever the live one
     does.
 
     Dead letters are kept however many there are: they are shown before anything is put in place. (Where the transform
-    fails on all there is, it stops like any other.)
+    fails on every message, it halts like any other.)
     """
     contract = pipeline.contract
     limits = replace(contract.limits, dead_letter_share=1.0)
@@ -166,29 +165,22 @@ def _moved(table: Table) -> Table:
 
 
 def fingerprint(pipeline: Pipeline, from_batch: int, shapes: Sequence[str]) -> str:
-    """Of what decides what a replay builds: where it begins, the contract, the code of its folder, the shapes of the
-    live tables, the versions of Tidegate and Spark. Not of code and data that a transform fetches from elsewhere.
+    """What decides the result of a replay, as a digest: a replay whose digest has changed begins again.
+
+    That is where it begins, what the contract says, the transform and what it imports from the project, the shapes of
+    the live tables, and the versions of Tidegate and Spark. Where the files are is not part of it, nor are libraries
+    and data that a transform fetches from elsewhere.
     """
+    contract = replace(pipeline.contract, path=None)
     name = pipeline.transform.__qualname__ if pipeline.transform else None
-    known = [from_batch, pipeline.contract, name, *shapes, version("tidegate"), version("pyspark")]
-    digest = sha256(repr(known).encode())
-    for path in _sources(pipeline):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _sources(pipeline: Pipeline) -> list[Path]:
-    """The Python files of the contract's folder, and the transform's own."""
-    folder = pipeline.contract.path.parent if pipeline.contract.path else None
-    found = set(folder.rglob("*.py")) if folder else set[Path]()
-    if pipeline.transform and (own := inspect.getsourcefile(inspect.unwrap(pipeline.transform))):
-        found.add(Path(own))
-    return sorted(found)
+    sources = transform_sources(pipeline)
+    known = (from_batch, contract, name, *shapes, version("tidegate"), version("pyspark"), *sources.items())
+    return sha256(repr(known).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class UpTo:
-    """A broker (engine.ports.Broker) whose topic ends where the live pipeline stands, and has no other partitions."""
+    """A broker (engine.ports.Broker) whose topic ends at the live pipeline's positions and has no other partitions."""
 
     broker: Broker
     ends: Mapping[int, int]

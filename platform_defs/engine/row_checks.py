@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from platform_defs.contract.model import Contract, Fault, RowRule
-from platform_defs.contract.predicates import broken, wanted
+from platform_defs.contract.predicates import broken
+from platform_defs.contract.rule_words import wanted
 from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.excerpt import excerpt
 

@@ -1,7 +1,7 @@
-"""Is a transform row-local? Asked of Spark's analyzed plan, before a single message is read.
+"""Is a transform row-local? Decided by Spark's analyzed plan, before a single message is read.
 
-Only then does every message's fate depend on that message alone, so that batches may be cut anywhere (I8), and only
-then does Spark pull each range once and to its end. Source of the node names: Spark 4 catalyst, plans/logical.
+Only then do the rows of a message depend on that message alone, so that batches may be cut anywhere (I8), and only then
+does Spark pull each range once and to its end. Source of the node names: Spark 4 catalyst, plans/logical.
 """
 
 from typing import Any
@@ -49,9 +49,9 @@ def check_row_local(source: DataFrame, result: DataFrame, *, where: str) -> None
     origin, plan = _plan(source), _plan(result)
     if not _count_reads(plan, origin):
         raise BadInput(
-            "the transform returns something that is not made of the messages it is given (another DataFrame, or "
-            "these after .rdd or a checkpoint); every message would be lost. Build the result out of the "
-            "DataFrame that is its argument",
+            "the transform returns something that is not built from the messages it is given (another DataFrame, or "
+            "these after .rdd or a checkpoint); every message would be lost. Build the result from the DataFrame "
+            "that is its argument",
             file=where,
         )
     _walk(plan, origin, where)
@@ -113,7 +113,7 @@ def _check_expressions(node: Any, name: str, where: str) -> None:
     for expression in _items(node.expressions()):
         if _varies(expression):
             raise BadInput(
-                f"the transform computes {expression.toString()} ({name}), which gives another result each time; a "
+                f"the transform computes {expression.toString()} ({name}), whose result differs each time; a "
                 "batch that is read again must give the same rows. Derive it from the message",
                 file=where,
             )
@@ -124,28 +124,27 @@ def _check_expressions(node: Any, name: str, where: str) -> None:
 
 
 def _check_provenance(plan: Any, origin: Any, where: str) -> None:
-    """`_offset` and its like must be the source's own attributes, not others of the same name."""
+    """`_offset` and the like must be the source's own attributes, not others of the same name."""
     given = {item.name(): item.exprId() for item in _items(origin.output()) if item.name().startswith("_")}
     for item in _items(plan.output()):
         if item.name() in given and not item.exprId().equals(given[item.name()]):
             raise BadInput(
-                f"the transform computes {item.name()}; pass it through as it is: it says which message a row "
-                "came from",
+                f"the transform computes {item.name()}; pass it through unchanged: it says which message a row is from",
                 file=where,
                 field=item.name(),
             )
 
 
 def _varies(node: Any) -> bool:
-    """Whether a plan or expression may give another result next time: rand(), uuid(), or the time, user or catalog of
-    now.
+    """Whether a plan or expression may give another result next time: rand(), uuid(), or the current time, user or
+    catalog.
     """
     return not node.deterministic() or _contains(node, "CURRENT_LIKE")
 
 
 def _contains(node: Any, pattern: str) -> bool:
     """Whether anything in `node` is of this kind (catalyst's TreePattern: one bit each, without a walk)."""
-    context: Any = SparkContext._active_spark_context
+    context: Any = SparkContext._active_spark_context  # pyright: ignore[reportPrivateUsage]  # PySpark names no other
     patterns = context._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     return node.containsPattern(getattr(patterns, pattern)())
 
@@ -159,8 +158,8 @@ def _streamed_side(join: Any, origin: Any, where: str) -> Any:
         raise BadInput(f"the transform uses Join ({kind.lower()}); {INSTEAD['Join']}", file=where)
     if _varies(right):
         raise BadInput(
-            "the transform joins a lookup that is another one each time (rand(), current_timestamp() or the like); a "
-            "batch that is read again must give the same rows",
+            "the transform joins a lookup that differs each time (rand(), current_timestamp() or the like); a batch "
+            "that is read again must give the same rows",
             file=where,
         )
     return left

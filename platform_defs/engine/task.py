@@ -17,7 +17,7 @@ from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
-from platform_defs.engine.ports import Coverage, Source, StagingArea
+from platform_defs.engine.ports import Coverage, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.formats.block import Block
 from platform_defs.formats.decode import decode
@@ -34,7 +34,7 @@ class TaskWork:
     ranges: tuple[OffsetRange, ...]
     source: Source
     area: StagingArea
-    excluded: Mapping[tuple[int, int], Fault] = field(default_factory=dict)  # by (partition, offset)
+    excluded: Mapping[tuple[int, int], Refusal] = field(default_factory=dict)  # by (partition, offset)
 
     @property
     def keyed(self) -> bool:
@@ -160,7 +160,7 @@ def _excluded(work: TaskWork, partition: int, block: Block) -> tuple[set[int], l
         return set(), []
     offsets = block.offsets if isinstance(block.offsets, range) else block.offsets.to_pylist()
     hits = [(i, work.excluded[partition, o]) for i, o in enumerate(offsets) if (partition, o) in work.excluded]
-    return {i for i, _ in hits}, [replace(fault, index=i) for i, fault in hits]
+    return {i for i, _ in hits}, [refusal.of_message(i) for i, refusal in hits]
 
 
 def _keys(keys: pa.BinaryArray, faults: list[Fault]) -> tuple[pa.Array, list[Fault]]:

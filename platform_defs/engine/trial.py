@@ -1,7 +1,7 @@
 """Ranges of a batch without keeping anything: to find the message on which a transform fails, to measure reading, to
 show the job."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -15,9 +15,9 @@ from platform_defs.engine import task
 from platform_defs.engine.ports import Coverage, Recorder, Source
 from platform_defs.engine.stage import bound, range_numbers, run, stage_frame, transform_file, transformed
 from platform_defs.engine.task import TaskWork
-from platform_defs.errors import BadInput, StagingLost, TransformFailed
+from platform_defs.errors import NotReproduced, TransformBroken, TransformFailed
 from platform_defs.formats.block import Block
-from platform_defs.offsets import OffsetRange
+from platform_defs.offsets import OffsetRange, nth_offset
 
 REFUSALS = 20  # messages that the transform or the table may refuse in one batch, each of which costs a bisection
 SAMPLE = 5  # messages: if the transform fails on all of these, it is not single messages
@@ -29,15 +29,11 @@ def find_poison(
     """The range of one offset on which the transform fails, and why. Bisects by running the transform and keeping
     nothing.
 
-    Raises Retryable when, tried alone, no part fails: then it was not the message. Raises BadInput when it fails on
-    every message of a sample: then it is not single messages, and to find them one by one would take for ever.
+    Raises NotReproduced when, tried alone, no part fails: then it was not the message. Raises TransformBroken when it
+    fails on every message of a sample: to find them one by one would take too long.
     """
     if why := _fails_everywhere(spark, pipeline, work, ranges):
-        raise BadInput(
-            f"the transform fails on each of {SAMPLE} messages taken from all over the batch: {why}. Nothing was "
-            "published; correct the transform, or what produces the messages",
-            file=transform_file(pipeline),
-        )
+        raise TransformBroken.on_sample(SAMPLE, why, transform_file(pipeline))
     for item in ranges:
         why = _fails(spark, pipeline, work, item)
         if why and len(item) > 1:
@@ -45,7 +41,7 @@ def find_poison(
             why = _fails(spark, pipeline, work, item)
         if why:
             return item, why
-    raise StagingLost("the job failed, but no message fails when its range is tried alone; the batch is read again")
+    raise NotReproduced.in_transform()
 
 
 def _bisect(spark: SparkSession, pipeline: Pipeline, work: TaskWork, item: OffsetRange) -> OffsetRange:
@@ -68,20 +64,10 @@ def _fails_everywhere(
     if total <= REFUSALS:
         return None
     for number in range(SAMPLE):
-        why = _fails(spark, pipeline, work, _single(ranges, (total - 1) * number // (SAMPLE - 1)))
+        why = _fails(spark, pipeline, work, nth_offset(ranges, (total - 1) * number // (SAMPLE - 1)))
         if why is None:
             return None
     return why
-
-
-def _single(ranges: Sequence[OffsetRange], number: int) -> OffsetRange:
-    """The `number`th offset of `ranges`, as a range of its own."""
-    for item in ranges:
-        if number < len(item):
-            offset = item.from_offset + number
-            return OffsetRange(item.topic, item.partition, offset, offset + 1)
-        number -= len(item)
-    raise IndexError(number)
 
 
 def _fails(spark: SparkSession, pipeline: Pipeline, work: TaskWork, item: OffsetRange) -> str | None:
@@ -126,12 +112,12 @@ class _Nowhere:
     staging_id = 0
 
     @contextmanager
-    def recorder(self, partition: int, attempt: UUID) -> Iterator[Recorder]:  # noqa: ARG002
+    def recorder(self, partition: int, attempt: UUID) -> Generator[Recorder]:  # noqa: ARG002
         yield self
 
     def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None: ...
 
     def cover(self, coverage: Coverage) -> None: ...
 
-    def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:  # noqa: ARG002
-        raise BadInput("nothing is staged while a transform is tried alone")
+    def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
+        raise NotImplementedError("nothing is staged while a transform is tried alone")

@@ -1,6 +1,6 @@
 """Everything outside that a run touches, opened from the settings: what `engine.batch.drain` is handed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from psycopg.conninfo import conninfo_to_dict
@@ -12,16 +12,18 @@ from resources.endpoints import Endpoints
 from resources.kafka.broker import KafkaBroker
 from resources.kafka.source import KafkaSource
 from resources.lineage import OpenLineageEvents
+from resources.postgres.auditor import GreatExpectationsAuditor
 from resources.postgres.ledger import Ledger
 
 
 @contextmanager
 def open_run(
     pipeline: Pipeline, endpoints: Endpoints, spark: Callable[[], SparkSession], run_id: str | None = None
-) -> Iterator[Outside]:
+) -> Generator[Outside]:
     """Become the owner of `pipeline` for as long as the block runs (step 0). Migrates the ledger first.
 
-    Raises Halt when the pipeline is halted, BadInput when a table does not fit, LedgerAway when Postgres is.
+    Raises Halt where the pipeline is halted, BadInput where a table is not what the contract says or the ledger is
+    newer than the code, LedgerAway where Postgres is.
     """
     ledger = Ledger(endpoints.postgres_url)
     ledger.migrate()
@@ -30,6 +32,7 @@ def open_run(
     place = conninfo_to_dict(endpoints.postgres_url)
     events = OpenLineageEvents(endpoints.bootstrap_servers, f"{place.get('host')}:{place.get('port', 5432)}")
     try:
-        yield Outside(held, KafkaBroker(options), KafkaSource(options), spark, events)
+        auditor = GreatExpectationsAuditor(endpoints.postgres_url)
+        yield Outside(held, KafkaBroker(options), KafkaSource(options), spark, events, auditor)
     finally:
         held.close()

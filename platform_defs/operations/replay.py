@@ -1,13 +1,13 @@
-"""Tables built anew beside the live ones, compared (`show`), put in their place (`execute`), or dropped (`discard`).
+"""Tables rebuilt beside the live ones, compared (`show`), put in their place (`execute`), or dropped (`discard`).
 
-The building pipeline is one like any other: it has positions, batches and dead letters of its own in the ledger, under
-the name `<pipeline>~replay`, and stops where the live one stands. What it may do is decided in engine/replay_plan.py;
-how it is put in place, in one transaction, is in resources/postgres/replacement.py.
+The building pipeline is like any other: it has positions, batches and dead letters of its own in the ledger, under the
+name `<pipeline>~replay`, and stops at the live pipeline's positions. What it may do is in engine/replay_plan.py; how it
+is put in place, in one transaction, is in resources/postgres/replacement.py.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import psycopg
@@ -18,7 +18,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import replay_plan
 from platform_defs.engine.batch import Budget, Outside, drain
 from platform_defs.engine.replay_plan import History, InTheNameOf, ReplayStart, UpTo
-from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, Retryable
+from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, Halt, LedgerAway
 from platform_defs.offsets import Position, judge
 from platform_defs.operations.open_run import open_run
 from resources.endpoints import Endpoints
@@ -26,15 +26,16 @@ from resources.kafka.broker import KafkaBroker, offsets_at
 from resources.postgres.connection import connect, database_errors
 from resources.postgres.ledger import Ledger
 from resources.postgres.replacement import Difference, Done, Replacement
+from resources.postgres.replay_ledger import ReplayLedger
 
-TRIES = 3  # while another run of the pipeline comes between
+TRIES = 3  # while another run of the pipeline interferes
 WHOLE = Budget(batches=10**9, seconds=inf)
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A replay that is built up to the pipeline's position, and what it would change."""
+    """A replay that is built up to the pipeline's positions, and what it would change."""
 
     replay_id: int
     history: History
@@ -51,20 +52,15 @@ class Replay:
 
     def first_batch(self, start: ReplayStart) -> int:
         """The batch that a replay from `start` begins with: batches are replayed whole. Raises BadInput."""
-        self._ledger.migrate()
-        name, ledger = self.live.name, self._ledger
-        status = ledger.status(name)
+        name, status = self.live.name, self._ledger.status(self.live.name)
         if status and status.state == "halted":
-            raise BadInput(f"{name} is halted ({status.halt_code}); settle that first: tidegate ack {name}", field=name)
-        bounds = ledger.replay_bounds(name)
-        if bounds.first_batch is None:
-            raise BadInput(f"{name} has published nothing yet: there is nothing to replay", field=name)
-        found: int | None = bounds.first_batch
-        if start.batch is not None:
-            self._refuse_replaced(start.batch)
-            found = ledger.next_batch(name, start.batch)
-        elif start.offsets is not None or start.timestamp is not None:
-            found = self._batch_of(start)
+            raise BadInput(f"it is halted ({status.halt_code}); settle that first: tidegate ack {name}", field=name)
+        first = self._replays.first_batch() if status else None
+        if first is None:
+            raise BadInput("it has published nothing yet: there is nothing to replay", field=name)
+        if start == ReplayStart():
+            return first
+        found = self._batch_of(start)
         if found is None:
             raise BadInput(
                 f"no batch of {name} read anything from there on: there is nothing to replay", field="--from"
@@ -72,15 +68,15 @@ class Replay:
         return found
 
     def show(self, from_batch: int, say: Say) -> Shown:
-        """Build, or go on building, up to where the pipeline stands, and compare. The live tables stay as they are.
+        """Build, or go on building, up to the pipeline's positions, and compare. The live tables stay as they are.
 
-        Raises BadInput where it would lie, Retryable where the pipeline runs ahead faster than this follows.
+        Raises BadInput where the result would be wrong, Retryable where the pipeline reads faster than this follows.
         """
         with self._replacement.alone(self.endpoints.postgres_url):
             return self._show(from_batch, say)
 
     def execute(self, start: ReplayStart, reason: str, who: str, say: Say) -> Shown:
-        """Build, catch up to the exact position as the pipeline's owner, and put all of it in place, or change nothing.
+        """Build, catch up to the exact positions as the pipeline's owner, and put it all in place, or change nothing.
 
         Raises what `show` raises; Fenced when runs of the pipeline keep taking it over.
         """
@@ -93,9 +89,10 @@ class Replay:
             return shown
 
     def discard(self) -> bool:
-        """Drop what was built and not put in place. False when there is nothing."""
-        self._ledger.migrate()
+        """Drop what was built and not put in place. False where there is nothing."""
         url = self.endpoints.postgres_url
+        if self._ledger.version() is None:
+            return False
         with self._replacement.alone(url), connect(url) as connection, database_errors(), connection.transaction():
             return self._replacement.forget(connection)
 
@@ -119,63 +116,60 @@ class Replay:
             return shown
 
     def _drop_tables(self, say: Say) -> None:
-        """Of a replay that is in place. Where somebody looks at them they stay, and that is all."""
+        """Of a replay that is in place. Tables that another session is reading stay, and that is said."""
         try:
             with connect(self.endpoints.postgres_url, settings={"lock_timeout": "10s"}) as connection:
                 self._replacement.drop_tables(connection)
         except (LedgerAway, psycopg.Error) as error:
-            say(
-                f"it is in place; what was built could not be dropped ({error}): tidegate replay {self.live.name}"
-                " --discard"
-            )
+            drop = f"tidegate replay {self.live.name} --discard"
+            say(f"it is in place; the tables that it was built in could not be dropped ({error}). To drop them: {drop}")
+
+    def _batch_of(self, start: ReplayStart) -> int | None:
+        """The batch of a start that is not the beginning."""
+        if start.batch is not None:
+            self._refuse_replaced(start.batch)
+            return self._replays.batch_at_or_after(start.batch)
+        if start.timestamp is not None:
+            milliseconds = int(start.timestamp.timestamp() * 1000)
+            at_time = offsets_at(self.endpoints.kafka_options(), self.live.contract.topic, milliseconds)
+            return self._replays.batch_of_offsets(at_time)
+        return self._replays.batch_of_offsets(start.offsets or {})
 
     def _refuse_replaced(self, batch_id: int) -> None:
-        if (replay_id := self._ledger.replaced_by(self.live.name, batch_id)) is not None:
+        if (replay_id := self._replays.replaced_by(batch_id)) is not None:
             raise BadInput(
-                f"batch {batch_id} was replaced by replay {replay_id}. tidegate.batch and batch_range know the"
-                " batches that read its offsets since; or give offsets, 0:100,1:250",
+                f"batch {batch_id} was replaced by replay {replay_id}. Look in tidegate.batch and tidegate.batch_range "
+                "for the batches that have read its offsets since; or give offsets, 0:100,1:250",
                 field="--from",
             )
 
-    def _batch_of(self, start: ReplayStart) -> int | None:
-        offsets, contract = start.offsets, self.live.contract
-        if start.timestamp is not None:
-            milliseconds = int(start.timestamp.timestamp() * 1000)
-            offsets = offsets_at(self.endpoints.kafka_options(), contract.topic, milliseconds)
-        assert offsets is not None  # noqa: S101  # the caller asks for one of the two
-        return self._ledger.batch_of_offsets(contract, offsets)
-
     def _history(self, from_batch: int) -> History:
-        """What is to be replayed. Raises BadInput where the result would lie."""
-        contract, ledger = self.live.contract, self._ledger
-        bounds = ledger.replay_bounds(contract.pipeline)
-        standings, others = ledger.standings(contract, from_batch), ledger.other_logs(contract, from_batch)
-        first = bounds.first_batch if bounds.first_batch is not None else from_batch
-        history = History(first, from_batch, bounds.lost_until, standings, others)
+        """What will be replayed. Raises BadInput where the result would be wrong."""
+        contract, history = self.live.contract, self._replays.history(from_batch)
         view = KafkaBroker(self.endpoints.kafka_options()).describe(contract.topic)
         try:
-            judge(contract.pipeline, ledger.positions(contract.pipeline, contract.topic), view)
+            judge(contract.pipeline, self._ledger.positions(contract.pipeline, contract.topic), view)
         except Halt as halt:
             raise BadInput(
-                f"the next run will halt ({halt.code}): {halt.reason} A replay reads the same log: let it run, and "
-                "settle that first",
+                f"it will halt on its next run ({halt.code}): {halt.reason} A replay reads the same log: let it run, "
+                "and settle the halt first",
                 field=contract.pipeline,
             ) from halt
         replay_plan.refuse_impossible_replay(contract, history, view)
         return history
 
     def _build(self, history: History, say: Say) -> int:
-        """Go on building, from the beginning if it is another replay than the one that was begun; its id."""
+        """Go on building, from the start if this is a different replay than the one begun before; the replay's id."""
         replay_id, done = self._begun(history, say), 0
         with self._building(replay_id, history) as outside:
             try:
                 for batch in drain(self._built, outside, WHOLE):
                     done += batch.messages
-                    say(f"{done} messages read anew, of {history.messages} in all")
+                    say(f"{done} of {history.messages} messages read again")
             except Halt as halt:
                 raise BadInput(
-                    f"the replay stopped ({halt.code}): {halt.reason} Nothing live has changed. Mend the cause, then "
-                    f"tidegate replay {self.live.name} again",
+                    f"the replay stopped ({halt.code}): {halt.reason} The live tables have not changed. Fix the cause, "
+                    f"then run tidegate replay {self.live.name} again",
                     field=self.live.name,
                 ) from halt
         return replay_id
@@ -184,50 +178,54 @@ class Replay:
         """The id of the replay of just this, begun now or before."""
         with connect(self.endpoints.postgres_url) as connection, database_errors(), connection.transaction():
             wanted = replay_plan.fingerprint(self.live, history.from_batch, self._replacement.shapes(connection))
-            found = self._ledger.begun_replay(self.live.name)
+            found = self._replays.building()
             status = self._ledger.status(self._built.name)
             if found and found.fingerprint == wanted and status and status.state == "active":
                 return found.replay_id
             if found:
                 say(
-                    "what was built before is of other code, tables or another beginning, or was stopped: it is built"
-                    " again"
+                    "the earlier build used different code, tables or a different start, or was stopped: building again"
                 )
             return self._replacement.begin(connection, history.from_batch, wanted)
 
     @contextmanager
-    def _building(self, replay_id: int, history: History) -> Iterator[Outside]:
-        """The building pipeline, held, with the topic ending where the live one stands."""
+    def _building(self, replay_id: int, history: History) -> Generator[Outside]:
+        """The building pipeline, held, with the topic ending at the live pipeline's positions."""
         with open_run(self._built, self.endpoints, self.spark) as outside:
-            found = self._ledger.begun_replay(self.live.name)  # asked while it is held: nobody discards it unnoticed
+            found = self._replays.building()  # asked while it is held: from here on it is not discarded unnoticed
             if found is None or found.replay_id != replay_id:
-                raise Retryable(f"the replay of {self.live.name} was discarded by somebody else; try again")
-            cut = UpTo(outside.broker, {item.partition: item.next_offset for item in history.standings})
+                raise ChangedMeanwhile(
+                    f"another session discarded the replay of {self.live.name}; try again", pipeline=self.live.name
+                )
+            cut = UpTo(outside.broker, {item.partition: item.next_offset for item in history.partitions})
             if not outside.ledger.positions():
                 view = cut.describe(self.live.contract.topic)
-                starts = [
-                    Position(s.partition, view.cluster_id, view.topic_id, s.from_offset) for s in history.standings
-                ]
+                log = view.cluster_id, view.topic_id
+                starts = [Position(item.partition, *log, item.from_offset) for item in history.partitions]
                 outside.ledger.add_positions(starts, starts)
             events = InTheNameOf(outside.lineage, self.live.contract)
-            yield Outside(outside.ledger, cut, outside.source, outside.spark, events)
+            yield replace(outside, broker=cut, lineage=events)
 
     def _compare(self, replay_id: int, history: History) -> Shown:
-        """In one snapshot, in which both stand at the same offsets. Raises _Moved where they do not."""
+        """In one snapshot, in which both are at the same offsets. Raises _Moved where they are not."""
         with connect(self.endpoints.postgres_url) as connection, database_errors(), connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             if self._replacement.apart(connection):
                 raise _Moved(
-                    f"{self.live.name} reads on while it is replayed, faster than the replay follows. Try again when it"
-                    " has caught up with its topic"
+                    f"{self.live.name} reads its topic faster than the replay follows. Try again when it has caught up",
+                    pipeline=self.live.name,
                 )
-            read = self._ledger.messages_read(self._built.name)
+            read = self._replays.messages_read(self._built.name)
             replay_plan.refuse_other_messages(self.live.contract, history, read)
             return Shown(replay_id, history, self._replacement.differences(connection, history))
 
     @property
     def _ledger(self) -> Ledger:
         return Ledger(self.endpoints.postgres_url)
+
+    @property
+    def _replays(self) -> ReplayLedger:
+        return ReplayLedger(self.endpoints.postgres_url, self.live.contract)
 
     @property
     def _built(self) -> Pipeline:
@@ -238,5 +236,5 @@ class Replay:
         return Replacement(self.live, self._built)
 
 
-class _Moved(Retryable):
+class _Moved(ChangedMeanwhile):
     """The pipeline published between two looks at it."""

@@ -1,18 +1,18 @@
 """What settles a halt: decided and shown (`plan`), then done in one transaction if nothing has changed (`settle`).
 
 retention_passed                  the missing offsets become a declared skip; go on at the low watermark
-log_truncated                     what was cut is recorded as lost history; go on at the new end
-topic_recreated, cluster_switched a new generation, from its beginning or its end; the old one is lost history. So for
-                                  any halt where the log is another one by now; and where it is the old one again
-                                  (the address was mended), go on where it was
+log_truncated                     the truncated offsets are recorded as lost history; go on at the new end
+topic_recreated, cluster_switched a new generation, from its beginning or its end; the old one is lost history. The same
+                                  for any halt where the log is a different one by now; and where it is the old one
+                                  again (the address was corrected), go on where it was
 partition_missing                 the position is forgotten; what it had read is lost history
 too_many_dead_letters             the pending batch is published with all of them
-anything else                     go on, after the cause is mended
+anything else                     go on, once the cause is fixed
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -22,8 +22,20 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine.ports import Broker
-from platform_defs.errors import BadInput, Retryable
-from platform_defs.offsets import PartitionView, TopicView
+from platform_defs.errors import BadInput, ChangedMeanwhile
+from platform_defs.halts import (
+    AccumulateRefused,
+    ClusterSwitched,
+    HaltCode,
+    HaltDetail,
+    LogCut,
+    PartitionSpan,
+    TooManyDeadLetters,
+    TopicRecreated,
+    UnknownHalt,
+    read_detail,
+)
+from platform_defs.offsets import PartitionView, TopicView, spell
 from resources.postgres.connection import connect, database_errors, queries
 from resources.postgres.ledger import Ledger
 
@@ -56,8 +68,7 @@ class Settlement:
     """A decision, not yet carried out."""
 
     pipeline: str
-    code: str
-    detail: dict[str, Any]
+    detail: HaltDetail
     epoch: int
     explanation: str
     steps: tuple[PartitionChange, ...] = ()
@@ -66,20 +77,28 @@ class Settlement:
     positions: tuple[tuple[int, Place], ...] = field(default=(), repr=False)  # as they were when this was decided
 
     def to_json(self) -> dict[str, Any]:
+        """What `tidegate ack -o json` prints, and what the record of the settlement keeps."""
         document = asdict(self)
         del document["positions"]
-        return {**document, "state": "halted", "fingerprint": self.fingerprint}
+        shown = {"pipeline": self.pipeline, "code": self.code, "detail": self.detail.to_json()}
+        return {**document, **shown, "state": "halted", "fingerprint": self.fingerprint}
+
+    @property
+    def code(self) -> str:
+        """The halt's code."""
+        return self.detail.code
 
     @property
     def fingerprint(self) -> str:
-        """Of everything that was shown: to carry out exactly that and nothing else."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+        """A hash of everything that was shown, so that exactly that is carried out and nothing else."""
+        shown = {**asdict(self), "code": self.code}
+        return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def propose(contract: Contract, ledger: Ledger, broker: Broker, start: NewLogStart | None) -> Settlement | None:
-    """What would settle the pipeline's halt; None when it is not halted. Changes nothing.
+    """What would settle the pipeline's halt; None where it is not halted. Changes nothing.
 
-    Raises BadInput when `start` is needed and missing, BrokerAway, LedgerAway.
+    Raises BadInput where `start` is needed and missing, BrokerAway, LedgerAway.
     """
     status = ledger.status(contract.pipeline)
     if status is None or status.state == "active":
@@ -88,53 +107,69 @@ def propose(contract: Contract, ledger: Ledger, broker: Broker, start: NewLogSta
         (at.partition, Place(at.cluster_id, at.topic_id, at.start_offset, at.next_offset))
         for at in ledger.started_positions(contract.pipeline, contract.topic)
     ]
-    code, detail = status.halt_code, dict(status.halt_detail or {})
-    explanation, steps, accept, keep = _decide(code, detail, positions, contract, broker, start)
+    detail = read_detail(status.halt_code or "", status.halt_detail)
+    decision = _decide(detail, positions, contract, broker, start)
     return Settlement(
-        contract.pipeline, code, detail, status.epoch, explanation, tuple(steps), accept, keep, tuple(positions)
+        contract.pipeline,
+        detail,
+        status.epoch,
+        decision.explanation,
+        tuple(decision.steps),
+        decision.accept,
+        decision.keep_pending,
+        tuple(positions),
     )
 
 
-Decision = tuple[str, list[PartitionChange], bool, bool]
+@dataclass(frozen=True)
+class _Decision:
+    """What settles a halt: see Settlement."""
+
+    explanation: str
+    steps: Sequence[PartitionChange] = ()
+    accept: bool = False
+    keep_pending: bool = False
 
 
 def _decide(
-    code: str,
-    detail: dict[str, Any],
+    detail: HaltDetail,
     positions: Sequence[tuple[int, Place]],
     contract: Contract,
     broker: Broker,
     start: NewLogStart | None,
-) -> Decision:
-    if code == "too_many_dead_letters":
-        kept = f"Batch {detail['batch_id']} is published with its {detail['dead_letters']} dead letters."
-        return f"{kept} (If the contract is wrong, mend it instead: nothing was published.)", [], True, True
-    if code not in ("retention_passed", "log_truncated", "topic_recreated", "cluster_switched", "partition_missing"):
-        return "The pipeline goes on with the same batch. Mend what stopped it first; see the detail.", [], False, True
+) -> _Decision:
+    if isinstance(detail, TooManyDeadLetters):
+        kept = f"Batch {detail.batch_id} will be published with its {detail.dead_letters} dead letters."
+        hint = "If the contract is wrong, correct it instead: nothing was published."
+        return _Decision(f"{kept} ({hint})", accept=True, keep_pending=True)
+    if isinstance(detail, AccumulateRefused | UnknownHalt):
+        return _Decision(
+            "The pipeline goes on with the same batch. Fix the cause first; see the detail.", keep_pending=True
+        )
     view = broker.describe(contract.topic)
     # Whatever it halted for: offsets of one log mean nothing in another.
     if any((at.cluster_id, at.topic_id) != (view.cluster_id, view.topic_id) for _, at in positions):
         return _new_generation(positions, view, start)
-    if code in ("topic_recreated", "cluster_switched"):
-        return "The log that was read is there again. Reading goes on where it was.", [], False, True
-    asked = detail.get("partitions", []) if code == "log_truncated" else []  # found by leader epoch: cut and written on
-    mended = ((number, at, _mend(number, at, view.partitions.get(number))) for number, at in positions)
-    steps = [step or PartitionChange(number, at, at) for number, at, step in mended if step or number in asked]
-    return _EXPLAINED[code], steps, False, False
+    if isinstance(detail, TopicRecreated | ClusterSwitched):
+        return _Decision("The log that was read is back. Reading goes on where it was.", keep_pending=True)
+    asked = detail.partitions if isinstance(detail, LogCut) else ()  # found by leader epoch: truncated and written on
+    found = ((number, at, _repair(number, at, view.partitions.get(number))) for number, at in positions)
+    steps = [step or PartitionChange(number, at, at) for number, at, step in found if step or number in asked]
+    return _Decision(_EXPLAINED[detail.code], steps)
 
 
-_EXPLAINED = {
-    "retention_passed": "The offsets that retention deleted are given up; reading goes on at the first that is left.",
+_EXPLAINED: Mapping[HaltCode, str] = {
+    "retention_passed": "The offsets that retention deleted are given up; reading goes on at the first one left.",
     "log_truncated": (
-        "Reading goes on at the end that the log has now, or where it was if the log was written on. Rows of the"
-        " offsets that were cut stay in the tables; no log can confirm them any more."
+        "Reading goes on at the current end of the log, or where it was if the log was written on. Rows of the"
+        " truncated offsets stay in the tables; no log can confirm them any more."
     ),
     "partition_missing": "The partition's position is forgotten; its rows stay in the tables.",
 }
 
 
-def _mend(number: int, at: Place, held: PartitionView | None) -> PartitionChange | None:
-    """What it takes for a partition to be readable again; None if it is."""
+def _repair(number: int, at: Place, held: PartitionView | None) -> PartitionChange | None:
+    """What makes a partition readable again; None where it is."""
     if held is None:
         return PartitionChange(number, at, None, lost=_span(0, at.next_offset))
     if held.low > at.next_offset:
@@ -146,11 +181,11 @@ def _mend(number: int, at: Place, held: PartitionView | None) -> PartitionChange
     return None
 
 
-def _new_generation(positions: Sequence[tuple[int, Place]], view: TopicView, start: NewLogStart | None) -> Decision:
+def _new_generation(positions: Sequence[tuple[int, Place]], view: TopicView, start: NewLogStart | None) -> _Decision:
     if start is None:
-        spans = ", ".join(f"partition {n} [{held.low}, {held.end})" for n, held in sorted(view.partitions.items()))
+        spans = spell(PartitionSpan(n, held.low, held.end) for n, held in sorted(view.partitions.items()))
         raise BadInput(
-            f"{view.topic} is another log now ({spans}). Say where to begin in it: --from beginning or --from end"
+            f"{view.topic} is a different log now ({spans}). Choose where to start: --from beginning or --from end"
         )
     known = dict(positions)
     steps = [
@@ -161,8 +196,8 @@ def _new_generation(positions: Sequence[tuple[int, Place]], view: TopicView, sta
         was = known.get(number)
         lost = _span(0, was.next_offset) if was else None
         steps.append(PartitionChange(number, was, Place(view.cluster_id, view.topic_id, first, first), lost=lost))
-    told = "Rows of the old one stay in the tables; what it held after the positions is unknown and was never read."
-    return f"Reading goes on at the {start} of the new log. {told}", steps, False, False
+    old = "Rows of the old one stay in the tables; what it held after the positions is unknown and was never read."
+    return _Decision(f"Reading goes on at the {start} of the new log. {old}", steps)
 
 
 def _span(start: int, until: int) -> tuple[int, int] | None:
@@ -170,7 +205,9 @@ def _span(start: int, until: int) -> tuple[int, int] | None:
 
 
 def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: str) -> int:
-    """Carry out `decided` and record it; its id. Raises Retryable, nothing changed, if anything is not as decided."""
+    """Carry out `decided` and record it; the settlement's id. Raises ChangedMeanwhile, with nothing changed, where
+    anything is not as it was decided on.
+    """
     key = {
         "pipeline": contract.pipeline,
         "topic": contract.topic,
@@ -183,20 +220,30 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
         # 1. Everything is as it was shown.
         _unchanged(connection, key, decided)
         # 2. Who, why, and what: the positions before are in the steps.
-        record = {**key, "code": decided.code, "detail": Jsonb(decided.detail), "actions": Jsonb(decided.to_json())}
+        record = {
+            **key,
+            "code": decided.code,
+            "detail": Jsonb(decided.detail.to_json()),
+            "actions": Jsonb(decided.to_json()),
+        }
         (settlement_id,) = connection.execute(queries()["record_settlement"], record).fetchone() or (0,)
         # 3. The positions, each as a compare-and-swap.
-        for step in sorted(
-            decided.steps, key=lambda item: item.was is None
-        ):  # a new partition needs its siblings moved
+        in_order = sorted(decided.steps, key=lambda item: item.was is None)  # a new partition needs its siblings moved
+        for step in in_order:
             for name, parameters in _statements(step):
                 done = connection.execute(queries()[name], {**key, "settlement_id": settlement_id, **parameters})
                 if name in _SWAPS and done.rowcount != 1:
-                    raise Retryable(f"partition {step.partition} of {contract.pipeline} has moved; nothing was changed")
-        # 4. The pipeline, under the next epoch: whoever ran before it halted changes nothing any more.
+                    raise ChangedMeanwhile(
+                        f"the position of {contract.pipeline} in partition {step.partition} moved; nothing was changed",
+                        pipeline=contract.pipeline,
+                    )
+        # 4. The pipeline, under the next epoch: a run from before the halt changes nothing any more.
         going = {**key, "accept": decided.accept, "keep_pending": decided.keep_pending}
         if connection.execute(queries()["reactivate"], going).rowcount != 1:
-            raise Retryable(f"{contract.pipeline} was settled or taken over meanwhile; nothing was changed")
+            raise ChangedMeanwhile(
+                f"{contract.pipeline} was settled or taken over meanwhile; nothing was changed",
+                pipeline=contract.pipeline,
+            )
     return settlement_id
 
 
@@ -230,14 +277,16 @@ def _statements(step: PartitionChange) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _unchanged(connection: psycopg.Connection[Any], key: dict[str, Any], decided: Settlement) -> None:
-    """Lock the pipeline's row and positions. Raises Retryable unless they are as `decided` saw them."""
+    """Lock the pipeline's row and positions. Raises ChangedMeanwhile unless they are as `decided` saw them."""
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(queries()["halted"], key).fetchone() or {}
         now = cursor.execute(queries()["settled_positions"], key).fetchall()
-    seen = (row.get("state"), row.get("epoch"), row.get("halt_code"), row.get("halt_detail") or {})
+    halted = row.get("state") == "halted" and row["epoch"] == decided.epoch
     places = tuple((item.pop("partition"), Place(**item)) for item in now)
-    if seen != ("halted", decided.epoch, decided.code, decided.detail) or places != decided.positions:
-        raise Retryable(
+    same = halted and read_detail(row["halt_code"], row["halt_detail"]) == decided.detail
+    if not same or places != decided.positions:
+        raise ChangedMeanwhile(
             f"{decided.pipeline} is no longer as it was shown; nothing was changed. Look again: "
-            f"tidegate ack {decided.pipeline}"
+            f"tidegate ack {decided.pipeline}",
+            pipeline=decided.pipeline,
         )

@@ -1,10 +1,10 @@
-"""A pipeline's tables as assets: one op that drains the topic, batch after batch, and tells Dagster of each.
+"""A pipeline's tables as assets: one op that drains the topic, batch after batch, and reports each to Dagster.
 
-The tables of a pipeline commit together. Materializing one of them therefore runs the pipeline as a whole, and Dagster
-hears of all of its tables: selecting `bank/balances` alone is allowed, and does not leave `bank/postings` behind.
+The tables of a pipeline commit together. Materializing one of them therefore runs the pipeline as a whole, and all of
+its tables are reported: selecting `bank/balances` alone is allowed, and does not leave `bank/postings` behind.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -12,7 +12,6 @@ import dagster as dg
 
 from platform_defs.contract.model import Contract, Table
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import audit
 from platform_defs.engine.batch import drain
 from platform_defs.errors import Fenced, GateFailed, Halt, TidegateError
 from platform_defs.operations.open_run import open_run
@@ -23,6 +22,7 @@ from platform_defs.orchestration.reporter import Reporter
 from platform_defs.orchestration.runs import report_dead
 from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
+from resources.postgres.auditor import warm_up
 from resources.postgres.ledger import Ledger
 from resources.spark.session import SparkResource
 
@@ -30,7 +30,7 @@ LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
 
 
 def table_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
-    """The op of a pipeline. Its outputs are skippable: what it materialized, it has said by itself."""
+    """The op of a pipeline. Its outputs are skippable: it logs its materializations itself, one a batch."""
     contract = pipeline.contract
 
     @dg.multi_asset(
@@ -44,9 +44,9 @@ def table_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
     def drain_topic(
         context: dg.AssetExecutionContext,
         spark: SparkResource,
-        run_session: RunSession,  # noqa: ARG001  # open while the run lives
-    ) -> Iterator[dg.MaterializeResult]:
-        audit.warm_up()  # imports Great Expectations while Spark starts
+        run_session: RunSession,  # noqa: ARG001  # open while the run is alive
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        warm_up(contract)  # imports Great Expectations while Spark starts
         with _failures_explained(context, contract):
             _drain(context, pipeline, spark)
         yield from ()
@@ -57,9 +57,8 @@ def table_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
 def _drain(context: dg.AssetExecutionContext, pipeline: Pipeline, spark: SparkResource) -> None:
     contract, endpoints = pipeline.contract, connection()
     ledger = Ledger(endpoints.postgres_url)
-    ledger.migrate()
     for run_id in report_dead(context.instance, ledger, contract, besides=context.run.run_id):
-        context.log.warning(f"run {run_id} was shown as started and is dead: reported as failed")
+        context.log.warning(f"run {run_id} was shown as started, but its process is gone: reported as failed")
     with (
         report_halt_at_end(context, ledger, contract),
         open_run(pipeline, endpoints, spark.session, context.run.run_id) as outside,
@@ -70,19 +69,19 @@ def _drain(context: dg.AssetExecutionContext, pipeline: Pipeline, spark: SparkRe
             for published in drain(pipeline, outside):
                 reporter.published(published)
         except GateFailed as failed:
-            reporter.kept_back(failed)
+            reporter.gate_failed(failed)
             raise
         finally:
             reporter.finish()
 
 
 @contextmanager
-def _failures_explained(context: dg.AssetExecutionContext, contract: Contract) -> Iterator[None]:
-    """Each error of ours becomes a failure with its sentence. Never retried here: the sensor goes on."""
+def _failures_explained(context: dg.AssetExecutionContext, contract: Contract) -> Generator[None]:
+    """Turn each of our errors into a failure with its sentence. No retry here: the sensor starts the next run."""
     try:
         yield
     except Fenced as error:
-        text = f"Stopped cleanly: another run took {contract.pipeline} over. {error}"
+        text = f"Stopped cleanly: another run has taken {contract.pipeline} over. {error}"
         raise dg.Failure(text, allow_retries=False) from error
     except Halt as error:
         raise dg.Failure(str(error), halt_metadata(error), allow_retries=False) from error

@@ -102,7 +102,7 @@ def broken_asset(shown: BrokenAsset) -> dg.AssetsDefinition:
         ],
         can_subset=True,
     )
-    def fail(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
+    def fail(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         yield from ()  # nothing is materialized
         context.log_event(evaluation(shown))  # pyright: ignore[reportArgumentType]  # taken, though not annotated
         raise dg.Failure(shown.sentence, _metadata(shown), allow_retries=False)
@@ -125,7 +125,7 @@ def evaluation(shown: BrokenAsset) -> dg.AssetCheckEvaluation:
 def report_broken(broken: Sequence[BrokenAsset]) -> dg.SensorDefinition:
     """A sensor that turns the checks red without a run."""
 
-    @dg.sensor(
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name=SENSOR,
         minimum_interval_seconds=EVERY,
         default_status=dg.DefaultSensorStatus.RUNNING,

@@ -1,5 +1,6 @@
-"""Asset checks: one for each row rule and batch rule, judged with every batch; that the pipeline is not halted; and
-`verify`, which trusts nobody."""
+"""Asset checks: one for each row rule and batch rule, evaluated with every batch; `not_halted`; and
+`verify_<pipeline>`, which does not trust the engine.
+"""
 
 import dagster as dg
 
@@ -12,16 +13,15 @@ from platform_defs.orchestration.halts import halt_check_spec
 from platform_defs.orchestration.keys import table_key, verify_key
 from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
-from resources.postgres.ledger import Ledger
 from resources.spark.session import SparkResource
 
 
 def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
-    """The checks of a pipeline and its batches. A row rule never blocks: what breaks it is a dead letter already."""
+    """The checks of a pipeline and its batches. A row rule never blocks: what breaks it becomes a dead letter."""
     row_table = table_key(contract.row_table.name)
     by_row = [
-        dg.AssetCheckSpec(name, asset=row_table, description=told, metadata={"judges": "each message"})
-        for name, told in audit.row_check_descriptions(contract).items()
+        dg.AssetCheckSpec(name, asset=row_table, description=text, metadata={"evaluated": "for each message"})
+        for name, text in audit.row_check_descriptions(contract).items()
     ]
     by_batch = [
         dg.AssetCheckSpec(
@@ -29,7 +29,7 @@ def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
             asset=table_key(rule.table),
             description=rule.description,
             blocking=rule.severity == "blocking",
-            metadata={"judges": "each batch", "expectation": rule.expectation},
+            metadata={"evaluated": "for each batch", "expectation": rule.expectation},
         )
         for rule in contract.batch_rules
     ]
@@ -37,7 +37,7 @@ def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
 
 
 def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
-    """Reads the whole topic again, by itself, and compares message by message with what the tables hold."""
+    """Reads the whole topic again, without the engine, and compares each message with what the tables hold."""
     contract, key = pipeline.contract, verify_key(pipeline.contract)
     tables = ", ".join(table.name for table in contract.tables)
 
@@ -51,13 +51,12 @@ def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
     )
     def verify(
         spark: SparkResource,
-        run_session: RunSession,  # noqa: ARG001  # open while the run lives
+        run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> dg.AssetCheckResult:
-        from platform_defs.verification.verify import verify as verify_pipeline  # imports much: when it runs only
+        from platform_defs.verification.verify import verify as verify_pipeline  # a slow import, only for this run
 
         try:
             endpoints = connection()
-            Ledger(endpoints.postgres_url).migrate()
             report = verify_pipeline(pipeline, endpoints, spark.session)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error

@@ -1,7 +1,8 @@
-"""Step 8: what Dagster hears of a committed batch, and of one that a gate kept back.
+"""Step 8: what is reported to Dagster of a committed batch, and of one that a gate stopped.
 
-A run drains many batches and Dagster keeps one row for each check and run. So a check is told the run's sum so far: a
-failure in one batch is not painted over by the next one, and its samples stay. The history by batch is the ledger's.
+A run drains many batches, and Dagster keeps one evaluation for each check and run. So an evaluation sums up the run so
+far: the next batch does not hide a failure in an earlier one, and its samples stay. The history by batch is in the
+ledger.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ PLACE = ("partition", "offset")
 
 @dataclass
 class Tally:
-    """A check over the batches of a run."""
+    """A check, summed up over the batches of a run."""
 
     latest: CheckResult
     batches: int = 0
@@ -30,13 +31,13 @@ class Tally:
     messages: int = 0
     failed: int = 0
     samples: list[dict[str, Any]] = field(default_factory=list)
-    batch_id: int = 0  # of the last batch that failed, else of the last one
+    batch_id: int = 0  # of the last batch that failed; if none has, of the last one
 
     def add(self, result: CheckResult, batch_id: int) -> None:
         self.batches += 1
         self.messages += result.observed.get("messages", 0)
         if result.passed and self.failed_batches:
-            return  # what is shown stays that of the batch that failed
+            return  # keep showing the batch that failed
         self.latest, self.batch_id = result, batch_id
         self.failed_batches += not result.passed
         self.failed += result.observed.get("failed", 0)
@@ -59,7 +60,7 @@ def materializations(
 
 
 def evaluation(tally: Tally, *, published: bool = True) -> dg.AssetCheckEvaluation:
-    """The check as it stands in this run, with samples of what failed: their partitions and offsets."""
+    """The check for this run so far, with samples of what failed: their partitions and offsets."""
     result, failed = tally.latest, tally.failed_batches
     return dg.AssetCheckEvaluation(
         asset_key=table_key(result.table),
@@ -83,7 +84,7 @@ def evaluation(tally: Tally, *, published: bool = True) -> dg.AssetCheckEvaluati
 
 
 def samples_table(samples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
-    """What failed, a row each, as Dagster's UI shows tables."""
+    """What failed, as a table in Dagster's UI: one row for each sample."""
     given = dict.fromkeys(name for sample in samples for name in sample)
     names = [*(name for name in PLACE if name in given), *(name for name in given if name not in PLACE)]
     columns = [dg.TableColumn(name, "int" if name in PLACE else "string") for name in names]
@@ -92,7 +93,7 @@ def samples_table(samples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue
 
 
 def spans(ranges: Sequence[OffsetRange]) -> dict[int, tuple[int, int]]:
-    """By partition, [from, until) over its ranges."""
+    """By partition, [from, until): from the start of its first range to the end of its last."""
     found: dict[int, tuple[int, int]] = {}
     for item in ranges:
         low, high = found.get(item.partition, (item.from_offset, item.until_offset))
@@ -120,7 +121,7 @@ def _sentence(tally: Tally, *, published: bool) -> str:
     seen = f"{tally.failed:,} failed" if "failed" in result.observed else f"observed {value}"
     where = f"in {_batches(tally.failed_batches)} of {tally.batches} of this run, last in batch {tally.batch_id}"
     if result.severity == "blocking" and not published:
-        return f"{seen}, {where}: nothing of it was published, and its offsets stay."
+        return f"{seen}, {where}: nothing of that batch was published, and its offsets stay."
     return f"{seen}, {where}."
 
 

@@ -1,11 +1,10 @@
-"""A halt as an asset check of the row table, `not_halted`: red from the halt on until a person has settled it.
+"""A halt as an asset check of the row table, `not_halted`: failed from the halt until a person settles it.
 
-The ledger alone says how a pipeline is. Every run says it once more at its end, whatever became of that run; between
-runs
-the sensor does, as soon as Dagster shows something else: a settlement, or a halt that a run outside of Dagster found.
+Only the ledger knows whether a pipeline is halted. Every run reports it to Dagster at its end, however it ends. Between
+runs the sensor does, when Dagster shows something else: after a settlement, or a halt found by a run outside Dagster.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,20 +22,20 @@ NOT_HALTED = "not_halted"
 
 
 def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
-    """The check. It blocks nothing: a run of a halted pipeline fails by itself."""
+    """The check. It need not block: a run of a halted pipeline fails anyway."""
     return dg.AssetCheckSpec(
         NOT_HALTED,
         asset=table_key(contract.row_table.name),
         description=(
-            f"{contract.pipeline} has not stopped because going on would lose or repeat messages. Red until a person "
-            f"has settled the halt; to see what settles it: tidegate ack {contract.pipeline}"
+            f"Fails while {contract.pipeline} is halted: it stopped because going on would lose or repeat messages. To "
+            f"see what settles the halt: tidegate ack {contract.pipeline}"
         ),
-        metadata={"judges": "the pipeline"},
+        metadata={"evaluated": "at the end of each run, and when the ledger changes"},
     )
 
 
 def not_halted(contract: Contract, status: PipelineStatus | None) -> dg.AssetCheckEvaluation:
-    """The check as the ledger's `status` has it."""
+    """The check, from the ledger's `status` of the pipeline (None: it has never run)."""
     halt = status.halt if status else None
     return dg.AssetCheckEvaluation(
         asset_key=table_key(contract.row_table.name),
@@ -49,14 +48,15 @@ def not_halted(contract: Contract, status: PipelineStatus | None) -> dg.AssetChe
 
 
 def halt_metadata(halt: Halt) -> dict[str, Any]:
-    """What a person has to know of a halt: its code, what shows how to settle it, and exactly what it is about."""
-    tables = {name: samples_table(halt.detail[name]) for name in ("ranges", "samples") if halt.detail.get(name)}
-    return {"halt": halt.code, "settle with": halt.command, **tables, "detail": dg.MetadataValue.json(halt.detail)}
+    """What a person needs to know about a halt: its code, the command that shows how to settle it, the exact ranges."""
+    detail = halt.detail.to_json()
+    tables = {name: samples_table(detail[name]) for name in ("ranges", "samples") if detail.get(name)}
+    return {"halt": halt.code, "settle with": halt.command, **tables, "detail": dg.MetadataValue.json(detail)}
 
 
 @contextmanager
-def report_halt_at_end(context: dg.AssetExecutionContext, ledger: Ledger, contract: Contract) -> Iterator[None]:
-    """Tell Dagster at the end of a run, however it ends, whether the pipeline is halted."""
+def report_halt_at_end(context: dg.AssetExecutionContext, ledger: Ledger, contract: Contract) -> Generator[None]:
+    """Report at the end of a run, however it ends, whether the pipeline is halted."""
     try:
         yield
     finally:
@@ -64,17 +64,17 @@ def report_halt_at_end(context: dg.AssetExecutionContext, ledger: Ledger, contra
             found = not_halted(contract, ledger.status(contract.pipeline))
             context.log_event(found)  # pyright: ignore[reportArgumentType]  # taken, though the annotation omits it
         except TidegateError as error:
-            context.log.warning(f"whether {contract.pipeline} is halted is not known: {error}")
+            context.log.warning(f"could not find out whether {contract.pipeline} is halted: {error}")
 
 
 def stale_halt_check(
     instance: DagsterInstance, contract: Contract, status: PipelineStatus | None
 ) -> list[dg.AssetCheckEvaluation]:
-    """The check, where Dagster does not show what the ledger says. Ask while no run works: that tells by itself."""
+    """The check, where Dagster shows something else than the ledger says. Ask between runs: a run reports it itself."""
     if status is None:
         return []
     found = not_halted(contract, status)
     shown = instance.get_latest_asset_check_evaluation_record(found.asset_check_key)
-    said = shown.evaluation if shown else None
-    same = isinstance(said, dg.AssetCheckEvaluation) and (said.passed, said.metadata) == (found.passed, found.metadata)
+    last = shown.evaluation if shown else None
+    same = isinstance(last, dg.AssetCheckEvaluation) and (last.passed, last.metadata) == (found.passed, found.metadata)
     return [] if same else [found]

@@ -1,4 +1,4 @@
-"""How the domain's things are called in Dagster."""
+"""The names of topics, tables and checks in Dagster."""
 
 import dagster as dg
 
@@ -13,7 +13,7 @@ def table_key(table: str) -> dg.AssetKey:
 
 
 def topic_key(topic: str) -> dg.AssetKey:
-    """`bank.transfers` is `kafka/bank.transfers`: one part, since Kafka knows no schemas."""
+    """`bank.transfers` is `kafka/bank.transfers`: one part, since Kafka has no schemas."""
     return dg.AssetKey(["kafka", topic])
 
 

@@ -1,4 +1,4 @@
-"""Tells Dagster, lineage and Kafka's tools, in this order, of what a run commits (step 8 of engine/batch.py)."""
+"""Reports what a run commits: to Dagster, to lineage, to Kafka's tools, in this order (step 8 of engine/batch.py)."""
 
 import time
 
@@ -18,12 +18,14 @@ from resources.postgres.ledger import Ledger
 from resources.postgres.row_counts import row_count
 from resources.settings import settings
 
-VIEW_SECONDS = 1.0  # how old the broker's end offsets may be in a lag that is told
+VIEW_SECONDS = 1.0  # how old the broker's end offsets may be in a lag that is reported
 
 
 class Reporter:
-    """One run's telling. A batch counts as told once Dagster has stored its events; what a crash left untold is told
-    by the next run."""
+    """The reports of one run.
+
+    A batch counts as reported once Dagster has stored its events. What a crash left unreported, the next run reports.
+    """
 
     def __init__(
         self,
@@ -40,22 +42,24 @@ class Reporter:
         self._view: tuple[float, TopicView] | None = None
 
     def report_earlier(self) -> None:
-        """Tell of the batches that an earlier run committed and did not live to tell of."""
+        """Report the batches that an earlier run committed and then died before reporting."""
         for batch in self.ledger.unreported(self.contract):
-            self.context.log.info(f"batch {batch.batch_id} was committed by an earlier run that could not tell of it")
-            self._tell(batch, lag=None)
+            self.context.log.info(
+                f"batch {batch.batch_id}: committed by an earlier run, which ended before reporting it"
+            )
+            self._report(batch, lag=None)
 
     def published(self, batch: Published) -> None:
-        """Tell of a batch of this run."""
-        self._tell(batch, lag=self._lag())
+        """Report a batch of this run."""
+        self._report(batch, lag=self._lag())
         seconds = sum(batch.timings.values())
         self.context.log.info(
             f"batch {batch.batch_id}: {batch.messages:,} messages, {batch.rows:,} rows, "
             f"{batch.dead_letters:,} dead letters in {seconds:.2f} s"
         )
 
-    def kept_back(self, failed: GateFailed) -> None:
-        """Show every check of a batch that was not published, the failed ones with their samples."""
+    def gate_failed(self, failed: GateFailed) -> None:
+        """Report every check of a batch that was not published, the failed ones with their samples."""
         pending = self.outside.ledger.pending()
         for result in failed.results:
             self._tally(result, pending.batch_id if pending else 0)
@@ -63,7 +67,10 @@ class Reporter:
             self._log_check(result, published=False)
 
     def finish(self) -> None:
-        """The sums of a run of several batches; lineage; the consumer group. What fails here is only a warning."""
+        """Report the totals of a run of several batches, emit lineage, commit the consumer group.
+
+        A failure here is only a warning.
+        """
         if self.batches > 1:
             for tally in self.tallies.values():
                 self._log(evaluation(tally))
@@ -72,16 +79,16 @@ class Reporter:
                 continue
             self._show_progress()
         except (OSError, LedgerAway, BrokerAway) as error:  # requests' errors are OSErrors
-            self.context.log.warning(f"everything is committed, but not everybody could be told: {error}")
+            self.context.log.warning(f"everything is committed, but not every listener could be notified: {error}")
 
-    def _tell(self, batch: Published, lag: int | None) -> None:
+    def _report(self, batch: Published, lag: int | None) -> None:
         counts = {t.name: row_count(self.ledger, self.contract, t, batch.batch_id) for t in self.contract.tables}
         for event in materializations(self.contract, batch, lag, counts):
             self.context.log_event(event)
         for result in batch.checks:
             self._tally(result, batch.batch_id)
         for result in batch.checks:
-            if self.batches == 0 or not result.passed:  # a check that passed once is told again at the end only
+            if self.batches == 0 or not result.passed:  # passed again: reported at the end
                 self._log_check(result)
         self.batches += 1
         self.ledger.mark_reported(batch.batch_id)
@@ -99,7 +106,7 @@ class Reporter:
         try:
             view = self._recent_view()
         except (BrokerAway, BadInput) as error:
-            self.context.log.warning(f"the lag is not known: {error}")
+            self.context.log.warning(f"the lag is unknown: {error}")
             return None
         return sum(offsets.lag(self.outside.ledger.positions(), view).values())
 

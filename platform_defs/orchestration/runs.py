@@ -1,8 +1,8 @@
 """Which runs write a pipeline, and which of those that Dagster shows as started are dead.
 
-A run from the command line bypasses queue and pool, and one that is killed stays started for ever and keeps its pool
-slot: run monitoring does not see it. So a run's life is its database session (resources/dagster/run_session.py), asked
-here by every sensor tick and at the start of every run.
+A run from the command line bypasses queue and pool, and one that is killed stays started forever and keeps its pool
+slot: run monitoring does not see it. So a run counts as alive while it has its database session
+(resources/dagster/run_session.py), which every sensor tick and every run's start checks here.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,10 +24,10 @@ UNFINISHED = [
 ]
 WORKING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
 DIED = (
-    "The process of this run is gone (its database session ended without a word). What it had committed stays; "
-    "what it had not is read again by the next run."
+    "The process of this run is gone: its database session ended before the run did. What it committed stays; what it "
+    "did not commit is read again by the next run."
 )
-GRACE = 120.0  # seconds that a run may take to open its session, or to end after closing it
+GRACE = 120.0  # seconds for a run to open its session, or to end after closing it
 
 
 def writes(run: DagsterRun, contract: Contract) -> bool:
@@ -47,19 +47,21 @@ def unfinished(instance: DagsterInstance) -> Sequence[RunRecord]:
 
 
 def dead(records: Iterable[RunRecord], alive: set[str], contract: Contract, now: datetime) -> list[RunRecord]:
-    """Those whose process is gone: they said that their session is open, and it is not.
+    """Those whose process is gone: their tag says that their session is open, and it is not.
 
-    One that has not opened its session yet, or has closed it, is given GRACE seconds without a sign.
+    A run that has not opened its session yet, or has closed it, is given GRACE seconds.
     """
     return [record for record in records if record.dagster_run.run_id not in alive and _is_dead(record, contract, now)]
 
 
 def report_dead(instance: DagsterInstance, ledger: Ledger, contract: Contract, besides: str | None = None) -> list[str]:
-    """Tell Dagster that the pipeline's dead runs failed; their ids. `besides` is the run that asks."""
+    """Report the pipeline's dead runs as failed, and return their ids. `besides` is the run that asks."""
     records = [item for item in unfinished(instance) if item.dagster_run.run_id != besides]
     found = dead(records, runs_with_session(ledger), contract, datetime.now(UTC))
-    # A run that ended meanwhile said so before its session went: asked once more, it no longer looks dead.
-    again = instance.get_run_records(RunsFilter(run_ids=[item.dagster_run.run_id for item in found])) if found else []
+    # A run that ended meanwhile changed its tag before its session ended: read again, it no longer looks dead.
+    if not found:
+        return []
+    again = instance.get_run_records(RunsFilter(run_ids=[item.dagster_run.run_id for item in found]))
     found = dead(again, set(), contract, datetime.now(UTC))
     for record in found:
         instance.report_run_failed(record.dagster_run, DIED)
@@ -67,7 +69,7 @@ def report_dead(instance: DagsterInstance, ledger: Ledger, contract: Contract, b
 
 
 def writer(instance: DagsterInstance, contract: Contract) -> DagsterRun | None:
-    """A run that is to write the pipeline or does so now. Ask after `report_dead`."""
+    """A run that writes the pipeline now or is going to. Ask after `report_dead`."""
     now = datetime.now(UTC)
     runs = [item for item in unfinished(instance) if writes(item.dagster_run, contract)]
     return next((item.dagster_run for item in runs if not _abandoned(item, now)), None)
@@ -84,7 +86,7 @@ def failures_in_a_row(instance: DagsterInstance, contract: Contract) -> tuple[in
 def _is_dead(record: RunRecord, contract: Contract, now: datetime) -> bool:
     run = record.dagster_run
     if run.status not in WORKING:
-        return False  # queue and start have their own watch: run_monitoring.start_timeout_seconds
+        return False  # run monitoring watches the queue and the start: start_timeout_seconds
     if run.tags.get(TAG) == "open":
         return True
     return writes(run, contract) and _silent(record, now)

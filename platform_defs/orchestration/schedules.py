@@ -1,4 +1,4 @@
-"""What happens by the clock."""
+"""What runs on a schedule."""
 
 import dagster as dg
 
@@ -8,12 +8,12 @@ NIGHTLY = "0 3 * * *"  # UTC
 
 
 def nightly_verify(job: AssetJob) -> dg.ScheduleDefinition:
-    """Every night, `verify` for all pipelines."""
+    """Runs the job `verify` every night."""
     return dg.ScheduleDefinition(
         name="nightly_verify",
         job=job,
         cron_schedule=NIGHTLY,
         execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Proves every night that no message was lost or repeated.",
+        description="Checks every night that no message was lost or repeated.",
     )

@@ -1,8 +1,7 @@
-"""A lag sensor for each pipeline: starts a run when the contract's limits say so, and never a second one beside it. It
-also keeps the check `not_halted` at what the ledger says.
+"""A lag sensor for each pipeline: starts a run when the contract's limits ask for one, and never a second at a time.
 
-Lag comes from the ledger and the broker, never from the cursor. No run_key is given: Dagster would deduplicate it for
-ever, and a run that failed could never be started again.
+It also keeps the check `not_halted` in line with the ledger. Lag comes from the ledger and the broker, never from the
+cursor. Run requests have no run_key: Dagster deduplicates those forever, so a failed run could never be started again.
 """
 
 import time
@@ -31,21 +30,21 @@ def lag_sensor(contract: Contract, job: AssetJob) -> dg.SensorDefinition:
     """The sensor of a pipeline. A tick takes some 50 ms; it fails, visibly, when Kafka or Postgres does not answer."""
     limits = contract.limits
 
-    @dg.sensor(
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name=f"{contract.pipeline}_lag",
         job=job,
         minimum_interval_seconds=EVERY,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
-            f"Starts {contract.pipeline} at {limits.lag_messages:,} unread messages of {contract.topic}, or "
-            f"when one has waited {limits.lag_seconds:.0f} s. Reports runs that died."
+            f"Starts {contract.pipeline} when {limits.lag_messages:,} messages of {contract.topic} are unread, or one "
+            f"has waited {limits.lag_seconds:.0f} s. Reports dead runs as failed."
         ),
         tags={PIPELINE_TAG: contract.pipeline},
     )
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         try:
             return look(context.instance, contract, connection(), context.cursor)
-        except BadInput as error:  # no stack, no topic: nothing to do until someone makes it
+        except BadInput as error:  # no stack, or no topic yet
             return dg.SensorResult(skip_reason=str(error))
 
     return sense_lag
@@ -54,7 +53,6 @@ def lag_sensor(contract: Contract, job: AssetJob) -> dg.SensorDefinition:
 def look(instance: DagsterInstance, contract: Contract, endpoints: Endpoints, cursor: str | None) -> dg.SensorResult:
     """One tick. Raises BrokerAway, LedgerAway, and BadInput where the topic does not exist."""
     ledger = Ledger(endpoints.postgres_url)
-    ledger.migrate()
     report_dead(instance, ledger, contract)
     if (run := writer(instance, contract)) is not None:
         return dg.SensorResult(skip_reason=f"run {run.run_id} is {run.status.value.lower()}", cursor=cursor)
@@ -71,7 +69,7 @@ def _start(
     endpoints: Endpoints,
     cursor: str | None,
 ) -> dg.SensorResult:
-    """A run, or why none starts now."""
+    """A run request, or the reason why there is none."""
     now = time.time()
     if reason := _must_not_start(instance, ledger, contract, status, now):
         return dg.SensorResult(skip_reason=reason, cursor=cursor)
@@ -79,7 +77,7 @@ def _start(
     positions = ledger.positions(contract.pipeline, contract.topic)
     try:
         offsets.judge(contract.pipeline, positions, view)
-    except Halt as halt:  # a log that was cut or created again may show no lag at all; the run writes the halt down
+    except Halt as halt:  # a truncated or recreated topic may show no lag at all; the run records the halt
         request = dg.RunRequest(tags={PIPELINE_TAG: contract.pipeline, "tidegate/started_for": halt.code})
         return dg.SensorResult(run_requests=[request], cursor=cursor)
     behind = sum(offsets.lag(positions, view).values())
@@ -88,7 +86,7 @@ def _start(
     if reason := due(behind, waiting, contract.limits, now):
         request = dg.RunRequest(tags={PIPELINE_TAG: contract.pipeline, "tidegate/started_for": reason})
         return dg.SensorResult(run_requests=[request], cursor=remembered)
-    return dg.SensorResult(skip_reason=f"{behind:,} unread messages: not yet due", cursor=remembered)
+    return dg.SensorResult(skip_reason=f"{behind:,} unread messages; no run is due yet", cursor=remembered)
 
 
 def _must_not_start(
@@ -100,12 +98,13 @@ def _must_not_start(
         return None
     if status.state == "halted":
         code = status.halt_code
-        return f"{name} is halted ({code}): a person decides. To see what settles it: tidegate ack {name}"
+        return f"{name} is halted ({code}) until a person settles it. To see how: tidegate ack {name}"
     if ledger.is_running(status):
-        return f"{name} is held by a run that Dagster does not know (run {status.run_id or 'by hand'})"
+        return f"{name} is locked by a run that Dagster did not start (run id {status.run_id or 'none'})"
     if status.backed_off:
-        return f"a batch of {name} failed its gate; it is judged again a while later, or at once by materializing it"
+        table = contract.row_table.name.replace(".", "/")
+        return f"a batch failed a blocking check and will be retried after a back-off; materialize {table} to retry now"
     failures, ended = failures_in_a_row(instance, contract)
-    if 0 < (left := ended + back_off(failures) - now) <= back_off(failures):  # more: the clock has gone back since
+    if 0 < (left := ended + back_off(failures) - now) <= back_off(failures):  # more: the clock was set back
         return f"the last {failures} runs failed; the next one starts in {left:.0f} s"
     return None

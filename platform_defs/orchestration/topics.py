@@ -1,4 +1,4 @@
-"""Topics as external assets: Dagster does not make them, it shows what the broker says of them."""
+"""Topics as external assets: Dagster does not materialize them, it shows what the broker says about them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from resources.endpoints import connection
 from resources.kafka.broker import KafkaBroker, topic_facts
 
 EVERY = 60  # seconds between two observations of a topic
-PATIENCE = 5.0  # seconds; a sensor must not keep the daemon waiting
+PATIENCE = 5.0  # seconds; a sensor must not block the daemon
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def topic_asset(topic: Topic) -> dg.AssetSpec:
 def observe_topics(topics: Sequence[str]) -> dg.SensorDefinition:
     """A sensor that records each topic's partitions, retention, replication and offsets, once a minute."""
 
-    @dg.sensor(
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name="topics",
         minimum_interval_seconds=EVERY,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -70,7 +70,7 @@ def observe_topics(topics: Sequence[str]) -> dg.SensorDefinition:
 
 
 def observation(topic: str, options: dict[str, str]) -> dg.AssetObservation:
-    """What the broker says of the topic now. Raises BadInput without the topic, BrokerAway without Kafka."""
+    """What the broker says about the topic now. Raises BadInput without the topic, BrokerAway without Kafka."""
     facts = topic_facts(options, topic)
     view = KafkaBroker(options, timeout=PATIENCE).describe(topic)
     ends = {f"end_offset_{p}": held.end for p, held in sorted(view.partitions.items())}

@@ -1,4 +1,4 @@
-"""When a pipeline is due: the decision, without anything outside."""
+"""When a run of a pipeline is due: pure decisions."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -8,10 +8,10 @@ from platform_defs.contract.model import Limits
 
 @dataclass(frozen=True)
 class Waiting:
-    """Since when something waits, as far as a sensor has seen: a hint. `since` is in seconds of the epoch."""
+    """Since when a message has been unread, as far as the sensor has seen."""
 
-    since: float
-    read: int  # offsets read when it was first seen; once this moves, the oldest unread message is another
+    since: float  # seconds since the epoch
+    read: int  # sum of the next offsets at that time; once it has moved, the oldest unread message is another one
 
     def to_cursor(self) -> str:
         return json.dumps(asdict(self))
@@ -22,27 +22,25 @@ class Waiting:
 
 
 def still_waiting(before: Waiting | None, lag: int, read: int, now: float) -> Waiting | None:
-    """What to remember at this look: None when everything is read. A clock that went back since starts the wait
-    anew.
-    """
+    """What to remember from this tick: None when everything is read. A clock that was set back restarts the wait."""
     if lag == 0:
         return None
     return before if before is not None and before.read == read and before.since <= now else Waiting(now, read)
 
 
 def due(lag: int, waiting: Waiting | None, limits: Limits, now: float) -> str | None:
-    """Why a run should start now, or None."""
+    """Why a run should start now; None where none should."""
     if waiting is None:
         return None
     if lag >= limits.lag_messages:
-        return f"{lag:,} unread messages (the contract allows less than {limits.lag_messages:,})"
+        return f"{lag:,} unread messages (the contract's lagMessages: {limits.lag_messages:,})"
     waited = now - waiting.since
     if waited >= limits.lag_seconds:
-        allowed = f"the contract allows {limits.lag_seconds:.0f} s"
+        allowed = f"the contract's latency: {limits.lag_seconds:.0f} s"
         return f"{lag:,} unread messages, the oldest for {waited:.0f} s ({allowed})"
     return None
 
 
 def back_off(failures: int) -> float:
-    """Seconds to wait after so many failed runs in a row: 10, 20, 40 ... 300. After none, none."""
+    """Seconds to wait after so many failed runs in a row: 10, 20, 40 ... 300; after none, 0."""
     return min(10.0 * 2 ** (failures - 1), 300.0) if failures else 0.0

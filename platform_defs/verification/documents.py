@@ -13,8 +13,6 @@ NUMERIC_SCALE = 16_383  # digits after it
 _READABLE = 30  # digits
 _NUMERIC_EXPONENT = (2**31 - 1) // 2  # numeric_in refuses any larger one, even of 0 (PG_INT32_MAX / 2)
 
-Document: TypeAlias = "bool | str | Number | list[Any] | Pairs | None"
-
 
 class NotTheType(ValueError):
     """The value cannot be one of its type; the text is the reason that a dead letter gives (`WrongType`, ...)."""
@@ -36,6 +34,9 @@ class Pairs(list[tuple[str, Any]]):
     """A JSON object as it is written, with every repetition of a key."""
 
     __slots__ = ()
+
+
+Document: TypeAlias = bool | str | Number | list[Any] | Pairs | None
 
 
 def parse(value: bytes) -> Document:

@@ -58,7 +58,8 @@ class Judge:
         for field in self._fields:
             raw = objects[field.object].get(field.key)
             value = None if raw is None else field.read(raw)
-            broken = broken or field.broken_rule(value)
+            if broken is None:
+                broken = field.broken_rule(value)
             row.append(value)
         return NoRow(broken) if broken else tuple(row)
 
@@ -119,7 +120,10 @@ class _JudgedField:
         """The name of the first rule that the field's value breaks."""
         if value is None:
             return self._required
-        return next((name for name, breaks in self._rules if breaks(value)), None)
+        for name, breaks in self._rules:
+            if breaks(value):
+                return name
+        return None
 
 
 def _breaks(rule: RowRule) -> Breaks:

@@ -11,6 +11,7 @@ from platform_defs.errors import BadInput, BrokerAway
 
 PATIENCE = 30  # seconds without a message after which BrokerAway is raised
 POLL = 0.2  # seconds
+QUIET = {"log_level": 2}  # what librdkafka would log of a broker that is away is said once, in the error raised
 MOST = 20_000  # messages taken from the consumer at once
 
 
@@ -31,10 +32,11 @@ class Topic:
 
     def __init__(self, options: Mapping[str, Any], topic: str) -> None:
         self.topic = topic
-        self._admin: Any = AdminClient(dict(options))  # its futures have no types
+        self._admin: Any = AdminClient({**options, **QUIET})  # its futures have no types
         self._consumer = Consumer(
             {
                 **options,
+                **QUIET,
                 "group.id": "tidegate-verify",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",

@@ -4,11 +4,13 @@ Asked of google-re2, RE2's own Python binding, and not of the copy inside Arrow 
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import re2 as _re2
 
 re2: Any = _re2  # it has no types
+REMEMBERED = 10_000  # texts of each pattern: account numbers, countries and the like come again and again
 
 
 def whole_match(pattern: str) -> Callable[[str], bool]:
@@ -17,4 +19,9 @@ def whole_match(pattern: str) -> Callable[[str], bool]:
     options.never_capture = True  # only whether it matches is asked
     options.log_errors = False
     compiled = re2.compile(pattern.encode(), options)  # bytes: it is UTF-8 either way, and text is translated slowly
-    return lambda text: compiled.fullmatch(text.encode()) is not None
+
+    @lru_cache(REMEMBERED)
+    def matches(text: str) -> bool:
+        return compiled.fullmatch(text.encode()) is not None
+
+    return matches

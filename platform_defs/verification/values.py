@@ -39,7 +39,7 @@ _timestamp_text = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_hour}:[0-5]\d(\.\d{{1,6}}
 def reader(of: ColumnType) -> Callable[[Any], Any]:
     """A function from a parsed JSON value, never null, to a value of the type; raises NotTheType."""
     if pa.types.is_decimal(of.arrow):
-        return _decimals(of.arrow.precision, of.arrow.scale)
+        return _decimals(of.precision, of.scale)
     return _READERS[of.name]
 
 

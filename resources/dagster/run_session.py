@@ -1,7 +1,7 @@
-"""The database session that is a Dagster run's sign of life.
+"""The database session by which a Dagster run is known to be alive.
 
-A run that is killed cannot say so: Dagster goes on showing it as started. Its session ends with its process, so a run
-that says it is open and has no session is dead (orchestration/runs.py reports it).
+A run that is killed cannot report it: Dagster goes on showing it as started. Its session ends with its process, so a
+run whose tag says that the session is open, and that has no session, is dead (orchestration/runs.py reports it).
 """
 
 import dagster as dg
@@ -17,31 +17,31 @@ PREFIX = "tidegate/run/"
 TAG = "tidegate/session"  # of a run: "open" from its first line on, "closed" when it ends by itself
 
 
-class RunSession(dg.ConfigurableResource):
+class RunSession(dg.ConfigurableResource[None]):
     """Open for as long as the run's process works. Every op that takes minutes requires it."""
 
     _connection: psycopg.Connection | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Open the session, then say so in the run's tags. Raises dg.Failure where the database is not there."""
+        """Open the session, then set the run's tag. Raises dg.Failure where the database cannot be reached."""
         run_id = context.run.run_id if context.run is not None else "none"
         try:
             self._connection = connect(connection().postgres_url, PREFIX + run_id)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        self._say(context, "open")
+        self._tag(context, "open")
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Say that the end is near, then end the session: the other way round would look like a death."""
-        self._say(context, "closed")
+        """Set the run's tag, then close the session: in the other order the run would look dead for a moment."""
+        self._tag(context, "closed")
         if self._connection is not None:
             self._connection.close()
 
-    def _say(self, context: dg.InitResourceContext, state: str) -> None:
+    def _tag(self, context: dg.InitResourceContext, state: str) -> None:
         if context.instance is not None and context.run is not None and context.instance.has_run(context.run.run_id):
             context.instance.add_run_tags(context.run.run_id, {TAG: state})
 
 
 def runs_with_session(ledger: Ledger) -> set[str]:
-    """The ids of the runs whose process lives, on whatever machine."""
+    """The ids of the runs whose process is alive, on any machine."""
     return {name.removeprefix(PREFIX) for name in ledger.run_sessions(PREFIX)}

@@ -1,7 +1,7 @@
 """Where Dagster keeps its own state: in our Postgres (schema `dagster`), its files under TIDEGATE_HOME.
 
 dagster.yaml names these classes, which need no variable: one that it names and that is unset would stop every command.
-They find the database as everything else here does (resources.settings), anew in each of Dagster's processes.
+They find the database as everything else here does (resources.settings), again in each of Dagster's processes.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ class Storage(DagsterPostgresStorage):
     @classmethod
     @override
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "Storage":
-        """The storage, its schema made where it is missing. Without Postgres a command ends with one sentence."""
+        """The storage; creates its schema where it is missing. Without Postgres a command ends with one sentence."""
         try:
             return cls(storage_url(_create_schema(_postgres_url())), inst_data=inst_data)
         except TidegateError as error:
@@ -87,8 +87,8 @@ def _postgres_url() -> str:
     running = stack.status()
     if running.postgres.address is None:
         raise LedgerAway(
-            f"The embedded Postgres of {running.home}, which also holds Dagster's storage, does not run. "
-            "To start it: tidegate stack up"
+            f"the embedded Postgres in {running.home}, which also holds Dagster's storage, is not running "
+            "(start it with `tidegate stack up`)"
         )
     return running.postgres.address
 

@@ -15,7 +15,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from platform_defs.errors import BrokerAway, LogTruncated, StagingLost
+from platform_defs.errors import BrokerAway, LogTruncated, OffsetsUnavailable
 from platform_defs.formats.block import Block, message_blocks
 from platform_defs.offsets import OffsetRange
 
@@ -72,8 +72,8 @@ class KafkaSource:
                 position, heard = reached, time.monotonic()
             elif time.monotonic() - heard > self.patience:
                 raise BrokerAway(
-                    f"no message of {wanted.topic}[{wanted.partition}] at {position} (wanted up to "
-                    f"{wanted.until_offset}) came for {self.patience:.0f} s"
+                    f"no message received from {wanted.topic}[{wanted.partition}] at offset {position} (of a range "
+                    f"up to {wanted.until_offset}) for {self.patience:.0f} s"
                 )
 
     @property
@@ -128,13 +128,11 @@ def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tupl
             reached = max(reached, item.offset())  # pyright: ignore[reportArgumentType]
         elif _CUT in reason.str():
             raise LogTruncated(
-                f"{wanted.topic}[{wanted.partition}] was cut below {wanted.from_offset} and written on: {reason.str()}."
+                f"{wanted.topic}[{wanted.partition}] was truncated below {wanted.from_offset} and written on: "
+                f"{reason.str()}."
             )
         elif reason.code() in _GONE:
-            raise StagingLost(
-                f"{wanted.topic}[{wanted.partition}] cannot be read at {position}: {reason.str()}. "
-                "The next run asks the broker what became of it."
-            )
+            raise OffsetsUnavailable.at(wanted.topic, wanted.partition, position, reason.str())
         elif reason.fatal() or reason.code() in _UNREADABLE:
             raise BrokerAway(f"{wanted.topic}[{wanted.partition}] at {position}: {reason.str()}")
         # anything else librdkafka mends by itself; `patience` bounds the wait

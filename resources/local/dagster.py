@@ -1,7 +1,7 @@
 """`dagster dev` in the background: web server, daemon (sensors, schedules, queue) and code server, over this home.
 
 Every process of it, run workers and their Spark as well, inherits a variable that names the home; that is how they are
-found, whatever was killed before. What a run had not committed when it is ended here is read again by the next one.
+found, whatever was killed before. What a run has not committed when it is stopped here is read again by the next one.
 """
 
 import json
@@ -31,41 +31,40 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class UiStatus:
-    """Where the UI is; None and None where it does not run."""
+    """Where the UI is; both None where it is not running."""
 
-    url: str | None
-    pid: int | None
+    url: str | None = None
+    pid: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {"url": self.url, "pid": self.pid, "running": self.url is not None}
 
 
 def up(progress: Progress) -> UiStatus:
-    """Start it where it does not run yet; return once it answers.
+    """Start it where it is not running yet; return once it answers.
 
-    Raises BadInput where Kafka or Postgres do not run, or outside the project's folder, ServerFailed where it ends.
+    Raises BadInput where Kafka or Postgres is not running, or outside the project's folder; ServerFailed where Dagster
+    does not start.
     """
     connection()
     home = settings().home
     if (running := status()).url is not None:
         return running
     if not (PROJECT_ROOT / "workspace.yaml").exists():
-        raise BadInput(f"{PROJECT_ROOT} has no workspace.yaml: start the UI from the project's folder")
+        raise BadInput(f"{PROJECT_ROOT} has no workspace.yaml; start the UI in the project's folder")
     down()  # what is left of one that was killed
     log = _log(home)
     processes.keep_log_bounded(log)
-    port = processes.kept_or_free_port(_kept(home).get("port", PORT), progress)
+    port = processes.kept_or_free_port(_port(home), progress)
     progress("starting Dagster")
     process = processes.start(_command(port), log, cwd=PROJECT_ROOT, env=_environment(home))
-    _keep(home, {"port": port, "pid": process.pid})
+    _kept(home).write_text(json.dumps({"port": port, "pid": process.pid}) + "\n")
     _wait_until_it_answers(process, port, log)
     return status()
 
 
 def trickle(pipeline: str, rate: float) -> None:
-    """Keep made-up messages of `pipeline` flowing, `rate` a second, until `down`. Does nothing where they flow
-    already.
-    """
+    """Keep sample messages of `pipeline` flowing, `rate` a second, until `down`, unless they already do."""
     home = settings().home
     command = [sys.executable, "-m", "platform_defs.cli.main", "produce", pipeline, "--rate", str(rate)]
     if not any(item.cmdline() == command for item in running(home)):
@@ -75,7 +74,7 @@ def trickle(pipeline: str, rate: float) -> None:
 
 
 def down() -> UiStatus:
-    """Stop it: the services on request, runs in progress with them. No process of it is left."""
+    """Stop it, runs in progress included. No process of it is left running."""
     home = settings().home
     processes.end([item for item in running(home) if _is_main(item)], signal.SIGINT, within=STOP_SECONDS)
     processes.end(running(home), signal.SIGTERM, within=5.0)
@@ -83,12 +82,10 @@ def down() -> UiStatus:
 
 
 def status() -> UiStatus:
-    """What runs now and answers."""
+    """Where it is running and answers now."""
     home = settings().home
-    kept, main = _kept(home), next((item for item in running(home) if _is_main(item)), None)
-    if main is None or not _answers(kept.get("port", PORT)):
-        return UiStatus(None, None)
-    return UiStatus(_url(kept.get("port", PORT)), main.pid)
+    port, main = _port(home), next((item for item in running(home) if _is_main(item)), None)
+    return UiStatus(_url(port), main.pid) if main is not None and _answers(port) else UiStatus()
 
 
 def running(home: Path) -> list[psutil.Process]:
@@ -145,12 +142,13 @@ def _log(home: Path) -> Path:
     return home / "logs" / "dagster.log"
 
 
-def _kept(home: Path) -> dict[str, int]:
+def _port(home: Path) -> int:
+    """The port that the UI of this home had last."""
     try:
-        return json.loads((home / "ui.json").read_text())
+        return json.loads(_kept(home).read_text()).get("port", PORT)
     except (FileNotFoundError, json.JSONDecodeError):
-        return {}
+        return PORT
 
 
-def _keep(home: Path, kept: dict[str, int]) -> None:
-    (home / "ui.json").write_text(json.dumps(kept) + "\n")
+def _kept(home: Path) -> Path:
+    return home / "ui.json"

@@ -1,6 +1,6 @@
 """The broker's jars: exactly those of `kafka.lock.toml`, by SHA-256, from Maven's usual cache or a Maven repository.
 
-`python -m resources.local.jars` resolves the coordinates anew and writes the lock file.
+`python -m resources.local.jars` resolves the coordinates again and writes the lock file.
 """
 
 import hashlib
@@ -31,9 +31,9 @@ COORDINATES = (
 
 
 def broker_classpath(progress: Callable[[str], None]) -> str:
-    """Return the class path of the locked jars; those that are not in Maven's cache yet are downloaded.
+    """The class path of the locked jars; those that are not in Maven's cache yet are downloaded.
 
-    Raises BadInput where a jar cannot be had, or is not the one that was locked.
+    Raises BadInput where a jar cannot be downloaded, or its checksum is not the locked one.
     """
     locked = LockFile.load(LOCK_PATH).dependencies
     cache = GlobalSettings.load().repo_cache
@@ -77,11 +77,11 @@ def _download_one(jar: LockedDependency, context: MavenContext, cache: Path) -> 
         arrived = context.create_dependency(name).artifact.resolve()
     except (requests.RequestException, RuntimeError, OSError) as error:
         raise BadInput(
-            f"The jar {name} could not be downloaded ({_first_line(error)}). Check the network or name a Maven mirror "
-            "in jgo's config file ([repositories]); or use a broker of your own: TIDEGATE_KAFKA_BOOTSTRAP_SERVERS."
+            f"the jar {name} could not be downloaded ({_first_line(error)}). Check the network, or add a Maven mirror "
+            "to [repositories] in jgo's config file; or use your own Kafka: set TIDEGATE_KAFKA_BOOTSTRAP_SERVERS."
         ) from error
     if not _is_as_locked(arrived, jar):
-        raise BadInput(f"The jar {name} that was downloaded is not the one in {LOCK_PATH.name}: its SHA-256 differs.")
+        raise BadInput(f"the downloaded jar {name} is not the one in {LOCK_PATH.name}: its SHA-256 differs")
     target = cache / _path_in_repository(jar)
     target.parent.mkdir(parents=True, exist_ok=True)
     arrived.replace(target)

@@ -16,25 +16,25 @@ REMEDY = (
 
 
 def find_java() -> str:
-    """Return the path of a `java` of version 17 or newer. Raises BadInput, saying what to install, where none is."""
+    """The path of a `java` of version 17 or newer. Raises BadInput, saying what to install, where there is none."""
     java = _from_java_home() or shutil.which("java")
     if java is None:
-        raise BadInput(f"No Java was found, and the embedded Kafka needs it. {REMEDY}")
+        raise BadInput(f"No Java was found; the embedded Kafka needs Java. {REMEDY}")
     version = java_version(java)
     if version < OLDEST:
-        raise BadInput(f"{java} is Java {version}, and the embedded Kafka needs {OLDEST} or newer. {REMEDY}")
+        raise BadInput(f"{java} is Java {version}; the embedded Kafka needs Java {OLDEST} or newer. {REMEDY}")
     return java
 
 
 def java_version(java: str) -> int:
-    """Return the major version that this `java` says it is (8 for "1.8.0_402"). Raises BadInput where it says none."""
+    """The major version of this `java` (8 for "1.8.0_402"). Raises BadInput where it cannot be run or prints none."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInput(f"{java} could not be run ({error}). {REMEDY}") from error
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if found is None:
-        raise BadInput(f"{java} does not say its version. {REMEDY}")
+        raise BadInput(f"{java} -version printed no version. {REMEDY}")
     return int(found.group(1))
 
 
@@ -44,5 +44,5 @@ def _from_java_home() -> str | None:
         return None
     java = shutil.which("java", path=os.path.join(home, "bin"))
     if java is None:
-        raise BadInput(f"JAVA_HOME is {home}, where there is no bin/java. {REMEDY}")
+        raise BadInput(f"JAVA_HOME is {home}, which has no bin/java. {REMEDY}")
     return java

@@ -48,7 +48,7 @@ JVM = ("-Xmx1G", "-Xms256m", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20
 def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
     """Start the broker over its data in this home and return once it answers.
 
-    Raises BadInput: no usable Java, a jar that cannot be had, or a broker that does not start (ServerFailed).
+    Raises BadInput: no usable Java, a jar that cannot be downloaded; ServerFailed where the broker does not start.
     """
     executable = java.find_java()
     classpath = jars.broker_classpath(progress)
@@ -66,12 +66,12 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
 
 
 def stop(home: Path) -> None:
-    """Stop every broker that runs over this home: on request within 15 s, by force then."""
+    """Stop every broker that runs over this home: asked to, and killed after 15 s."""
     processes.end(running(home), signal.SIGTERM, within=STOP_SECONDS)
 
 
 def running(home: Path) -> list[psutil.Process]:
-    """Return the brokers (and storage tools) that run over this home, whether or not stack.json knows them."""
+    """The brokers (and storage tools) that run over this home, whether or not stack.json knows them."""
     named = str(kafka_properties(home))
 
     def is_ours(process: psutil.Process) -> bool:

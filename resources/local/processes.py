@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from signal import SIGKILL as KILL
+from typing import TypeVar
 
 import psutil
 
@@ -16,6 +17,9 @@ from platform_defs.errors import BadInput
 NEEDED_BYTES = 500_000_000
 LOG_BYTES = 10_000_000
 KILL_SECONDS = 10.0
+IN_USE = "Address already in use"
+
+Started = TypeVar("Started")
 
 # Popen complains when it is collected before its process ended; the servers outlive the command that starts them.
 _started: list[subprocess.Popen[bytes]] = []
@@ -23,6 +27,10 @@ _started: list[subprocess.Popen[bytes]] = []
 
 class ServerFailed(BadInput):
     """A server of the embedded stack did not start; the message shows the end of its log and where the log is."""
+
+
+class PortTaken(ServerFailed):
+    """Another program took the server's port after it had been found free."""
 
 
 def start(
@@ -47,7 +55,7 @@ def start(
 
 
 def is_running(process: psutil.Process) -> bool:
-    """Tell whether this very process runs: not ended, not a zombie, not another one with its pid."""
+    """Whether this very process is running: not ended, not a zombie, not another one with its pid."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -55,8 +63,8 @@ def is_running(process: psutil.Process) -> bool:
 
 
 def matching(test: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
-    """Return the running processes that pass the test; those that end meanwhile or may not be looked at do not."""
-    found = []
+    """The running processes that pass the test, without those that end meanwhile or belong to another user."""
+    found = list[psutil.Process]()
     for process in psutil.process_iter():
         try:
             if process.status() != psutil.STATUS_ZOMBIE and test(process):
@@ -67,7 +75,7 @@ def matching(test: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
 
 
 def end(processes: Iterable[psutil.Process], signal: int, *, within: float) -> None:
-    """Send the signal and wait `within` seconds; what still runs then is killed."""
+    """Send the signal and wait `within` seconds; what is still running then is killed."""
     asked = [process for process in processes if _send(process, signal)]
     for process in _alive_after(within, asked):
         _send(process, KILL)
@@ -91,7 +99,7 @@ def _send(process: psutil.Process, signal: int) -> bool:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether a server could listen on this port of 127.0.0.1 now."""
+    """Whether a server could listen on this port of 127.0.0.1 now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -102,13 +110,13 @@ def is_free(port: int) -> bool:
 
 
 def kept_or_free_port(kept: int | None, progress: Callable[[str], None]) -> int:
-    """Return the kept port, or a free one where none is kept or another program has taken it meanwhile."""
+    """The port used before, or a free one where there is none or another program has taken it meanwhile."""
     if kept is not None and is_free(kept):
         return kept
     # Below 32768: Linux gives the ports above to outgoing connections, which would take a kept one while we are down.
     port = next(port for port in random.sample(range(20_000, 32_000), 200) if is_free(port))
     if kept is not None:
-        progress(f"port {kept} is taken by another program: {port} is used from now on")
+        progress(f"port {kept} is taken by another program; using {port} from now on")
     return port
 
 
@@ -117,8 +125,8 @@ def require_space(folder: Path, needed: int = NEEDED_BYTES) -> None:
     free = psutil.disk_usage(str(folder)).free
     if free < needed:
         raise BadInput(
-            f"The disk of {folder} has {free // 1_000_000} MB left, and the stack needs {needed // 1_000_000} MB to "
-            "start. Free some space, or put TIDEGATE_HOME on another disk."
+            f"the disk that holds {folder} has {free // 1_000_000} MB left, and the stack needs "
+            f"{needed // 1_000_000} MB to start. Free some space, or set TIDEGATE_HOME to a folder on another disk."
         )
 
 
@@ -128,17 +136,26 @@ def keep_log_bounded(log: Path) -> None:
         log.replace(log.with_suffix(".log.1"))
 
 
+def on_another_port(start_server: Callable[[], Started]) -> Started:
+    """`start_server()`, and once more where another program took the port that was found free."""
+    try:
+        return start_server()
+    except PortTaken:
+        return start_server()
+
+
 def failed(name: str, logs: Sequence[Path]) -> ServerFailed:
-    """Return the error of a server that ended at its start, or did not answer in time."""
+    """The error for a server that ended during startup, or did not answer in time."""
     shown = max(logs, key=lambda log: log.stat().st_mtime if log.exists() else 0)
     lines = shown.read_text(errors="replace").splitlines()[-8:] if shown.exists() else []
-    return ServerFailed("\n".join([f"{name} did not start{_cause(lines)}. The end of {shown}:", *lines]))
+    kind = PortTaken if any(IN_USE in line for line in lines) else ServerFailed
+    return kind("\n".join([f"{name} did not start{_cause(lines)}. The last lines of {shown}:", *lines]))
 
 
 def _cause(lines: Iterable[str]) -> str:
-    said = "\n".join(lines)
-    if "No space left" in said:
-        return ": the disk is full; free some space, or put TIDEGATE_HOME on another disk"
-    if "Address already in use" in said:
-        return ": another program took its port meanwhile; try again"
+    text = "\n".join(lines)
+    if "No space left" in text:
+        return ": the disk is full; free some space, or set TIDEGATE_HOME to a folder on another disk"
+    if IN_USE in text:
+        return ": another program has taken its port; try again"
     return ""

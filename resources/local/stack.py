@@ -1,14 +1,12 @@
 """The embedded stack: Kafka and Postgres as real servers, everything they keep under TIDEGATE_HOME.
 
 `up`, `down` and `reset` hold a lock file, so two of them at once wait for each other. What runs is known from
-stack.json (a pid, and what its command line says), and `up` and `down` also find servers over this home that it does
-not know: they recover from a server, or from themselves, having been killed.
+stack.json (a pid, and the path in its command line). `up` and `down` also find servers over this home that stack.json
+does not know, so they recover from a server, or from themselves, having been killed.
 """
 
-import fcntl
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,16 +24,11 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ServerStatus:
-    """A server as clients see it. `address` is None and `pid` is None where an embedded one does not run."""
+    """A server as clients see it. `address` and `pid` are None where an embedded one is not running."""
 
-    address: str | None
-    pid: int | None
-    embedded: bool
-
-    @property
-    def usable(self) -> bool:
-        """True where it runs, or is not ours to run."""
-        return self.address is not None
+    address: str | None = None
+    pid: int | None = None
+    embedded: bool = True
 
 
 @dataclass(frozen=True)
@@ -61,9 +54,10 @@ def silent(_: str) -> None:
 
 
 def up(progress: Progress = silent) -> StackStatus:
-    """Start what is embedded and does not run yet, both servers at the same time; return once they answer.
+    """Start what is embedded and not running yet, both servers at the same time; return once they answer.
 
-    Raises BadInput, naming the remedy: no Java, no space, no jar, a server that does not start (ServerFailed).
+    Raises BadInput, with what to do about it: no Java, no disk space, a jar that cannot be downloaded; ServerFailed
+    where a server does not start.
     """
     chosen = settings()
     if not (chosen.embeds_kafka or chosen.embeds_postgres):
@@ -82,7 +76,7 @@ def up(progress: Progress = silent) -> StackStatus:
 
 
 def down() -> StackStatus:
-    """Stop both servers: on request within 15 s, by force then. Nothing that this stack started is left."""
+    """Stop both servers: asked to, and killed after 15 s. Nothing that this stack started is left running."""
     chosen = settings()
     if chosen.home.exists():
         with _lock(chosen.home):
@@ -109,7 +103,7 @@ def reset() -> None:
 
 
 def status() -> StackStatus:
-    """Return what runs now. Starts, changes and waits for nothing."""
+    """What is running now. Starts, changes and waits for nothing."""
     chosen = settings()
     kept = state.load(chosen.home)
     return StackStatus(_kafka_status(chosen, kept.kafka), _postgres_status(chosen, kept.postgres), chosen.home)
@@ -121,11 +115,13 @@ def _missing(chosen: Settings, kept: state.State, progress: Progress) -> dict[st
     if chosen.embeds_kafka and not _kafka_runs(chosen, kept.kafka):
         from resources.local import kafka
 
-        starts["kafka"] = lambda: kafka.start(chosen.home, kept.kafka, progress)
+        starts["kafka"] = lambda: processes.on_another_port(lambda: kafka.start(chosen.home, kept.kafka, progress))
     if chosen.embeds_postgres and not _postgres_runs(chosen, kept.postgres):
         from resources.local import postgres
 
-        starts["postgres"] = lambda: postgres.start(chosen.home, kept.postgres, progress)
+        starts["postgres"] = lambda: processes.on_another_port(
+            lambda: postgres.start(chosen.home, kept.postgres, progress)
+        )
     return starts
 
 
@@ -150,43 +146,41 @@ def _stop(home: Path) -> None:
 
 def _kafka_status(chosen: Settings, server: state.Server) -> ServerStatus:
     if not chosen.embeds_kafka:
-        return ServerStatus(chosen.kafka_bootstrap_servers, None, embedded=False)
+        return ServerStatus(chosen.kafka_bootstrap_servers, embedded=False)
     if not _kafka_runs(chosen, server):
-        return ServerStatus(None, None, embedded=True)
-    return ServerStatus(f"127.0.0.1:{server.port}", server.pid, embedded=True)
+        return ServerStatus()
+    return ServerStatus(f"127.0.0.1:{server.port}", server.pid)
 
 
 def _postgres_status(chosen: Settings, server: state.Server) -> ServerStatus:
     if not chosen.embeds_postgres:
-        return ServerStatus(chosen.postgres_url, None, embedded=False)
+        return ServerStatus(chosen.postgres_url, embedded=False)
     if server.port is None or not _postgres_runs(chosen, server):
-        return ServerStatus(None, None, embedded=True)
-    return ServerStatus(state.postgres_url(chosen.home, server.port), server.pid, embedded=True)
+        return ServerStatus()
+    return ServerStatus(state.postgres_url(chosen.home, server.port), server.pid)
 
 
 @contextmanager
-def _lock(home: Path) -> Iterator[None]:
-    with (home / "stack.lock").open("a") as file:
-        until = time.monotonic() + LOCK_SECONDS
-        while not _try_lock(file.fileno()):
-            if time.monotonic() > until:
-                raise BadInput(f"Another `tidegate stack` command has held {file.name} for {LOCK_SECONDS:.0f} s.")
-            time.sleep(0.1)
-        yield  # the lock ends with the file, and so also with a process that was killed
+def _lock(home: Path) -> Generator[None]:
+    """Held by one command at a time; the system releases the lock of a process that was killed."""
+    from filelock import FileLock, Timeout  # not for `status`, which locks nothing
 
-
-def _try_lock(descriptor: int) -> bool:
+    lock = FileLock(home / "stack.lock", timeout=LOCK_SECONDS)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        lock.acquire()
+    except Timeout as error:
+        message = f"another `tidegate stack` command has held {lock.lock_file} for {LOCK_SECONDS:.0f} s; try again"
+        raise BadInput(message) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _refuse_to_empty(home: Path) -> None:
     kept = {Path.home(), Path.cwd(), PROJECT_ROOT}
     if any(folder.resolve().is_relative_to(home.resolve()) for folder in kept):
         raise BadInput(
-            f"TIDEGATE_HOME is {home}, which holds more than Tidegate's own state: it is not emptied. "
-            "Give Tidegate a folder of its own."
+            f"TIDEGATE_HOME is {home}, which holds more than Tidegate's own state, so it is not emptied. "
+            "Set TIDEGATE_HOME to a folder of its own."
         )

@@ -22,7 +22,7 @@ class Server:
     pid: int | None = None
 
     def runs_over(self, path: Path) -> bool:
-        """Tell whether the process runs and has this path of its home in its command line.
+        """Whether the process is running and has this path of its home in its command line.
 
         A pid alone may belong to another process by now, and Linux lets a creation time move with the clock.
         """
@@ -48,7 +48,7 @@ class State:
 
 
 def load(home: Path) -> State:
-    """Return what is kept in this home; an empty state where nothing is, or where the file was cut off."""
+    """What stack.json holds; an empty state where it is missing or was cut off."""
     try:
         kept = json.loads((home / "stack.json").read_text())
         return State(_server(kept["kafka"]), _server(kept["postgres"]))
@@ -69,12 +69,12 @@ def save(home: Path, state: State) -> None:
 
 
 def kafka_properties(home: Path) -> Path:
-    """Return the broker's configuration file; it stands in its command line."""
+    """The broker's configuration file; its path is in the broker's command line."""
     return home / "kafka" / "server.properties"
 
 
 def postgres_data(home: Path) -> Path:
-    """Return the database's data folder; it stands in its server's command line."""
+    """The database's data folder; its path is in the server's command line."""
     return home / "postgres" / "data"
 
 

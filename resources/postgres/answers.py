@@ -16,7 +16,7 @@ class PipelineStatus:
 
     pipeline: str
     state: Literal["active", "halted"] = "active"
-    halt_code: Any = None  # one of HaltCode; of another version of Tidegate, perhaps a code unknown to this one
+    halt_code: str | None = None  # a HaltCode; of another version of Tidegate, perhaps one that is unknown here
     halt_detail: Mapping[str, Any] | None = None
     pending: PendingBatch | None = None  # the batch whose offsets are fixed
     backed_off: bool = False  # a gate failed, and it is not yet `retry_at`
@@ -30,7 +30,7 @@ class PipelineStatus:
         """Why the pipeline is halted, if it is."""
         if self.state != "halted":
             return None
-        return Halt.remembered(self.pipeline, self.halt_code, dict(self.halt_detail or {}))
+        return Halt.remembered(self.pipeline, self.halt_code or "", self.halt_detail)
 
 
 @dataclass(frozen=True)
@@ -116,20 +116,3 @@ class LineageEvent:
 
     sequence: int
     event: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class ReplayBounds:
-    """Between which batches a replay can begin."""
-
-    first_batch: int | None  # None: nothing was published yet
-    lost_until: int  # 0: the log still holds whatever was read
-
-
-@dataclass(frozen=True)
-class BegunReplay:
-    """A replay that is being built."""
-
-    replay_id: int
-    from_batch: int
-    fingerprint: str

@@ -1,7 +1,7 @@
 """Postgres connections: UTC, named after their owner, and their errors in the project's own words."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -19,7 +19,7 @@ TRY_AGAIN = {"08", "40", "53", "55", "57"}  # connection, rollback, resources, n
 NOT_HERE = {"25006", "25P03"}  # a read-only server; a session that sat idle for longer than a server allows
 # Milliseconds for which a connection may deliver nothing and acknowledge nothing before both its ends give it up.
 SILENCE = 30_000
-# Once told, a batch has happened: a role or server that answers COMMIT before the disk does is overruled.
+# Once COMMIT is answered, the batch has happened: a role or server that answers before the disk does is overruled.
 DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 
 
@@ -40,8 +40,8 @@ def connect(
 
 
 def session_url(url: str, name: str, settings: Mapping[str, str] | None = None) -> str:
-    """`url` with what every session of ours has: its name, UTC, and time limits (`limited`), which the server keeps as
-    well: it would hold a vanished client's locks for hours otherwise.
+    """`url` with what every session of ours has: its name, UTC, and time limits (`limited`). The server keeps the
+    limits too: otherwise it would hold the locks of a client that is gone for hours.
     """
     given = conninfo_to_dict(limited(url))
     theirs = {f"tcp_{key}": given[key] for key in given if key.startswith("keepalives_")}
@@ -56,7 +56,7 @@ def session_url(url: str, name: str, settings: Mapping[str, str] | None = None) 
 def limited(url: str) -> str:
     """`url` (a URI) with a time limit to connect and one for a dead connection, where it has none of its own.
 
-    The latter is libpq's `tcp_user_timeout` (ms); keepalives find out in that time about who sends nothing.
+    The latter is libpq's `tcp_user_timeout` (ms); keepalives detect an idle connection that is dead in that time.
     """
     given = dict(parse_qsl(url.partition("?")[2]))
     silence = int(given.get("tcp_user_timeout", 0)) or SILENCE
@@ -76,8 +76,8 @@ def _options(settings: Mapping[str, object]) -> str:
 
 
 @contextmanager
-def database_errors() -> Iterator[None]:
-    """Errors of the connection or of want of resources become LedgerAway; those of a row or of our SQL stay as they
+def database_errors() -> Generator[None]:
+    """Errors of the connection, or for lack of resources, become LedgerAway; those of a row or of our SQL stay as they
     are.
     """
     try:
@@ -88,16 +88,15 @@ def database_errors() -> Iterator[None]:
         if lost or state in NOT_HERE:
             raise LedgerAway(
                 f"Postgres: {str(error).strip()} (SQLSTATE {state or 'none: no connection'}). "
-                "Nothing was published by this try; the next run goes on."
+                "This try published nothing; the next run goes on.",
+                sqlstate=state,
             ) from error
         raise
 
 
 @cache
 def queries() -> Mapping[str, LiteralString]:
-    """The statements of sql/*.sql (but for the numbered migrations) by name. Each begins with `-- name: what it is
-    for`.
-    """
+    """The statements of sql/*.sql (except the numbered migrations) by name. Each begins with `-- name: its purpose`."""
     text = "\n".join(path.read_text() for path in sorted(SQL.glob("[!0-9]*.sql")))
     parts = re.split(r"^-- (\w+): ", text, flags=re.MULTILINE)
     return {

@@ -1,6 +1,6 @@
 """A run's hold on one pipeline: everything that it writes, always under its epoch and owner."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -12,24 +12,25 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
-from platform_defs.engine.ports import Coverage, Publication, Staged
+from platform_defs.engine.ports import AuditView, Coverage, FaultGroup, Publication, RefusedRow, Staged
 from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, RowRefused
+from platform_defs.halts import HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from resources.postgres import tables
-from resources.postgres.connection import DURABLE, application_name, connect, database_errors, limited, queries
+from resources.postgres.connection import DURABLE, application_name, connect, database_errors, queries
 from resources.postgres.positions import positions_of
 from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
 
-# The third ends the session like the others: it was stopped for so long inside the publishing transaction.
+# The third ends the session as well: the process was stopped for so long inside the publishing transaction.
 _CONNECTION_TROUBLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.IdleInTransactionSessionTimeout)
-LOCK_WAIT = "30s"  # longer than a publication takes; whoever holds a pipeline's row for longer is ended
+LOCK_WAIT = "30s"  # longer than a publication takes; a session that holds a pipeline's row for longer is ended
 
 
 def acquire(url: str, contract: Contract, run_id: str | None = None) -> "PostgresHold":
     """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables.
 
-    Raises Halt when the pipeline is halted, LedgerAway when its row cannot be locked, BadInput when a table is not
+    Raises Halt where the pipeline is halted, LedgerAway where its row cannot be locked, BadInput where a table is not
     what the contract says.
     """
     name, owner = contract.pipeline, uuid4()
@@ -54,11 +55,18 @@ class PostgresHold:
     holder: Holder
     connection: psycopg.Connection[tuple[Any, ...]]
 
+    def ping(self) -> None:
+        """Raises LedgerAway where the run's session is gone."""
+        with database_errors():
+            self.connection.execute("SELECT 1")
+
     def positions(self) -> list[Position]:
+        """Where the pipeline is, by partition."""
         with database_errors():
             return positions_of(self.connection, self.holder.pipeline, self.contract.topic)
 
     def pending(self) -> PendingBatch | None:
+        """The batch whose offsets are fixed, if there is one."""
         with database_errors():
             row = self.connection.execute(queries()["pending"], self.holder.key).fetchone()
         return PendingBatch.from_json(row[0]) if row and row[0] else None
@@ -69,23 +77,18 @@ class PostgresHold:
         As `engine.planning.decide` has them: `every` is all positions as they will be, those `added` included.
         """
         key = {**self.holder.key, "topic": self.contract.topic}
+        noted = {"partitions": [p.partition for p in every], "seen_ends": [p.seen_end for p in every]}
         with self._owned():
-            noted = {"partitions": [p.partition for p in every], "seen_ends": [p.seen_end for p in every]}
             self.connection.execute(queries()["note_ends"], {**key, **noted})
             for item in added:
-                done = self.connection.execute(
-                    queries()["add_position"],
-                    {
-                        **key,
-                        "partition": item.partition,
-                        "cluster_id": item.cluster_id,
-                        "topic_id": item.topic_id,
-                        "next_offset": item.next_offset,
-                        "late": len(added) < len(every),
-                    },
-                )
-                if done.rowcount != 1:
-                    raise Fenced(f"partition {item.partition} has siblings of another topic id; nothing was changed")
+                place = {name: getattr(item, name) for name in ("partition", "cluster_id", "topic_id", "next_offset")}
+                position = {**key, **place, "late": len(added) < len(every)}
+                if self.connection.execute(queries()["add_position"], position).rowcount != 1:
+                    raise Fenced(
+                        f"{self.holder.pipeline}: the other partitions of {self.contract.topic} have positions of "
+                        f"another topic id than partition {item.partition}; nothing was changed",
+                        pipeline=self.holder.pipeline,
+                    )
 
     def fix(self, view: TopicView, ranges: Sequence[OffsetRange]) -> PendingBatch:
         """Step 1: fix the offsets of the next batch. Until it commits, every try reads exactly these."""
@@ -103,7 +106,8 @@ class PostgresHold:
             row = self.connection.execute(
                 queries()["open_staging"], {**self.holder.key, "batch_id": pending.batch_id}
             ).fetchone()
-            staging_id: int = row[0]  # pyright: ignore[reportOptionalSubscript]  # RETURNING always gives one
+            assert row is not None  # noqa: S101  # RETURNING always gives one
+            staging_id: int = row[0]
             tables.create_staging(self.connection, self.contract, staging_id)
         return PostgresStaging(self.url, application_name(self.holder.pipeline, self.holder.owner), staging_id)
 
@@ -113,35 +117,34 @@ class PostgresHold:
             rows = self.connection.execute(queries()["coverage"], {"staging_id": staging_id}).fetchall()
         return [_coverage(self.contract.topic, row) for row in rows]
 
-    def faults(self, staged: Staged) -> dict[tuple[str, str], tuple[int, list[dict[str, Any]]]]:
-        """By (stage, error_class): how many dead letters, and up to ten of them."""
+    def faults(self, staged: Staged) -> list[FaultGroup]:
+        """The dead letters of a batch, by stage and error class."""
         with database_errors():
             rows = self.connection.execute(
                 queries()["fault_counts"],
                 {"staging_id": staged.staging_id, "attempts": [item.attempt for item in staged.coverage]},
             ).fetchall()
-        return {(stage, error_class): (count, samples or []) for stage, error_class, count, samples in rows}
+        return [FaultGroup(stage, name, count, tuple(samples or ())) for stage, name, count, samples in rows]
 
-    def audit_view(self, staged: Staged) -> tuple[str, str, str] | None:
-        """(database URL, schema, view) of the rows that publish would write, before anyone sees them; None if there are
-        none.
-        """
+    def audit_view(self, staged: Staged) -> AuditView | None:
+        """A view of the rows that publish would write, before anyone sees them; None where there are none."""
         with database_errors():
             name = tables.create_audit_view(self.connection, self.contract, staged)
             any_row = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(sql.Identifier(tables.STAGING_SCHEMA, name))
             if self.connection.execute(any_row).fetchone() is None:
                 return None
-        return limited(self.url), tables.STAGING_SCHEMA, name
+        return AuditView(tables.STAGING_SCHEMA, name)
 
     @contextmanager
-    def publication(self, staged: Staged, *, recorded: bool = True) -> Iterator[Publication]:
-        """The publishing transaction: commits when the block ends well.
+    def publication(self, staged: Staged, *, recorded: bool = True) -> Generator[Publication]:
+        """The publishing transaction: commits when the block ends without an error.
 
-        Raises LedgerAway when it certainly did not commit, OutcomeUnknown when nobody can say now. If the connection
-        dies
-        and the batch is found committed by this owner, it ends as if COMMIT had been answered. A transaction that is
-        not `recorded` by the batch's row leaves no trace to be found: LedgerAway, whether it committed or not.
+        Raises LedgerAway where it certainly did not commit, OutcomeUnknown where that cannot be told now. If the
+        connection dies and the batch is found committed by this owner, it ends as if COMMIT had been answered. A
+        transaction that is not `recorded` by the batch's row leaves no trace to be found: LedgerAway, whether it
+        committed or not.
         """
+        batch_id = staged.pending.batch_id
         try:
             self._begin()
             yield PostgresPublication(self.connection, self.holder, self.contract, staged)
@@ -152,26 +155,24 @@ class PostgresHold:
             if not self.connection.closed:
                 self._roll_back()
                 raise LedgerAway(
-                    f"publishing batch {staged.pending.batch_id} was refused: {error}. It is tried again."
+                    f"Postgres refused to publish batch {batch_id}: {error}. It will be tried again."
                 ) from error
             if not recorded:
                 raise LedgerAway(
-                    f"the connection died while the rows of batch {staged.pending.batch_id} were written; whether "
-                    f"they are there is not known: {error}"
+                    f"the connection died while the rows of batch {batch_id} were written; it is not known whether "
+                    f"they are there: {error}"
                 ) from error
-            if not self._committed(staged.pending.batch_id):
-                raise LedgerAway(
-                    f"the connection died before batch {staged.pending.batch_id} was in the ledger: {error}"
-                ) from error
+            if not self._committed(batch_id):
+                raise LedgerAway(f"the connection died before batch {batch_id} was in the ledger: {error}") from error
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             self._roll_back()
-            raise RowRefused(str(error).strip()) from error
+            raise _row_refused(error) from error
         except BaseException:
             self._roll_back()
             raise
 
     def rehearse(self, staged: Staged) -> None:
-        """Write the rows, of the accumulates as well, and take them back. Raises RowRefused where a table refuses
+        """Write the rows, those of the accumulates included, and roll back. Raises RowRefused where a table rejects
         one.
         """
         try:
@@ -181,10 +182,10 @@ class PostgresHold:
                 publication.write_rows()
                 self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except (psycopg.DataError, psycopg.IntegrityError) as error:
-            raise RowRefused(str(error).strip()) from error
+            raise _row_refused(error) from error
 
-    def refused_row(self, staged: Staged) -> tuple[int, int, str, str] | None:
-        """The message that the row table refuses: (partition, offset, error class, what Postgres said)."""
+    def refused_row(self, staged: Staged) -> RefusedRow | None:
+        """The first message whose rows the row table rejects, and what Postgres says of it."""
         with database_errors(), self.connection.transaction(force_rollback=True):
             return find_refused(PostgresPublication(self.connection, self.holder, self.contract, staged))
 
@@ -197,15 +198,16 @@ class PostgresHold:
             return False
         return row is None or row[0] != self.holder.owner
 
-    def gate_failed(self) -> None:
-        """Leave the pending batch where it is, and let the sensor wait before it is judged again."""
+    def back_off(self) -> None:
+        """Keep the pending batch, and let the sensor wait before it is tried again."""
         with database_errors():
             self.connection.execute(queries()["back_off"], self.holder.key)
 
-    def halt(self, code: str, detail: Mapping[str, Any]) -> None:
+    def halt(self, detail: HaltDetail) -> None:
         """Stop the pipeline until a person settles it. Does nothing for a fenced run."""
+        halted = {**self.holder.key, "code": detail.code, "detail": Jsonb(detail.to_json())}
         with database_errors():
-            self.connection.execute(queries()["halt"], {**self.holder.key, "code": code, "detail": Jsonb(dict(detail))})
+            self.connection.execute(queries()["halt"], halted)
 
     def sweep(self) -> None:
         """Drop what earlier tries left in staging. What a stopped zombie still locks is left for the next sweep."""
@@ -216,8 +218,7 @@ class PostgresHold:
                 tables.drop_staging(self.connection, staging_id)
 
     def close(self) -> None:
-        """Give the pipeline back and end the session. Where that is gone there is nothing to give: the next run takes
-        over.
+        """Give the pipeline back and end the session; where the session is gone, the next run takes over.
 
         Closed, never committed: whatever an interrupt left open on it is rolled back.
         """
@@ -225,7 +226,7 @@ class PostgresHold:
             self.connection.execute(queries()["release"], self.holder.key)
 
     @contextmanager
-    def _owned(self) -> Iterator[None]:
+    def _owned(self) -> Generator[None]:
         with database_errors(), self.connection.transaction():
             lock_as_owner(self.connection, self.holder)
             yield
@@ -235,34 +236,22 @@ class PostgresHold:
             self.connection.execute(statement)
 
     def _roll_back(self) -> None:
-        """End the transaction. Where the session has gone, Postgres has done it, and what went wrong before is the
-        news.
-        """
+        """End the transaction. Where the session is gone, Postgres has done so; the error before is what matters."""
         with suppress(psycopg.Error):
             self.connection.execute("ROLLBACK")
 
     def _committed(self, batch_id: int) -> bool:
-        """Whether a batch whose COMMIT went unanswered happened. Asked under the row lock: nothing is in flight
-        then.
-        """
+        """Whether a batch whose COMMIT was not answered happened. Asked under the row lock: nothing is in flight."""
         try:
             self.connection = _session(self.url, self.holder.pipeline, self.holder.owner)
             with database_errors(), self.connection.transaction():
-                _, owner, *_ = self.connection.execute(queries()["lock_pipeline"], self.holder.key).fetchone() or (
-                    None,
-                    None,
-                )
+                locked = self.connection.execute(queries()["lock_pipeline"], self.holder.key).fetchone()
                 row = self.connection.execute(queries()["find_batch"], {"batch_id": batch_id}).fetchone()
         except (LedgerAway, psycopg.Error) as error:
-            raise OutcomeUnknown(
-                f"the connection died in the COMMIT of batch {batch_id} and Postgres cannot be asked: {error}. "
-                "The ledger knows; the next run goes on from it."
-            ) from error
+            raise OutcomeUnknown.of_batch(batch_id, error) from error
+        owner = locked[1] if locked else None
         if row is None and owner != self.holder.owner:
-            raise Fenced(
-                f"{self.holder.pipeline}: another run took over while batch {batch_id} was published; this run has "
-                "changed nothing and stops."
-            )
+            raise Fenced.in_commit(self.holder.pipeline, batch_id)
         return row == (self.holder.epoch, self.holder.owner)
 
 
@@ -280,25 +269,26 @@ def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: st
         try:
             with connection.transaction():
                 row = connection.execute(queries()["lock_pipeline"], key).fetchone()
-                if row is None:  # registered above; only what a replay built is ever taken away
-                    raise Fenced(f"{name} was taken away by somebody else; nothing was changed")
+                if row is None:  # registered above; only the pipeline that builds a replay is ever deleted
+                    raise Fenced(f"{name} was discarded meanwhile; nothing was changed", pipeline=name)
                 _, fenced, state, code, detail = row
                 if state == "halted":
-                    raise Halt(name, code, "it was halted earlier and nobody has settled it yet.", detail)
+                    raise Halt(
+                        name, read_detail(code, detail), "an earlier run halted it, and it has not been settled."
+                    )
                 (epoch,) = connection.execute(queries()["take_over"], key).fetchone() or (0,)
             break
         except psycopg.errors.LockNotAvailable as error:
             if connection.execute(queries()["replacing"], key).fetchone() == (True,):
                 raise LedgerAway(
-                    f"a replay of {name} is being put in place; the next run goes on when it is there"
+                    f"a replay of {name} is being put in place; the next run goes on after that"
                 ) from error
             if last_try:
                 raise LedgerAway(
-                    f"{name} stayed locked for {LOCK_WAIT} twice; look at pg_locks for who holds it"
+                    f"the ledger's row of {name} stayed locked for {LOCK_WAIT} twice; pg_locks shows by which session"
                 ) from error
-            _end_sessions(
-                connection, name, (connection.execute(queries()["current_owner"], key).fetchone() or (None,))[0]
-            )
+            (holding,) = connection.execute(queries()["current_owner"], key).fetchone() or (None,)
+            _end_sessions(connection, name, holding)
     _end_sessions(connection, name, fenced)
     return epoch
 
@@ -315,6 +305,10 @@ def _claim_tables(connection: tables.Connection, holder: Holder, contract: Contr
             tables.claim(connection, holder.pipeline, table)
         if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
             tables.refuse_unique(connection, contract.row_table)
+
+
+def _row_refused(error: psycopg.Error) -> RowRefused:
+    return RowRefused(str(error).strip(), sqlstate=error.sqlstate)
 
 
 def _coverage(topic: str, row: tuple[Any, ...]) -> Coverage:

@@ -6,35 +6,33 @@ What a run writes is in hold.py, which is imported only where a run opens: a com
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 from psycopg.rows import dict_row
 
 from platform_defs.contract.model import CheckResult, Contract
-from platform_defs.errors import BadInput
+from platform_defs.errors import LedgerMissing
 from platform_defs.offsets import OffsetRange, PendingBatch, Position
 from resources.postgres.answers import (
-    BegunReplay,
     DeadLetterCount,
     DeadLetterLine,
     LineageEvent,
     PipelineProgress,
     PipelineStatus,
-    ReplayBounds,
     StartedPosition,
     StatusAndPositions,
     StoredDeadLetter,
 )
-from resources.postgres.connection import SQL, application_name, connect, database_errors, queries
+from resources.postgres.connection import application_name, connect, database_errors, queries
+from resources.postgres.migrations import LedgerVersion, migrate, reading, version
 from resources.postgres.positions import positions_of
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from platform_defs.engine.ports import Published
-    from platform_defs.engine.replay_plan import Standing
     from resources.postgres.hold import PostgresHold
 
 Row = Mapping[str, Any]
@@ -42,27 +40,24 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Ledger:
-    """The ledger in the database at `url` (a libpq URI). Every question raises LedgerAway."""
+    """The ledger in the database at `url` (a libpq URI). Where there is none yet, its answers are empty.
+
+    Every question raises LedgerAway, and LedgerOutdated or LedgerTooNew where the ledger is another version's.
+    """
 
     url: str
 
     def migrate(self) -> tuple[str, ...]:
-        """Create the ledger or bring it up to date: the numbered files of sql/, each once, one process at a time.
-        The names of those applied now.
-
-        Raises BadInput, saying what to grant, where the database's user may not create it.
+        """Create the ledger or bring it up to date (resources/postgres/migrations.py): when a run opens, and by
+        `tidegate migrate`; the migrations applied, by file name. What only reads does not need it: where there is no
+        ledger yet, its answers are empty.
         """
+        return migrate(self.url)
+
+    def version(self) -> LedgerVersion | None:
+        """Which migrations the ledger has had; None where there is none yet."""
         with connect(self.url) as connection, database_errors():
-            try:
-                with connection.transaction():
-                    return _migrate(connection)
-            except psycopg.errors.InsufficientPrivilege as error:
-                user, database = connection.info.user, connection.info.dbname
-                raise BadInput(
-                    f"{user} may not create the ledger in {database} ({str(error).strip()}). As an administrator: "
-                    f'GRANT CREATE ON DATABASE "{database}" TO "{user}"',
-                    field="TIDEGATE_POSTGRES_URL",
-                ) from error
+            return version(connection)
 
     def acquire(self, contract: Contract, run_id: str | None = None) -> PostgresHold:
         """Step 0 (resources/postgres/hold.py): become the pipeline's owner. Raises Halt, LedgerAway, BadInput."""
@@ -79,17 +74,19 @@ class Ledger:
 
     def positions(self, pipeline: str, topic: str) -> list[Position]:
         """The position in each partition of the topic, by partition; none where the pipeline has not run yet."""
-        with connect(self.url) as connection, database_errors():
+        with suppress(LedgerMissing), reading(self.url) as connection:
             return positions_of(connection, pipeline, topic)
+        return []
 
     def status_and_positions(self, contract: Contract) -> StatusAndPositions:
         """Both as of one moment, whatever commits meanwhile."""
-        with connect(self.url) as connection, database_errors(), connection.transaction():
+        with suppress(LedgerMissing), reading(self.url) as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             with connection.cursor(row_factory=dict_row) as cursor:
                 found = cursor.execute(queries()["status"], {"pipeline": contract.pipeline}).fetchone()
             status = _status(found) if found else PipelineStatus(contract.pipeline)
             return StatusAndPositions(status, positions_of(connection, contract.pipeline, contract.topic))
+        return StatusAndPositions(PipelineStatus(contract.pipeline), [])
 
     def progress(self, pipeline: str, topic: str) -> dict[int, PipelineProgress]:
         """By partition, where the pipeline is and the batch that moved it there."""
@@ -156,52 +153,16 @@ class Ledger:
         """Note that the lineage event has left."""
         self._execute("mark_sent", sequence=sequence)
 
-    # Replays
-
-    def replay_bounds(self, pipeline: str) -> ReplayBounds:
-        """Between which batches a replay can begin."""
-        found = self._row("replay_bounds", pipeline=pipeline)
-        return ReplayBounds(**found) if found else ReplayBounds(None, 0)
-
-    def next_batch(self, pipeline: str, batch_id: int) -> int | None:
-        """This batch, or the first one after it that no replay has replaced."""
-        return self._value("next_batch", pipeline=pipeline, batch_id=batch_id)
-
-    def batch_of_offsets(self, contract: Contract, offsets: Mapping[int, int]) -> int | None:
-        """The first batch that read any of these offsets (by partition), or a later one of their partitions."""
-        places = {"partitions": list(offsets), "offsets": list(offsets.values())}
-        return self._value("batch_of_offsets", pipeline=contract.pipeline, topic=contract.topic, **places)
-
-    def replaced_by(self, pipeline: str, batch_id: int) -> int | None:
-        """The replay that took this batch's place; None where none did."""
-        return self._value("replaced_by", pipeline=pipeline, batch_id=batch_id)
-
-    def standings(self, contract: Contract, from_batch: int) -> tuple[Standing, ...]:
-        """By partition, what the batches from this one on have read."""
-        from platform_defs.engine.replay_plan import Standing
-
-        asked = {"pipeline": contract.pipeline, "topic": contract.topic, "from_batch": from_batch}
-        return tuple(Standing(**row) for row in self._rows("standings", **asked))
-
-    def other_logs(self, contract: Contract, from_batch: int) -> tuple[str, ...]:
-        """What the batches from this one on read besides the log there is now: topic (topic id)."""
-        asked = {"pipeline": contract.pipeline, "topic": contract.topic, "from_batch": from_batch}
-        return tuple(f"{row['topic']} ({row['topic_id']})" for row in self._rows("other_logs", **asked))
-
-    def begun_replay(self, pipeline: str) -> BegunReplay | None:
-        """The replay of the pipeline that is being built, if there is one."""
-        found = self._row("replay_of", pipeline=pipeline)
-        return BegunReplay(**found) if found else None
-
-    def messages_read(self, pipeline: str) -> dict[int, int]:
-        """By partition, how many messages the broker has given to a pipeline that builds a replay."""
-        return {row["partition"]: row["messages"] for row in self._rows("messages_read", beside=pipeline)}
-
     # How a statement of sql/ is run
 
     def _rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
-        with connect(self.url) as connection, database_errors(), connection.cursor(row_factory=dict_row) as cursor:
+        with (
+            suppress(LedgerMissing),
+            reading(self.url) as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
             return cursor.execute(queries()[query], parameters).fetchall()
+        return []
 
     def _row(self, query: str, **parameters: Any) -> dict[str, Any] | None:
         return next(iter(self._rows(query, **parameters)), None)
@@ -210,7 +171,7 @@ class Ledger:
         return next(iter((self._row(query, **parameters) or {}).values()), None)
 
     def _execute(self, query: str, **parameters: Any) -> None:
-        with connect(self.url) as connection, database_errors():
+        with reading(self.url) as connection:
             connection.execute(queries()[query], parameters)
 
     def _published(self, contract: Contract, row: Row) -> Published:
@@ -238,22 +199,3 @@ def _status(row: Row) -> PipelineStatus:
     fields = dict(row)
     fields["pending"] = PendingBatch.from_json(row["pending"]) if row["pending"] else None
     return PipelineStatus(**fields)
-
-
-def _migrate(connection: psycopg.Connection[tuple[Any, ...]]) -> tuple[str, ...]:
-    connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate migrations'))")
-    # Asked first: IF NOT EXISTS, too, needs the right to create.
-    if connection.execute("SELECT to_regclass('tidegate.migration')").fetchone() == (None,):
-        connection.execute("CREATE SCHEMA IF NOT EXISTS tidegate")
-        # Where a ledger made before this table had its name keeps it.
-        connection.execute("ALTER TABLE IF EXISTS public.tidegate_migration SET SCHEMA tidegate")
-        connection.execute("ALTER TABLE IF EXISTS tidegate.tidegate_migration RENAME TO migration")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS tidegate.migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
-        )
-    done = {name for (name,) in connection.execute("SELECT name FROM tidegate.migration").fetchall()}
-    missing = [path for path in sorted(SQL.glob("[0-9]*.sql")) if path.name not in done]
-    for path in missing:
-        connection.execute(path.read_bytes())
-        connection.execute("INSERT INTO tidegate.migration (name) VALUES (%s)", [path.name])
-    return tuple(path.name for path in missing)

@@ -1,6 +1,6 @@
-"""The publishing transaction, statement by statement. The order, and why, is in engine/publish.py."""
+"""The publishing transaction, statement by statement. Their order, and the reasons for it, are in engine/publish.py."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +12,9 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Aggregate, CheckResult, Contract, Table
 from platform_defs.contract.own_columns import target_columns
-from platform_defs.engine.ports import Staged
-from platform_defs.errors import BadInput, Fenced, Retryable, StagingLost
-from platform_defs.offsets import OffsetRange
+from platform_defs.engine.ports import RefusedRow, Staged
+from platform_defs.errors import Fenced, StagingLost
+from platform_defs.offsets import OffsetRange, nth_offset, whole_spans
 from resources.postgres.connection import queries
 from resources.postgres.staging import multirange
 from resources.postgres.tables import Connection, check_target, identifier, lock_target, staging_table
@@ -37,10 +37,7 @@ class Holder:
 def lock_as_owner(connection: Connection, holder: Holder) -> None:
     """Lock the pipeline's row as its owner for the rest of the transaction. Raises Fenced when it no longer is."""
     if connection.execute(queries()["lock_as_owner"], holder.key).fetchone() is None:
-        raise Fenced(
-            f"{holder.pipeline}: another run took over (epoch {holder.epoch} of this one is no longer the newest), "
-            "or the pipeline was halted. This run has changed nothing more and stops."
-        )
+        raise Fenced.not_the_owner(holder.pipeline, holder.epoch)
 
 
 @dataclass
@@ -53,9 +50,11 @@ class PostgresPublication:
     staged: Staged
 
     def lock_as_owner(self) -> None:
+        """The pipeline's row, for the rest of the transaction."""
         lock_as_owner(self.connection, self.holder)
 
     def check_tables(self) -> None:
+        """Each table is still what the contract says, and stays so until the transaction ends."""
         for table in self.contract.tables:  # locked first: an ALTER after the check would convert what is written
             lock_target(self.connection, table)
             check_target(self.connection, self.holder.pipeline, table)
@@ -68,18 +67,15 @@ class PostgresPublication:
             span = item.range
             seen = (span.partition, span.from_offset, span.until_offset, item.messages, item.rows, item.dead_letters)
             if stored.get(item.attempt) != seen:
-                raise StagingLost(
-                    f"the coverage of partition {span.partition} [{span.from_offset}, {span.until_offset}) is "
-                    "gone from staging (did Postgres restart?); the batch is read again"
-                )
+                raise StagingLost.coverage(span)
         if sorted(item.range for item in self.staged.coverage) != sorted(self.staged.pending.ranges):
-            raise StagingLost("a planned range was not read to its end; the batch is read again")
+            raise StagingLost("a planned range was not read to its end; the batch will be read again")
 
     def move_positions(self) -> None:
-        pending, spans = self.staged.pending, _whole_spans(self.staged.pending.ranges)
-        epochs = {
-            item.range.partition: item.leader_epoch for item in sorted(self.staged.coverage, key=lambda c: c.range)
-        }
+        """Each position from where the batch was planned to where it ends, with the epoch of its last message."""
+        pending, spans = self.staged.pending, whole_spans(self.staged.pending.ranges)
+        in_order = sorted(self.staged.coverage, key=lambda item: item.range)
+        epochs = {item.range.partition: item.leader_epoch for item in in_order}
         moved = self.connection.execute(
             queries()["move_positions"],
             {
@@ -88,17 +84,15 @@ class PostgresPublication:
                 "topic": self.contract.topic,
                 "topic_id": pending.topic_id,
                 "cluster_id": pending.cluster_id,
-                "partitions": [s[0] for s in spans],
-                "from_offsets": [s[1] for s in spans],
-                "until_offsets": [s[2] for s in spans],
-                "leader_epochs": [epochs[s[0]] for s in spans],
+                "partitions": [span.partition for span in spans],
+                "from_offsets": [span.from_offset for span in spans],
+                "until_offsets": [span.until_offset for span in spans],
+                "leader_epochs": [epochs[span.partition] for span in spans],
             },
         )
         if moved.rowcount != len(spans):
-            raise Fenced(
-                f"{self.holder.pipeline}: {len(spans) - moved.rowcount} of {len(spans)} positions are no longer where "
-                f"batch {pending.batch_id} was planned from; none was moved"
-            )
+            missed = len(spans) - moved.rowcount
+            raise Fenced.positions_moved(self.holder.pipeline, pending.batch_id, missed, len(spans))
 
     def write_rows(self) -> None:
         """The winners' rows into the row table, then merged into each accumulate."""
@@ -109,14 +103,12 @@ class PostgresPublication:
             written = self._count()
             upsert(self, table, everything)
         if written != self.staged.rows:
-            raise StagingLost(
-                f"the tasks staged {self.staged.rows} rows, staging holds {written} of them (did Postgres "
-                "restart?); the batch is read again"
-            )
+            raise StagingLost.rows(self.staged.rows, written)
         for accumulate_table in self.contract.accumulates:
             accumulate(self, accumulate_table)
 
     def write_dead_letters(self) -> None:
+        """The dead letters of the attempts that coverage chose, as many as it counted."""
         written = self.connection.execute(
             queries()["write_dead_letters"],
             {
@@ -129,9 +121,7 @@ class PostgresPublication:
             },
         )
         if written.rowcount != self.staged.dead_letters:
-            raise StagingLost(
-                f"{self.staged.dead_letters} dead letters were staged, {written.rowcount} are left of them"
-            )
+            raise StagingLost.dead_letters(self.staged.dead_letters, written.rowcount)
 
     def write_record(
         self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]
@@ -178,6 +168,7 @@ class PostgresPublication:
 
     @property
     def winners(self) -> sql.Composable:
+        """The condition that a staged row was copied by an attempt whose result arrived."""
         return sql.SQL("_attempt = ANY({})").format(sql.Literal(list(self.staged.winners)))
 
     def _count(self) -> int:
@@ -193,7 +184,7 @@ class PostgresPublication:
 
 
 def append(publication: PostgresPublication, table: Table, where: sql.Composable) -> int:
-    """Insert the winners' rows that fulfil `where`; how many there were."""
+    """Insert the winners' rows for which `where` holds; how many there were."""
     names = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
     query = sql.SQL(
         "INSERT INTO {} ({names}, _batch_id, _partition, _offset) "
@@ -211,7 +202,7 @@ def append(publication: PostgresPublication, table: Table, where: sql.Composable
 
 
 def upsert(publication: PostgresPublication, table: Table, where: sql.Composable) -> None:
-    """The newest message of each key decides: a row is put in its place, a tombstone takes it away."""
+    """The newest message of each key decides: it replaces the key's row, and a tombstone deletes it."""
     own = [name for name, _ in target_columns(table) if name != "_batch_id"]
     names = [*(column.name for column in table.columns), *own]
     values = sql.SQL(", ").join([_cast(table), *map(sql.Identifier, own)])
@@ -246,7 +237,7 @@ def _cast(table: Table) -> sql.Composable:
 
 
 def accumulate(publication: PostgresPublication, table: Table) -> None:
-    """Merge this batch's aggregates, in key order so that two pipelines never deadlock over them."""
+    """Merge this batch's aggregates, in key order: sessions that update the same rows in it never deadlock."""
     keys = sql.SQL(", ").join(map(sql.Identifier, table.group_by))
     names = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
     sources = {item.column: _aggregate(item) for item in table.aggregates}
@@ -285,42 +276,29 @@ def _aggregate(item: Aggregate) -> sql.Composable:
     return sql.SQL("{}({})").format(sql.SQL(item.function), source)
 
 
-def _whole_spans(ranges: Sequence[OffsetRange]) -> list[tuple[int, int, int]]:
-    """(partition, from, until) of each partition. Raises Retryable unless its ranges follow one another without a
-    hole.
-    """
-    spans: dict[int, tuple[int, int, int]] = {}
-    for item in sorted(ranges):
-        partition, start, until = spans.get(item.partition, (item.partition, item.from_offset, item.from_offset))
-        if until != item.from_offset:
-            raise Retryable(f"the pending ranges of partition {item.partition} leave a hole at {until}")
-        spans[partition] = (partition, start, item.until_offset)
-    return list(spans.values())
-
-
 @contextmanager
-def scratch(connection: Connection) -> Iterator[None]:
-    """A savepoint that is always rolled back: to try what the tables would say."""
+def scratch(connection: Connection) -> Generator[None]:
+    """A savepoint that is always rolled back: to try what the tables accept."""
     with connection.transaction(force_rollback=True):
         yield
 
 
-def find_refused(publication: PostgresPublication) -> tuple[int, int, str, str] | None:
-    """The first message, by (partition, offset), whose rows the row table refuses: (partition, offset, error, text).
+def find_refused(publication: PostgresPublication) -> RefusedRow | None:
+    """The first message, by partition and offset, whose rows the row table rejects.
 
-    Bisects over prefixes, so that two messages that only together break a constraint are told apart as well. None when
-    the row table takes everything (then an accumulate's constraint was broken).
+    Bisects over prefixes, so that of two messages that only together violate a constraint the second is found. None
+    where the row table takes everything (then an accumulate's constraint was violated).
     """
-    order = [span for item in sorted(publication.staged.pending.ranges) for span in [item]]
+    order = sorted(publication.staged.pending.ranges)
     if (why := _refusal(publication, sql.SQL("true"))) is None:
         return None
-    low, high = 0, sum(len(span) for span in order)  # offsets accepted, offsets refused
+    low, high = 0, sum(map(len, order))  # offsets accepted, offsets refused
     while high - low > 1:
         middle = (low + high) // 2
         answer = _refusal(publication, _prefix(order, middle))
         low, high, why = (middle, high, why) if answer is None else (low, middle, answer)
-    partition, offset = _nth(order, high - 1)
-    return partition, offset, type(why).__name__, str(why).strip()
+    found = nth_offset(order, high - 1)
+    return RefusedRow(found.partition, found.from_offset, type(why).__name__, str(why).strip())
 
 
 def _refusal(publication: PostgresPublication, where: sql.Composable) -> psycopg.Error | None:
@@ -336,13 +314,5 @@ def _refusal(publication: PostgresPublication, where: sql.Composable) -> psycopg
 
 def _prefix(order: Sequence[OffsetRange], count: int) -> sql.Composable:
     """The rows of the first `count` offsets in (partition, offset) order."""
-    partition, offset = _nth(order, count - 1)
-    return sql.SQL("(_partition, _offset) <= ({}, {})").format(partition, offset)
-
-
-def _nth(order: Sequence[OffsetRange], index: int) -> tuple[int, int]:
-    for span in order:
-        if index < len(span):
-            return span.partition, span.from_offset + index
-        index -= len(span)
-    raise BadInput(f"there is no offset number {index}")
+    last = nth_offset(order, count - 1)
+    return sql.SQL("(_partition, _offset) <= ({}, {})").format(last.partition, last.from_offset)

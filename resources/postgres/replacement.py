@@ -1,11 +1,11 @@
-"""What a replay builds in, and the one transaction that puts it in place: rows, dead letters, batches, positions, or
-nothing.
+"""What a replay is built in, and the one transaction that puts it in place: rows, dead letters, batches and positions,
+or nothing.
 
-Rows are deleted, inserted and updated, never truncated, and tables keep their names: whoever reads in a snapshot sees
-the old rows to its end, everybody else the new ones at once (docs/decisions/0007-replay-in-place.md).
+Rows are deleted, inserted and updated, never truncated, and tables keep their names: a reader with a snapshot sees the
+old rows to its end, every other one the new rows at once (docs/decisions/0007-replay-in-place.md).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb
 from platform_defs.contract.model import Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.replay_plan import History
-from platform_defs.errors import BadInput, Fenced, LedgerAway, OutcomeUnknown, Retryable
+from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown
 from resources.postgres.connection import DURABLE, application_name, connect, database_errors, queries
 from resources.postgres.hold import LOCK_WAIT, PostgresHold
 from resources.postgres.publication import lock_as_owner
@@ -28,7 +28,7 @@ from resources.postgres.tables import Connection, check_target, drop_staging, id
 
 @dataclass(frozen=True)
 class Done:
-    """What was shown, and who puts it in place why."""
+    """What was shown, who puts it in place, and why."""
 
     replay_id: int
     history: History
@@ -74,17 +74,14 @@ class Replacement:
         return replay_id
 
     @contextmanager
-    def alone(self, url: str) -> Iterator[None]:
-        """Nobody else replays this pipeline while the block runs. Raises Retryable where somebody does."""
-        with closing(
-            connect(url, f"tidegate replay {self.live.name}"[:63])
-        ) as connection:  # closed, not committed: if it
-            with database_errors():  # has died by the end, nothing depends on it any more
+    def alone(self, url: str) -> Generator[None]:
+        """No other session replays this pipeline while the block runs. Raises ChangedMeanwhile where one does."""
+        # Closed, not committed: if the connection is gone by the end, nothing depends on it any more.
+        with closing(connect(url, f"tidegate replay {self.live.name}"[:63])) as connection:
+            with database_errors():
                 connection.execute("BEGIN")
                 if connection.execute(queries()["replay_alone"], self.key).fetchone() != (True,):
-                    raise Retryable(
-                        f"{self.live.name} is being replayed by somebody else; try again when that has ended"
-                    )
+                    raise self._changed("another session is replaying it; try again when that has ended")
             yield
 
     def _refuse_unfit(self, connection: Connection, old: Table) -> None:
@@ -95,21 +92,21 @@ class Replacement:
             )
         if connection.execute(queries()["may_replace"], {"table": old.name}).fetchone() != (True,):
             raise BadInput(
-                f"to put a replay in place takes INSERT, UPDATE and DELETE on {old.name}; grant them first",
+                f"putting a replay in place requires INSERT, UPDATE and DELETE on {old.name}; grant them first",
                 field=old.name,
             )
 
     def apart(self, connection: Connection) -> bool:
-        """Whether the two stand at different offsets, or in different logs."""
+        """Whether the two are at different offsets, or in different logs."""
         return connection.execute(queries()["apart"], self.key).fetchone() is not None
 
     def differences(self, connection: Connection, history: History) -> tuple[Difference, ...]:
-        """Of each table, then of the dead letters. Raises BadInput where compaction took what cannot be built again."""
+        """Of each table, then of the dead letters. Raises BadInput where compaction removed what cannot be rebuilt."""
         pairs = self._pairs(history)
         if pairs[0].keys and (gone := pairs[0].orphans(connection, self.built.name)):
             raise BadInput(
-                f"compaction took the messages of {gone} keys of {pairs[0].old.name}, and no later one that was read "
-                "replaced them: their rows cannot be built again. Nothing was changed",
+                f"compaction removed the messages of {gone} keys of {pairs[0].old.name}, and no later message that "
+                "was read replaced them: their rows cannot be rebuilt. Nothing was changed",
                 field=self.live.name,
             )
         tables = [pair.difference(connection) for pair in pairs]
@@ -119,7 +116,8 @@ class Replacement:
         return (*tables, Difference("dead letters", **counts))
 
     def put_in_place(self, held: PostgresHold, done: Done) -> None:
-        """All of it, as the pipeline's owner, or nothing. Raises Fenced, Retryable or BadInput: nothing was changed.
+        """All of it, as the pipeline's owner, or nothing. Raises Fenced, ChangedMeanwhile or BadInput: nothing was
+        changed.
 
         OutcomeUnknown: the ledger knows.
         """
@@ -130,13 +128,11 @@ class Replacement:
         except LedgerAway as error:
             if not self._found_in_place(held.url, done.replay_id):
                 if held.fenced():
-                    raise Fenced(f"another run took {self.live.name} over while its replay was put in place") from error
+                    raise Fenced.taken_over(self.live.name) from error
                 raise
 
     def forget(self, connection: Connection) -> bool:
-        """Take away what was built and not put in place, whoever builds it at the moment. False when there is
-        nothing.
-        """
+        """Drop what was built and not put in place, ending the session that builds it. False where there is nothing."""
         connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT)))
         row = connection.execute(queries()["lock_pipeline"], {"pipeline": self.built.name}).fetchone()
         if row is not None and row[1] is not None:
@@ -150,7 +146,7 @@ class Replacement:
         return self.drop_tables(connection) or row is not None
 
     def drop_tables(self, connection: Connection) -> bool:
-        """The schemas that were built in, with all that is in them. False when there are none."""
+        """Drop the schemas that were built in, with everything in them. False where there are none."""
         found = [schema for schema in self._schemas if self._is_ours(connection, schema)]
         for schema in found:
             connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
@@ -160,7 +156,7 @@ class Replacement:
         for schema in self._schemas:
             if connection.execute("SELECT to_regnamespace(%s)", [schema]).fetchone() != (None,):
                 raise BadInput(
-                    f"there is a schema {schema} that is not a replay's: rename it, and try again", field=schema
+                    f"there is a schema {schema} that is not a replay's: rename it and try again", field=schema
                 )
             connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
             connection.execute(
@@ -173,39 +169,37 @@ class Replacement:
                 connection.execute(sql.SQL("ALTER TABLE {} ADD {}").format(table, sql.SQL(key)))
 
     def _replace(self, held: PostgresHold, done: Done) -> None:
-        connection, key = (
-            held.connection,
-            {**self.key, "replay_id": done.replay_id, "from_batch": done.history.from_batch},
-        )
-        # 1. Both pipelines' rows, locked: the live one as its owner, the building one with nobody at work on it. It
-        # takes as    long as there are rows, and whoever waits for the first one is told so.
+        connection = held.connection
+        key = {**self.key, "replay_id": done.replay_id, "from_batch": done.history.from_batch}
+        # 1. Both pipelines' rows, locked: the live one as its owner, the building one with no session at work on it.
+        #    How long this takes depends on the rows, and a run that waits for the live one's row is told why.
         connection.execute(queries()["replace_now"], key)
         lock_as_owner(connection, held.holder)
         if connection.execute(queries()["lock_builder"], key).fetchone() is None:
-            raise Retryable(
-                f"the replay of {self.live.name} is being built by somebody else, was discarded, or one of its tasks "
-                "is still at work; nothing was changed"
+            raise self._changed(
+                "another session is building its replay or has discarded it, or a task of that is still running; "
+                "nothing was changed"
             )
-        # 2. They stand at the same offsets of the same log.
+        # 2. They are at the same offsets of the same log.
         if self.apart(connection):
-            raise Retryable(f"{self.live.name} has moved since its replay caught up; nothing was changed")
+            raise self._changed("its positions have moved since its replay caught up; nothing was changed")
         # 3. The rows. COPY stored bits in the new tables, and they must mean the same here.
         self._replace_rows(held, done.history)
-        # 4. Dead letters, those of the replayed batches away and those that were built in; check results speak of the
-        #    live tables. Before the batches, by which they are found.
+        # 4. Dead letters: those of the replayed batches go, the rebuilt ones come. Check results name the live tables.
+        #    Before the batches, by which they are found.
         for name in ("keep_dead_letter_status", "take_dead_letters_away"):
             connection.execute(queries()[name], key)
         for pair in self._pairs(done.history):
             connection.execute(queries()["name_live_table"], {**key, "live": pair.old.name, "built": pair.new.name})
         connection.execute(queries()["take_dead_letters_over"], key)
-        # 5. The batches. Their ids go on growing with their offsets, so one that waits gets a new one.
+        # 5. The batches. Their ids go on growing with their offsets, so a pending one gets a new id.
         for name in ("replace_batches", "take_batches_over", "take_positions_over", "renumber_pending"):
             connection.execute(queries()[name], key)
-        # 6. The record: who, why, and the differences as they were shown. The building pipeline is no more.
+        # 6. The record: who, why, and the differences as they were shown. The building pipeline is deleted.
         record = {**key, "executed_by": done.who, "reason": done.reason}
         differing = Jsonb([asdict(item) for item in done.differences])
         if connection.execute(queries()["end_replay"], {**record, "differences": differing}).rowcount != 1:
-            raise Retryable(f"replay {done.replay_id} of {self.live.name} was discarded meanwhile; nothing was changed")
+            raise self._changed(f"its replay {done.replay_id} was discarded meanwhile; nothing was changed")
         connection.execute(queries()["forget_builder"], key)
 
     def _replace_rows(self, held: PostgresHold, history: History) -> None:
@@ -220,24 +214,23 @@ class Replacement:
             held.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except (psycopg.IntegrityError, psycopg.DataError, psycopg.errors.RaiseException) as error:
             raise BadInput(
-                f"a table of {self.live.name} refuses rows that were built anew: {str(error).strip()}. Nothing was "
-                "changed",
+                f"a table of {self.live.name} rejects rebuilt rows: {str(error).strip()}. Nothing was changed",
                 field=self.live.name,
             ) from error
 
     def _prove(self, connection: Connection, pair: Pair) -> None:
-        """The live rows are those that were built now. A trigger or a rule could have kept them from it."""
+        """The live rows are now the rebuilt ones. A trigger or a rule could have prevented it."""
         left = pair.difference(connection)
         if left.only_live or left.only_rebuilt:
             raise BadInput(
-                f"{left.only_live} rows of {left.name} stayed and {left.only_rebuilt} did not come (has the table"
-                " triggers or rules?). Nothing was changed",
+                f"{left.only_live} rows of {left.name} stayed and {left.only_rebuilt} did not arrive (does the table "
+                "have triggers or rules?). Nothing was changed",
                 field=left.name,
             )
 
     def _found_in_place(self, url: str, replay_id: int) -> bool:
-        """Whether a replay whose COMMIT went unanswered is there. Asked under the row lock: nothing is in flight
-        then.
+        """Whether a replay whose COMMIT was not answered is in place. Asked under the row lock: nothing is in
+        flight.
         """
         try:
             asking = connect(url, settings={"lock_timeout": LOCK_WAIT})
@@ -246,10 +239,13 @@ class Replacement:
                 row = connection.execute(queries()["replayed"], {"replay_id": replay_id}).fetchone()
         except (LedgerAway, psycopg.Error) as error:
             raise OutcomeUnknown(
-                f"whether replay {replay_id} of {self.live.name} is in place cannot be asked now: {error} It is "
+                f"Postgres cannot be asked whether replay {replay_id} of {self.live.name} is in place: {error} It is "
                 "if its executed_at is set in tidegate.replay."
             ) from error
         return row == (True,)
+
+    def _changed(self, what: str) -> ChangedMeanwhile:
+        return ChangedMeanwhile(f"{self.live.name}: {what}", pipeline=self.live.name)
 
     def _is_ours(self, connection: Connection, schema: str) -> bool:
         asked = "SELECT obj_description(to_regnamespace(%s), 'pg_namespace')"

@@ -1,4 +1,4 @@
-"""How many rows a table has, where that can be told exactly and at once."""
+"""How many rows a table has, where that can be counted exactly and quickly."""
 
 import psycopg
 from psycopg import sql

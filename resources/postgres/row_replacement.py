@@ -1,7 +1,7 @@
-"""Rows that were built anew against the live ones: what differs, and the statements that make the live table the same.
+"""Rebuilt rows against the live ones: what differs, and the statements that make the live table the same.
 
-A row that is the same stays: only the batch that it belongs to changes. So whatever refers to it, or was added to it in
-columns of somebody else, stays as well.
+A row that is the same stays: only the batch that it belongs to changes. So what refers to it stays as well, and so do
+values in columns that the contract does not know.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ SAMPLES = 5
 
 @dataclass(frozen=True)
 class Difference:
-    """What would become of a table, or of the dead letters: rows there are and will be, and those in one of the two
-    only.
+    """What would become of a table, or of the dead letters: how many rows are live, how many were rebuilt, and how many
+    are only in one of the two.
     """
 
     name: str
@@ -32,9 +32,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Pair:
-    """A live table and the one that was built. Of an append table rows of batches before `from_batch` are not
-    touched.
-    """
+    """A live table and its rebuilt one. In an append table, rows of batches before `from_batch` are not touched."""
 
     old: Table
     new: Table
@@ -42,7 +40,7 @@ class Pair:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What tells the rows of a keyed table apart; nothing for an append table."""
+        """The columns that identify a row of a keyed table; none for an append table."""
         return {"append": (), "upsert": ("_key",), "accumulate": self.old.group_by}[self.old.disposition]
 
     def difference(self, connection: Connection) -> Difference:
@@ -71,7 +69,7 @@ class Pair:
         return Difference(self.old.name, there, made, only_live, only_rebuilt, tuple(samples))
 
     def orphans(self, connection: Connection, built: str) -> int:
-        """Keys that only the live table has, and whose message compaction has taken: they cannot be built again."""
+        """Keys that only the live table has, and whose message compaction removed: they cannot be rebuilt."""
         query = self._sql(
             "SELECT count(*) FROM {old} AS o WHERE NOT EXISTS (SELECT 1 FROM {new} AS n WHERE n._key = o._key) AND"
             " EXISTS (SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)  WHERE"
@@ -81,7 +79,7 @@ class Pair:
         return count
 
     def replace(self, connection: Connection) -> None:
-        """Make the live rows those that were built."""
+        """Make the live rows the rebuilt ones."""
         for statement in _KEYED if self.keys else _APPENDED:
             connection.execute(self._sql(statement))
 
@@ -106,7 +104,7 @@ class Pair:
         )
 
 
-# Rows of an append table may be the same several times over: the first of them here is the first of them there.
+# An append table may hold the same row several times: the first of them here is the first of them there.
 _NUMBERED = """
 WITH o AS (SELECT ctid AS place, {values}, row_number() OVER (PARTITION BY {values}) AS nth FROM {old} WHERE {scope}),
      n AS (SELECT ctid AS place, {values}, _batch_id, row_number() OVER (PARTITION BY {values}) AS nth FROM {new}),

@@ -1,4 +1,4 @@
-"""The tables a pipeline writes: their DDL, and whether the live ones still are what the contract says."""
+"""The tables that a pipeline writes: their DDL, and whether the live ones are still what the contract says."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ def identifier(table: str) -> sql.Identifier:
 
 
 def create_target(connection: Connection, table: Table) -> None:
-    """Create `table` where it is missing. NOT NULL as the contract says; the key of an upsert or accumulate is
-    primary.
+    """Create `table` where it is missing: NOT NULL as the contract says, and the key of an upsert or accumulate as its
+    primary key.
     """
     schema = table.name.partition(".")[0]
     connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
@@ -48,8 +48,8 @@ def check_target(connection: Connection, pipeline: str, table: Table) -> None:
     live = {name: (kind, demanded) for name, kind, demanded in _rows(connection, "columns_of", table=table.name)}
     if not live:
         raise BadInput(
-            f"table {table.name} of pipeline {pipeline} does not exist any more. Restore it with its rows; an "
-            "empty one in its place would have lost what the offsets say is written",
+            f"table {table.name} of pipeline {pipeline} no longer exists. Restore it with its rows: an empty one in "
+            "its place would lack the rows that the offsets say are written",
             field=table.name,
         )
     wanted = {c.name: c.type.postgres for c in table.columns} | {n: t.postgres for n, t in target_columns(table)}
@@ -57,40 +57,43 @@ def check_target(connection: Connection, pipeline: str, table: Table) -> None:
         is_kind = live.get(name, ("missing", False))[0]
         if is_kind != kind:
             raise BadInput(
-                f"column {name} of {table.name} is {is_kind}, the contract says {kind}; nothing was written. "
+                f"column {name} of {table.name} is {is_kind}, and the contract says {kind}; nothing was written. "
                 "Change the column or the contract so that they agree",
                 field=f"{table.name}.{name}",
             )
     for name, (_, demanded) in live.items():
         if demanded and name not in wanted:
             raise BadInput(
-                f"column {name} of {table.name} is NOT NULL without a default and the contract does not know it",
+                f"column {name} of {table.name} is NOT NULL without a default, and not in the contract. Give it a "
+                "default, or add it to the contract",
                 field=f"{table.name}.{name}",
             )
 
 
 def lock_target(connection: Connection, table: Table) -> None:
-    """Nobody alters `table` until the transaction ends; others may write to it. One that is gone is left to
-    check_target.
+    """Prevent that `table` is altered until the transaction ends; others may write to it. A table that is gone is left
+    to check_target.
     """
     if connection.execute("SELECT to_regclass(%s)", [table.name]).fetchone() != (None,):
         connection.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(identifier(table.name)))
 
 
 def refuse_unique(connection: Connection, table: Table) -> None:
-    """at_least_once writes rows again after a crash: into a table that takes each only once it never could."""
+    """Raise BadInput for a table with a unique constraint: at_least_once writes rows again after a crash, and could
+    not.
+    """
     names = [name for (name,) in _rows(connection, "unique_indexes", table=table.name)]
     if names:
         raise BadInput(
-            f"{table.name} takes a row only once ({', '.join(names)}), and at_least_once may write it again: after a "
-            "crash it would never go on. Drop the constraint, or deliver exactly_once",
+            f"{table.name} accepts a row only once ({', '.join(names)}), and at_least_once may write it again: after a "
+            "crash it could never go on. Drop the constraint, or deliver exactly_once",
             field=table.name,
         )
 
 
 def claim(connection: Connection, pipeline: str, table: Table) -> None:
-    """Create `table` if this pipeline never had it, and make it the pipeline's own. Raises BadInput if it is
-    another's.
+    """Create `table` if this pipeline never had it, and make it the pipeline's own. Raises BadInput where it belongs to
+    another.
     """
     owned = _rows(connection, "output_owner", table=table.name, pipeline=pipeline)
     oid = connection.execute("SELECT to_regclass(%s)::oid", [table.name]).fetchone()
@@ -107,31 +110,31 @@ def claim(connection: Connection, pipeline: str, table: Table) -> None:
             raise BadInput(f"table {table.name} belongs to pipeline {owner}; a table has one owner", field=table.name)
         if oid is None or oid[0] != known_oid:
             raise BadInput(
-                f"table {table.name} is not the one that {pipeline} filled (it was dropped or replaced). Restore "
-                "that one: the offsets say that its rows are written",
+                f"table {table.name} is not the one that {pipeline} filled (it was dropped or replaced). Restore the "
+                "original: the offsets say that its rows are written",
                 field=table.name,
             )
     check_target(connection, pipeline, table)
 
 
 def _refuse_history(connection: Connection, pipeline: str, table: Table) -> None:
-    """A table that begins in the middle would lack what was read before, or hold rows that no message explains."""
+    """Raise BadInput for a table that would lack what was read before, or that holds rows that no message explains."""
     if connection.execute("SELECT 1 FROM tidegate.batch WHERE pipeline = %s LIMIT 1", [pipeline]).fetchone():
         raise BadInput(
-            f"table {table.name} is new to {pipeline}, which has published batches already: it would lack them. "
+            f"table {table.name} is new to {pipeline}, which has published batches already: it would lack their rows. "
             "Give the contract a new id and new tables, so that it reads from the beginning",
             field=table.name,
         )
     if connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table.name))).fetchone():
         raise BadInput(
-            f"table {table.name} holds rows that {pipeline} has not written; give it a table of its own, or empty "
-            "this one",
+            f"table {table.name} holds rows that {pipeline} has not written; give the pipeline a table of its own, or "
+            "empty this one",
             field=table.name,
         )
 
 
 def create_staging(connection: Connection, contract: Contract, staging_id: int) -> None:
-    """An UNLOGGED table like the row table, without its constraints: what it refuses is found at publish."""
+    """An UNLOGGED table like the row table, without its constraints: a row that violates one is found at publish."""
     named = [*((column.name, column.type) for column in contract.row_table.columns), *staged_columns(contract)]
     columns = [_column(name, kind.staged, required=False) for name, kind in named]
     connection.execute(
@@ -146,7 +149,7 @@ def staging_table(staging_id: int) -> sql.Identifier:
 
 
 def create_audit_view(connection: Connection, contract: Contract, staged: Staged) -> str:
-    """A view of what publish would write: the winners' rows; of an upsert the newest of each key, without
+    """A view of what publish would write: the winners' rows; for an upsert the newest of each key, without
     tombstones.
     """
     name, source = f"audit_{staged.staging_id}", staging_table(staged.staging_id)
@@ -159,7 +162,7 @@ def create_audit_view(connection: Connection, contract: Contract, staged: Staged
 
 
 def drop_staging(connection: Connection, staging_id: int) -> None:
-    """Drop a try's table and view. A stopped zombie inside COPY still locks it: lock_timeout, and the next sweep."""
+    """Drop a try's table and view. A stopped process inside COPY still locks them: lock_timeout, and the next sweep."""
     with connection.transaction():
         connection.execute("SET LOCAL lock_timeout = '1s'")
         connection.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(staging_table(staging_id)))

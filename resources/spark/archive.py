@@ -22,7 +22,7 @@ FOLDER = Path(sys.prefix) / "share" / "tidegate"
 
 
 def archive() -> Path:
-    """Where the archive of this environment's pyspark and Java lies, whether or not it is there yet."""
+    """The path of the archive for this environment's pyspark and Java, whether or not it exists yet."""
     import pyspark
 
     from resources.local.java import find_java
@@ -39,7 +39,7 @@ def java_options() -> str:
 
 
 def main() -> None:
-    """Make the archive unless it is there. Raises BadInput without a usable Java; any other failure is only told."""
+    """Make the archive unless it is there. Raises BadInput without a usable Java; any other failure is only printed."""
     path = archive()
     if path.exists():
         return
@@ -70,7 +70,7 @@ def _record(file: Path) -> None:
     config = spark_config(settings().model_copy(update={"spark_master": None}))
     options = f"-XX:ArchiveClassesAtExit={file} -Xlog:cds=off -Xlog:cds+dynamic=off"
     spark = start_session(config | {"spark.driver.extraJavaOptions": options})
-    gateway: Any = spark.sparkContext._gateway
+    gateway: Any = spark.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]  # no public name for the JVM
     try:
         numbers = spark.range(0, 4, 1, 4).mapInArrow(_same, "id long")
         numbers.selectExpr("id", "inline(array(struct(id as a, -id as b)))").mapInArrow(
@@ -85,7 +85,7 @@ def _record(file: Path) -> None:
 
 
 def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)  # noqa: T201  # what an installation tells
+    print(sentence, file=sys.stderr, flush=True)  # noqa: T201  # the output of an installation
 
 
 def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

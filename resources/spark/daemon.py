@@ -4,6 +4,9 @@ Spark runs it as `python -m resources.spark.daemon` (spark.python.daemon.module)
 these, so forking after it is safe.
 """
 
+# pyright: reportUnusedImport=false
+# ^ an import here is its own purpose
+
 import gc
 
 import adbc_driver_manager.dbapi  # noqa: F401

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from resources.settings import Settings, settings
 from resources.spark.archive import java_options
 
-# A task that is retried needs local[N, failures]; a run of ours needs the two cores that this project is built for.
+# All cores, and four tries of a task: plain local[N] never retries one.
 LOCAL_MASTER = "local[*,4]"
 LOCAL_DRIVER = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 

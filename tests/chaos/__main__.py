@@ -57,11 +57,11 @@ def _play(seed: int, kills: int, only: str, deadline: float) -> int:
     world = World(connection(), lambda: start_session(spark_config()))
     table = Table("scenario", "fired", "lost", "duplicated", "outcome", "seconds")
     failed = 0
-    for name, play in SCENARIOS.items():
+    for name, found in SCENARIOS.items():
         if only not in name:
             continue
         started = time.monotonic()
-        row, kept = _one(play, Chaos(world, random.Random(f"{seed} {name}"), kills), deadline)
+        row, kept = _one(found.play, Chaos(world, random.Random(f"{seed} {name}"), kills), deadline)
         failed += not kept
         console.print(f"{name}: {', '.join(row[:3])}: {row[3]}", markup=False, highlight=False)
         table.add_row(name, *row, f"{time.monotonic() - started:.0f}")

@@ -10,17 +10,17 @@ from threading import Thread
 import psutil
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.errors import BrokerAway, StagingLost
+from platform_defs.errors import BrokerAway, OffsetsUnavailable
 from resources.local import processes, stack
 from tests.chaos.moments import mark, play, within_a_range
-from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.three_brokers import wait_until
 from tests.world import transfers
 
 SILENCE = 3.0  # seconds for which a stopped broker keeps its connections open and answers nothing
 
 
-@scenario
+@scenario(FaultClass.BROKER_DOWN)
 def broker_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """The run waits, or fails and says that Kafka went; nothing is lost."""
     pipeline, before = _sent(chaos), _broker()
@@ -33,13 +33,13 @@ def broker_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     try:
         _meet(chaos, pipeline, signal.SIGKILL, start_again)
         outcome = "it waited and went on"
-    except (BrokerAway, StagingLost) as error:
+    except (BrokerAway, OffsetsUnavailable) as error:
         outcome = f"it said {type(error).__name__}"
     assert _broker() != before
     return chaos.judge(pipeline, 1, outcome)
 
 
-@scenario
+@scenario(FaultClass.BROKER_DOWN)
 def broker_stops_answering(chaos: Chaos) -> Verdict:
     """Connections stay open for a while and nothing comes; the run waits and goes on."""
     pipeline, broker = _sent(chaos), _broker()

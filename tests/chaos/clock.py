@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import GateFailed
 from resources.kafka.source import READING
-from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World, transfer, transfers
 
 HOUR = 3_600_000  # ms
@@ -24,7 +24,7 @@ KEPT = {
 }  # whatever the messages say of their age
 
 
-@scenario
+@scenario(FaultClass.CLOCKS, representative=True)
 def producers_clock_jumps_an_hour_both_ways(chaos: Chaos) -> Verdict:
     """Rows and offsets are the same whatever the timestamps; dead letters keep the one that their message had."""
     pipeline = chaos.world.new_pipeline(config=KEPT, batch_messages=25)
@@ -38,7 +38,7 @@ def producers_clock_jumps_an_hour_both_ways(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, jumps, "offsets and rows unaffected")
 
 
-@scenario
+@scenario(FaultClass.CLOCKS)
 def messages_of_one_timestamp_or_none(chaos: Chaos) -> Verdict:
     """The broker stamps all of them when they arrive, or they have the same one: their offsets tell them apart."""
     pipeline = chaos.world.new_pipeline(config={"message.timestamp.type": "LogAppendTime"})
@@ -52,13 +52,13 @@ def messages_of_one_timestamp_or_none(chaos: Chaos) -> Verdict:
     return chaos.judge(same, len(stamps), "offsets and rows unaffected")
 
 
-@scenario
+@scenario(FaultClass.CLOCKS)
 def databases_clock_jumps_an_hour_forward(chaos: Chaos) -> Verdict:
     """A gate's back-off is over at once; the same offsets are judged again."""
     return _database_jumps(chaos, "-1 hour")
 
 
-@scenario
+@scenario(FaultClass.CLOCKS)
 def databases_clock_jumps_an_hour_back(chaos: Chaos) -> Verdict:
     """A back-off that no failed gate asks for is not waited out; the same offsets are judged again."""
     return _database_jumps(chaos, "1 hour")

@@ -18,12 +18,12 @@ from platform_defs.errors import BrokerAway
 from platform_defs.offsets import lag
 from resources.kafka.broker import KafkaBroker
 from tests.chaos.moments import mark, play, within_a_range
-from tests.chaos.scenario import Chaos, Verdict, scenario
-from tests.chaos.three_brokers import NODES, ThreeBrokers, three_brokers, wait_until
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
+from tests.chaos.three_brokers import NODES, THREE_BROKERS, ThreeBrokers, three_brokers, wait_until
 from tests.world import World, transfers
 
 
-@scenario
+@scenario(FaultClass.BROKER_DOWN, representative=True, shares=THREE_BROKERS)
 def one_broker_of_three_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """Another replica leads; the same run reads on from it and loses nothing."""
     cluster, chaos = three_brokers(), _on_three(chaos)
@@ -39,7 +39,7 @@ def one_broker_of_three_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     return verdict
 
 
-@scenario
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def leader_moved_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """The same run follows it. The next one asks the new leader whether the log still is the one that was read."""
     cluster, chaos = three_brokers(), _on_three(chaos)
@@ -60,7 +60,7 @@ def leader_moved_while_a_range_is_read(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 3, "the same run followed; the next one asked the new leader")
 
 
-@scenario
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def all_three_brokers_restarted_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """The run waits for them and goes on; nothing is lost."""
     cluster, chaos = three_brokers(), _on_three(chaos)
@@ -76,7 +76,7 @@ def all_three_brokers_restarted_while_a_range_is_read(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 3, "the same run waited and went on")
 
 
-@scenario
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def fewer_replicas_in_sync_than_min_insync_replicas(chaos: Chaos) -> Verdict:
     """Two brokers down: who writes with acks=all is refused; lag stays visible; what was acknowledged is read.
 

@@ -7,11 +7,11 @@ import pytest
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import LedgerAway, OutcomeUnknown
 from tests.chaos.proxy import CommitCutter
-from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World, transfers
 
 
-@scenario
+@scenario(FaultClass.COMMIT_CUT)
 def connection_cut_before_COMMIT_arrives(chaos: Chaos) -> Verdict:
     """Not committed: said so, and the next run reads the same offsets."""
     pipeline = _sent(chaos.world)
@@ -22,7 +22,7 @@ def connection_cut_before_COMMIT_arrives(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, cutter.fired, "not committed, and said so")
 
 
-@scenario
+@scenario(FaultClass.COMMIT_CUT, representative=True)
 def connection_cut_after_COMMIT_is_done(chaos: Chaos) -> Verdict:
     """Found committed under the row lock, by batch id and owner; nothing is repeated."""
     pipeline = _sent(chaos.world)
@@ -32,7 +32,7 @@ def connection_cut_after_COMMIT_is_done(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, cutter.fired, "found committed")
 
 
-@scenario
+@scenario(FaultClass.COMMIT_CUT)
 def connection_cut_in_COMMIT_and_Postgres_away(chaos: Chaos) -> Verdict:
     """Told as unknown, never as not committed; the next run knows."""
     pipeline = _sent(chaos.world)

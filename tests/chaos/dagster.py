@@ -22,7 +22,7 @@ from resources.dagster.run_session import runs_with_session
 from resources.kafka.broker import KafkaBroker
 from resources.local import dagster as ui
 from resources.settings import PROJECT_ROOT, settings
-from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World
 
 DAGSTER = Path(sys.executable).parent / "dagster"
@@ -30,7 +30,7 @@ DAEMON, WEB_SERVER = "dagster._daemon", "dagster_webserver"  # the modules that 
 DUE = 10_000  # messages: as many as make the sensor start a run at once
 
 
-@scenario
+@scenario(FaultClass.DAGSTER_KILLED, representative=True)
 def Dagsters_run_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
     """A run killed before it told is reported as failed, its batch told by the next one, once; the rest starts
     again.

@@ -10,14 +10,14 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 from resources.endpoints import Endpoints
 from resources.kafka.broker import show_progress
 from tests.chaos.runs import FORKS
-from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World, transfers
 
 MESSAGES = 40
 Order = Literal["rows first", "offsets first"]
 
 
-@scenario
+@scenario(FaultClass.COMPARED, representative=True)
 def consumer_group_that_commits_after_its_rows(chaos: Chaos) -> Verdict:
     """Not ours, for comparison: two systems, so a crash between the two commits repeats what was written."""
     lost, twice = _by_hand(chaos.world, "rows first")
@@ -25,7 +25,7 @@ def consumer_group_that_commits_after_its_rows(chaos: Chaos) -> Verdict:
     return Verdict(1, lost, twice, "repeated, as groups do", allows=("duplicated",))
 
 
-@scenario
+@scenario(FaultClass.COMPARED)
 def consumer_group_that_commits_before_its_rows(chaos: Chaos) -> Verdict:
     """Not ours, for comparison: the crash between the two commits loses what was not written yet."""
     lost, twice = _by_hand(chaos.world, "offsets first")
@@ -33,7 +33,7 @@ def consumer_group_that_commits_before_its_rows(chaos: Chaos) -> Verdict:
     return Verdict(1, lost, twice, "lost, as groups do", allows=("lost",))
 
 
-@scenario
+@scenario(FaultClass.CONSUMER_GROUP, representative=True)
 def our_consumer_group_moved_and_deleted_behind_our_back(chaos: Chaos) -> Verdict:
     """It shows where the ledger stands and is never read: moved or deleted, it changes nothing."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()

@@ -23,11 +23,11 @@ def halted(world: World, pipeline: Pipeline, code: str, run: Callable[[], object
         run() if run else world.drain(pipeline)
     status: Any = world.ledger.status(pipeline.name)
     assert (halt.value.code, status.state, status.halt_code) == (code, "halted", code)
-    assert status.halt_detail == halt.value.detail
-    with pytest.raises(Halt, match="nobody has settled it"):
+    assert status.halt_detail == halt.value.detail.to_json()
+    with pytest.raises(Halt, match="it has not been settled"):
         world.drain(pipeline)
     assert world.position(pipeline) == before, "a halted run moved positions"
-    return halt.value.detail
+    return halt.value.detail.to_json()
 
 
 def acknowledge(world: World, pipeline: Pipeline, start: NewLogStart | None = None) -> Settlement:

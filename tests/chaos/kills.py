@@ -11,13 +11,13 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.crash_points import CrashPoint
 from resources.postgres import hold
 from tests.chaos.runs import Run
-from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World, transfers
 
 COMMITTED = {"after_commit"}  # points at which the batch is real already
 
 
-@scenario
+@scenario(FaultClass.RUN_KILLED)
 def killed_at_each_named_point(chaos: Chaos) -> Verdict:
     """Before COMMIT nothing is there, after it everything; the next run goes on, and leaves no session and no
     staging.
@@ -39,7 +39,7 @@ def killed_at_each_named_point(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, fired, "whole or not at all")
 
 
-@scenario
+@scenario(FaultClass.RUN_KILLED)
 def killed_at_random_moments(chaos: Chaos) -> Verdict:
     """Nothing lost or doubled, however often: what was pending is read again."""
     pipeline, kills = chaos.world.new_pipeline(batch_messages=2_000), max(1, chaos.kills // 10)
@@ -49,7 +49,7 @@ def killed_at_random_moments(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, kills, "the next run goes on")
 
 
-@scenario
+@scenario(FaultClass.RUN_KILLED, representative=True)
 def killed_at_random_moments_while_its_tasks_go_on(chaos: Chaos) -> Verdict:
     """Spark outlives the run, as on a cluster: what its tasks still write is nobody's, and nothing of it is
     published.
@@ -61,19 +61,19 @@ def killed_at_random_moments_while_its_tasks_go_on(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, chaos.kills, "the next run goes on")
 
 
-@scenario
+@scenario(FaultClass.RUN_OVERTAKEN)
 def stopped_while_it_decodes(chaos: Chaos) -> Verdict:
     """A second run ends the first one's sessions and finishes; woken up, the first changes nothing."""
     return _overtaken(chaos, "in_decode")
 
 
-@scenario
+@scenario(FaultClass.RUN_OVERTAKEN)
 def stopped_in_COPY(chaos: Chaos) -> Verdict:
     """A second run ends the first one's sessions and finishes; woken up, the first changes nothing."""
     return _overtaken(chaos, "in_copy")
 
 
-@scenario
+@scenario(FaultClass.RUN_OVERTAKEN, representative=True)
 def stopped_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
     """The second run waits for the row lock, then ends the session that holds it; the first one says it was fenced."""
     with pytest.MonkeyPatch.context() as hurried:
@@ -81,7 +81,7 @@ def stopped_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
         return _overtaken(chaos, "in_publish")
 
 
-@scenario
+@scenario(FaultClass.TWO_RUNS, representative=True)
 def two_runs_at_once(chaos: Chaos) -> Verdict:
     """One commits; the other stops, and says that it was fenced, or finds nothing left to do."""
     pipeline = chaos.world.new_pipeline(batch_messages=500)

@@ -12,14 +12,14 @@ from pyspark.sql import functions as F
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from tests.chaos.halts import acknowledge, halted
-from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World, transfer, transfers
 
 VOLUME = 50_000  # messages of the batches whose throughput is compared
 OWN = ("_partition", "_offset")
 
 
-@scenario
+@scenario(FaultClass.BAD_MESSAGES, representative=True)
 def poison_above_the_limit(chaos: Chaos) -> Verdict:
     """The circuit breaks: a halt that counts and quotes them. Acknowledged, all of that batch is published, and no
     other.
@@ -41,7 +41,7 @@ def poison_above_the_limit(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 60, "two halts, settled; then clean messages again")
 
 
-@scenario
+@scenario(FaultClass.BAD_MESSAGES)
 def poison_below_the_limit(chaos: Chaos) -> Verdict:
     """Dead letters, and the others are published; how much slower than clean messages is told, and not judged."""
     world, seconds = chaos.world, list[float]()
@@ -56,7 +56,7 @@ def poison_below_the_limit(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, batch.dead_letters, told)
 
 
-@scenario
+@scenario(FaultClass.ROW_REFUSED, representative=True)
 def row_that_the_table_refuses(chaos: Chaos) -> Verdict:
     """A dead letter of stage publish. It leaves the sums too, and its siblings commit; on a deferred constraint as
     well.
@@ -79,7 +79,7 @@ def row_that_the_table_refuses(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, len(letters), "dead letters of stage publish")
 
 
-@scenario
+@scenario(FaultClass.ROW_REFUSED)
 def sum_that_an_accumulate_refuses(chaos: Chaos) -> Verdict:
     """A halt: no single message can be blamed. Acknowledged and not mended it halts again; mended it goes on."""
     world, pipeline = chaos.world, chaos.world.caught_up()
@@ -98,7 +98,7 @@ def sum_that_an_accumulate_refuses(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 2, "halted until mended")
 
 
-@scenario
+@scenario(FaultClass.TRANSFORM_FAILS, representative=True)
 def message_on_which_the_transform_fails(chaos: Chaos) -> Verdict:
     """Found by bisection: a dead letter of stage transform, with the reason. Its neighbours commit."""
     world, pipeline = chaos.world, _single_entry(chaos.world, _dividing)
@@ -115,7 +115,7 @@ def message_on_which_the_transform_fails(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "found, and set aside")
 
 
-@scenario
+@scenario(FaultClass.TRANSFORM_READS, representative=True)
 def transform_that_reads_its_input_twice(chaos: Chaos) -> Verdict:
     """Refused by name before anything is read."""
     return _refused_transforms(
@@ -130,7 +130,7 @@ def transform_that_reads_its_input_twice(chaos: Chaos) -> Verdict:
     )
 
 
-@scenario
+@scenario(FaultClass.TRANSFORM_READS)
 def transform_that_does_not_read_to_the_end(chaos: Chaos) -> Verdict:
     """Refused by name before anything is read."""
     return _refused_transforms(
@@ -143,7 +143,7 @@ def transform_that_does_not_read_to_the_end(chaos: Chaos) -> Verdict:
     )
 
 
-@scenario
+@scenario(FaultClass.TRANSFORM_READS)
 def transform_that_does_not_read_its_input(chaos: Chaos) -> Verdict:
     """Spark runs no task for a filter that it folds away: the ranges are read all the same, and what is bad is kept."""
     world, never = chaos.world, ("false", "1 = 0", "cast(null as boolean)")

@@ -15,23 +15,23 @@ from platform_defs.errors import LedgerAway
 from resources.local import postgres, processes, stack
 from tests.chaos.moments import Intruder
 from tests.chaos.runs import Run
-from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World, transfers
 
 
-@scenario
+@scenario(FaultClass.POSTGRES_DOWN)
 def Postgres_killed_during_COPY(chaos: Chaos) -> Verdict:
     """The run fails and says that Postgres went; the next one goes on."""
     return _killed(chaos, "in_copy")
 
 
-@scenario
+@scenario(FaultClass.POSTGRES_DOWN, representative=True)
 def Postgres_killed_between_stage_and_publish(chaos: Chaos) -> Verdict:
     """Unlogged tables come back empty; nothing of them is believed."""
     return _killed(chaos, "after_audit")
 
 
-@scenario
+@scenario(FaultClass.POSTGRES_DOWN)
 def Postgres_restarted_between_stage_and_publish(chaos: Chaos) -> Verdict:
     """Staged rows outlive an orderly restart, the run's session does not: it fails, and the next one goes on."""
     pipeline = _sent(chaos.world)
@@ -50,7 +50,7 @@ def Postgres_restarted_between_stage_and_publish(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, intruder.fired, "the run fails, the next one goes on")
 
 
-@scenario
+@scenario(FaultClass.POSTGRES_DOWN)
 def serialization_failure(chaos: Chaos) -> Verdict:
     """Where a role's transactions are repeatable read and another has written a position first: rolled back, then
     published.
@@ -70,7 +70,7 @@ def serialization_failure(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "rolled back, then published")
 
 
-@scenario
+@scenario(FaultClass.POSTGRES_DOWN)
 def statement_timeout(chaos: Chaos) -> Verdict:
     """Rolled back; the next run publishes the same batch."""
     pipeline = _sent(chaos.world)
@@ -83,7 +83,7 @@ def statement_timeout(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "rolled back, then published")
 
 
-@scenario
+@scenario(FaultClass.POSTGRES_DOWN)
 def deadlock(chaos: Chaos) -> Verdict:
     """Postgres ends our transaction; the next run publishes the same batch."""
     pipeline = _sent(chaos.world)
@@ -101,7 +101,7 @@ def deadlock(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "rolled back, then published")
 
 
-@scenario
+@scenario(FaultClass.POSTGRES_DOWN)
 def too_many_connections(chaos: Chaos) -> Verdict:
     """The run fails and says so; the next one goes on."""
     pipeline = _sent(chaos.world)

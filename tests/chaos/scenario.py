@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.verification.verify import verify
+from tests.chaos.fault_classes import FaultClass
 from tests.world import World
 
 IN_TASKS = {"in_decode", "in_copy"}  # crash points that Spark's workers reach; the others are the driver's
@@ -61,10 +62,31 @@ class Chaos:
 
 
 Play = Callable[[Chaos], Verdict]
-SCENARIOS: dict[str, Play] = {}
 
 
-def scenario(play: Play) -> Play:
-    """Register `play` under its name; its docstring is the expected outcome."""
-    SCENARIOS[play.__name__.replace("_", " ")] = play
-    return play
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario as it is registered."""
+
+    play: Play
+    fault_class: FaultClass
+    representative: bool  # `make test` plays this one of its class, `make test-all` the others as well
+    shares: str | None  # what is expensive to start and shared with other scenarios: they run in the same worker
+
+
+SCENARIOS: dict[str, Scenario] = {}
+
+
+def scenario(
+    fault_class: FaultClass, *, representative: bool = False, shares: str | None = None
+) -> Callable[[Play], Play]:
+    """Register a function under its name; its docstring is the expected outcome."""
+
+    def register(play: Play) -> Play:
+        SCENARIOS[play.__name__.replace("_", " ")] = Scenario(play, fault_class, representative, shares)
+        return play
+
+    return register
+
+
+__all__ = ["SCENARIOS", "Chaos", "FaultClass", "Play", "Scenario", "Verdict", "scenario"]

@@ -18,14 +18,14 @@ from platform_defs.engine.batch import drain
 from resources.endpoints import connection
 from tests.chaos.clusters import executors, start_cluster
 from tests.chaos.runs import Run, play_run
-from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.stragglers import LateCopy, wait_for
 from tests.world import World, renamed, transfers
 
 PATIENCE = 240.0  # seconds for a run on a cluster: three JVMs start, and two Python daemons import what tasks need
 
 
-@scenario
+@scenario(FaultClass.TASK_REPEATED, representative=True)
 def task_that_dies_is_tried_again(chaos: Chaos) -> Verdict:
     """Another attempt, in another worker, gives the rows; nothing of the dead one's is there."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()
@@ -39,7 +39,7 @@ def task_that_dies_is_tried_again(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "tried again")
 
 
-@scenario
+@scenario(FaultClass.TASK_REPEATED)
 def speculative_copies(chaos: Chaos) -> Verdict:
     """Two copies of a task read the same range, and both COPY it; the rows and dead letters of one are published."""
     pipeline = chaos.world.new_pipeline()
@@ -52,7 +52,7 @@ def speculative_copies(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "published once")
 
 
-@scenario
+@scenario(FaultClass.TASK_REPEATED)
 def executor_killed_in_the_middle_of_COPY(chaos: Chaos) -> Verdict:
     """Its tasks run again on the other executor; what its orphaned worker may still COPY is not published."""
     pipeline = chaos.world.new_pipeline()

@@ -16,13 +16,13 @@ from platform_defs.errors import LedgerAway
 from resources.local import postgres, state
 from resources.local.state import Server
 from tests.chaos.moments import Intruder
-from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World, transfers
 
 FULL = "/dev/full"  # Linux' own: whoever writes to it is told that no space is left on the device
 
 
-@scenario
+@scenario(FaultClass.POSTGRES_DOWN)
 def disk_full_in_COPY(chaos: Chaos) -> Verdict:
     """The tasks' COPY fails as often as Spark tries; the run says so. With room again, the next one goes on."""
     world, pipeline = chaos.world, chaos.world.caught_up()
@@ -37,7 +37,7 @@ def disk_full_in_COPY(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, fill.fired, "the run fails, the next one goes on")
 
 
-@scenario
+@scenario(FaultClass.POSTGRES_DOWN)
 def disk_full_in_publish(chaos: Chaos) -> Verdict:
     """Rolled back as a whole: no row is blamed for it. With room again, the next run publishes the same batch."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()
@@ -51,7 +51,7 @@ def disk_full_in_publish(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, len(pipeline.contract.tables), "rolled back, then published")
 
 
-@scenario
+@scenario(FaultClass.POSTGRES_RESTORED, representative=True)
 def Postgres_restored_to_an_earlier_moment(chaos: Chaos) -> Verdict:
     """Rows and offsets go back together, and what is read again gives the same tables."""
     with _server_of_its_own() as server:

@@ -10,7 +10,7 @@ import pytest
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput, Fenced, GateFailed
 from tests.chaos.moments import Intruder
-from tests.chaos.scenario import Chaos, Verdict, scenario
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World, transfer, transfers
 
 TYPES = {  # a column, its type in the contract, and another that would hold its values
@@ -20,7 +20,7 @@ TYPES = {  # a column, its type in the contract, and another that would hold its
 }
 
 
-@scenario
+@scenario(FaultClass.TABLE_ALTERED)
 def column_altered_to_another_type(chaos: Chaos) -> Verdict:
     """Refused when a run begins, before anything is written; once the column is as it was, the run goes on."""
     world, pipeline = chaos.world, chaos.world.caught_up()
@@ -37,7 +37,7 @@ def column_altered_to_another_type(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, altered, "refused before anything is written")
 
 
-@scenario
+@scenario(FaultClass.TABLE_ALTERED)
 def column_altered_between_plan_and_publish(chaos: Chaos) -> Verdict:
     """The batch fails whole; its offsets stay, and are read again once the column is as it was."""
     return _table_changed(
@@ -48,7 +48,7 @@ def column_altered_between_plan_and_publish(chaos: Chaos) -> Verdict:
     )
 
 
-@scenario
+@scenario(FaultClass.TABLE_ALTERED)
 def column_dropped_between_plan_and_publish(chaos: Chaos) -> Verdict:
     """The batch fails whole; its offsets stay, and are read again once the column is back."""
     return _table_changed(
@@ -59,7 +59,7 @@ def column_dropped_between_plan_and_publish(chaos: Chaos) -> Verdict:
     )
 
 
-@scenario
+@scenario(FaultClass.TABLE_ALTERED)
 def column_that_must_be_filled_added_between_plan_and_publish(chaos: Chaos) -> Verdict:
     """A NOT NULL column that the contract does not know: the batch fails whole, until the column is gone again."""
     return _table_changed(
@@ -70,7 +70,7 @@ def column_that_must_be_filled_added_between_plan_and_publish(chaos: Chaos) -> V
     )
 
 
-@scenario
+@scenario(FaultClass.TABLE_ALTERED, representative=True)
 def column_altered_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
     """Not possible: from the moment that its types are checked until COMMIT, nobody alters the table."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()
@@ -92,7 +92,7 @@ def column_altered_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, intruder.fired, "the ALTER has to wait")
 
 
-@scenario
+@scenario(FaultClass.TABLE_ALTERED)
 def second_pipeline_on_the_same_table(chaos: Chaos) -> Verdict:
     """Refused before it reads or writes anything, be it the row table or a sum."""
     world, first = chaos.world, chaos.world.caught_up()
@@ -111,7 +111,7 @@ def second_pipeline_on_the_same_table(chaos: Chaos) -> Verdict:
     return chaos.judge(first, len(first.contract.tables), "refused before anything is written")
 
 
-@scenario
+@scenario(FaultClass.GATE_FAILS, representative=True)
 def gate_that_fails(chaos: Chaos) -> Verdict:
     """Nothing published, offsets stay, tries are backed off; after a fix the same ranges are judged, and no others."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()
@@ -137,7 +137,7 @@ def gate_that_fails(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, len(pending), "the same offsets, judged again")
 
 
-@scenario
+@scenario(FaultClass.CONTRACT_CHANGED, representative=True)
 def contract_changed_between_plan_and_publish(chaos: Chaos) -> Verdict:
     """The offsets stay as planned; one contract judges all of them, that of the run which publishes. The other is
     fenced.

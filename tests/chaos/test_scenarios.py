@@ -1,15 +1,27 @@
-"""Each scenario of `make chaos` once, with few kills."""
+"""Each scenario of `make chaos` once, with few kills: one of each fault class in `make test`, the others are `slow`."""
 
 import random
+from collections import Counter
 
 import pytest
 
 from tests.chaos.catalogue import SCENARIOS
-from tests.chaos.scenario import Chaos
+from tests.chaos.fault_classes import FaultClass
+from tests.chaos.scenario import Chaos, Scenario
 from tests.world import World
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+def _marks(scenario: Scenario) -> list[pytest.MarkDecorator]:
+    slow = [] if scenario.representative else [pytest.mark.slow]
+    return [*slow, pytest.mark.xdist_group(scenario.shares)] if scenario.shares else slow
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(found)) for name, found in SCENARIOS.items()])
 def test_nothing_is_lost_or_doubled(world: World, name: str) -> None:
-    verdict = SCENARIOS[name](Chaos(world, random.Random(name), kills=2))
+    verdict = SCENARIOS[name].play(Chaos(world, random.Random(name), kills=2))
     assert verdict.kept, verdict
+
+
+def test_each_fault_class_has_one_scenario_that_make_test_plays() -> None:
+    representatives = Counter(found.fault_class for found in SCENARIOS.values() if found.representative)
+    assert representatives == dict.fromkeys(FaultClass, 1)

@@ -22,6 +22,7 @@ from tests.chaos.proxy import Proxy
 from tests.world import World
 
 NODES = (1, 2, 3)
+THREE_BROKERS = "three brokers"  # what scenarios share that ask for this cluster
 BOUND = 60.0  # seconds in which anything that is asked of the cluster has come true
 JVM = (
     "-Xmx384m",

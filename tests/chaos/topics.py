@@ -9,19 +9,19 @@ import pytest
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
-from platform_defs.errors import BrokerAway, StagingLost
+from platform_defs.errors import BrokerAway, OffsetsUnavailable
 from resources.endpoints import Endpoints
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import before_the_publication, before_the_read, mark, play, within_a_range
-from tests.chaos.scenario import Chaos, Verdict, scenario
-from tests.chaos.three_brokers import three_brokers, wait_until
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
+from tests.chaos.three_brokers import THREE_BROKERS, three_brokers, wait_until
 from tests.logs import add_partitions, configure, create_again, delete_records
 from tests.world import World, transfer, transfers
 
 # ── The beginning of the log moves ───────────────────────────────────────────────────────────────────────────────────
 
 
-@scenario
+@scenario(FaultClass.RECORDS_DELETED)
 def records_deleted_past_the_position(chaos: Chaos) -> Verdict:
     """Halt with exactly the missing offsets; `ack` records the skip, who and why, and the pipeline goes on."""
     world = chaos.world
@@ -38,13 +38,13 @@ def records_deleted_past_the_position(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "halted; skipped what ack showed; went on")
 
 
-@scenario
+@scenario(FaultClass.RECORDS_DELETED, representative=True)
 def records_of_a_planned_batch_deleted_before_it_is_read(chaos: Chaos) -> Verdict:
     """The task says that its offsets are gone; the next run asks the broker why, and halts with them."""
     world = chaos.world
     pipeline = world.caught_up()
     world.send(pipeline, transfers(40, start=8))
-    with pytest.raises(StagingLost, match="cannot be read at 2"):
+    with pytest.raises(OffsetsUnavailable, match="cannot be read at offset 2"):
         play(world, pipeline, before_the_read(lambda: delete_records(world, pipeline, {0: 7})))
     assert halted(world, pipeline, "retention_passed") == {"ranges": [_span(0, 2, 7)]}
     assert len(world.table(pipeline)) == 16
@@ -53,7 +53,7 @@ def records_of_a_planned_batch_deleted_before_it_is_read(chaos: Chaos) -> Verdic
     return chaos.judge(pipeline, 1, "nothing published; halted; skipped; went on")
 
 
-@scenario
+@scenario(FaultClass.RECORDS_DELETED, shares=THREE_BROKERS)
 def retention_passes_the_position(chaos: Chaos) -> Verdict:
     """Kafka itself deletes what is older than retention.ms: halt, exactly those offsets; `ack` goes on behind them."""
     world = three_brokers().world(chaos.world)
@@ -73,25 +73,25 @@ def retention_passes_the_position(chaos: Chaos) -> Verdict:
 # ── Another log under the same name ──────────────────────────────────────────────────────────────────────────────────
 
 
-@scenario
+@scenario(FaultClass.TOPIC_RECREATED)
 def topic_created_again_and_shorter(chaos: Chaos) -> Verdict:
     """Halt; nothing of it is read until `ack` makes it a new generation."""
     return _created_again(chaos, transfers(2, start=100))
 
 
-@scenario
+@scenario(FaultClass.TOPIC_RECREATED)
 def topic_created_again_and_as_long(chaos: Chaos) -> Verdict:
     """Halt, although the position is the end: its offsets alone would look caught up."""
     return _created_again(chaos, transfers(5, start=100))
 
 
-@scenario
+@scenario(FaultClass.TOPIC_RECREATED)
 def topic_created_again_and_longer(chaos: Chaos) -> Verdict:
     """Halt, although every offset from the position on is there."""
     return _created_again(chaos, transfers(9, start=100))
 
 
-@scenario
+@scenario(FaultClass.TOPIC_RECREATED)
 def topic_created_again_before_a_planned_batch_is_read(chaos: Chaos) -> Verdict:
     """All planned offsets are there, of another topic: nothing of them is published; halt."""
     world, values = chaos.world, transfers(9, start=100)
@@ -100,18 +100,18 @@ def topic_created_again_before_a_planned_batch_is_read(chaos: Chaos) -> Verdict:
     return _halts_and_begins_anew(chaos, pipeline, run)
 
 
-@scenario
+@scenario(FaultClass.TOPIC_RECREATED)
 def topic_created_again_and_empty_before_a_planned_batch_is_read(chaos: Chaos) -> Verdict:
     """The offsets never come: the run gives up within its limit; the next one asks, and halts."""
     world = chaos.world
     pipeline = _filled(world)
     emptied = before_the_read(lambda: create_again(world, pipeline, []))
-    with pytest.raises((BrokerAway, StagingLost)):
+    with pytest.raises((BrokerAway, OffsetsUnavailable)):
         play(world, pipeline, lambda outside: emptied(_impatient(outside)))
     return _halts_and_begins_anew(chaos, pipeline, partial(world.drain, pipeline))
 
 
-@scenario
+@scenario(FaultClass.TOPIC_RECREATED, representative=True)
 def topic_created_again_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """The consumer goes on with the new log's messages and no error says so: asked before publish, the run halts."""
     world = chaos.world
@@ -125,7 +125,7 @@ def topic_created_again_while_a_range_is_read(chaos: Chaos) -> Verdict:
     return verdict
 
 
-@scenario
+@scenario(FaultClass.TOPIC_RECREATED)
 def topic_created_again_between_the_last_task_and_publish(chaos: Chaos) -> Verdict:
     """What was read is of a log that is gone: nothing is published; halt."""
     world, values = chaos.world, transfers(9, start=100)
@@ -134,7 +134,7 @@ def topic_created_again_between_the_last_task_and_publish(chaos: Chaos) -> Verdi
     return _halts_and_begins_anew(chaos, pipeline, run)
 
 
-@scenario
+@scenario(FaultClass.OTHER_CLUSTER, representative=True, shares=THREE_BROKERS)
 def bootstrap_address_leads_to_another_cluster(chaos: Chaos) -> Verdict:
     """The same topic name, the same offsets, another cluster: halt; `ack` begins there, at its beginning or its end."""
     other = three_brokers().world(chaos.world)
@@ -156,7 +156,7 @@ def bootstrap_address_leads_to_another_cluster(chaos: Chaos) -> Verdict:
 # ── Partitions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@scenario
+@scenario(FaultClass.PARTITIONS_ADDED, representative=True)
 def partitions_added_while_a_batch_runs(chaos: Chaos) -> Verdict:
     """The batch publishes what it planned; the next one reads the new partitions from 0."""
     world = chaos.world

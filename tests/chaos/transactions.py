@@ -17,15 +17,15 @@ from platform_defs.errors import BadInput
 from platform_defs.offsets import OffsetRange, lag
 from resources.kafka.broker import KafkaBroker
 from tests.chaos.runs import FORKS
-from tests.chaos.scenario import Chaos, Verdict, scenario
-from tests.chaos.three_brokers import three_brokers
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
+from tests.chaos.three_brokers import THREE_BROKERS, three_brokers
 from tests.logs import begin, configure, ends, gaps, transaction, wait_until_none_is_open
 from tests.world import World, transfers
 
 BRIEF = 3_000  # ms after which the cluster's coordinator ends a transaction whose producer is gone
 
 
-@scenario
+@scenario(FaultClass.TRANSACTIONS)
 def open_transaction(chaos: Chaos) -> Verdict:
     """Nothing behind it is read and no empty run is started, until it commits; then all of it is."""
     world = chaos.world
@@ -43,7 +43,7 @@ def open_transaction(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "read when it committed", messages=15)
 
 
-@scenario
+@scenario(FaultClass.TRANSACTIONS, representative=True)
 def aborted_transaction_and_a_control_record_at_the_tail(chaos: Chaos) -> Verdict:
     """The batch ends at the end of the log; what was aborted, and the markers, are gaps recorded with the range."""
     world = chaos.world
@@ -60,7 +60,7 @@ def aborted_transaction_and_a_control_record_at_the_tail(chaos: Chaos) -> Verdic
     return chaos.judge(pipeline, 2, "gaps recorded with the range", messages=9)
 
 
-@scenario
+@scenario(FaultClass.TRANSACTIONS)
 def nothing_but_an_aborted_transaction(chaos: Chaos) -> Verdict:
     """A range without a single message is read to its proven end, and passed."""
     world = chaos.world
@@ -73,7 +73,7 @@ def nothing_but_an_aborted_transaction(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "passed, as one gap", messages=0)
 
 
-@scenario
+@scenario(FaultClass.TRANSACTIONS, shares=THREE_BROKERS)
 def hanging_transaction_ended_by_its_timeout(chaos: Chaos) -> Verdict:
     """Its producer was killed: nothing behind it is read until the coordinator aborts it; then it is a gap."""
     world = three_brokers().world(chaos.world)
@@ -83,7 +83,7 @@ def hanging_transaction_ended_by_its_timeout(chaos: Chaos) -> Verdict:
     return _ended(replace(chaos, world=world), pipeline, 5)
 
 
-@scenario
+@scenario(FaultClass.TRANSACTIONS)
 def hanging_transaction_ended_by_the_next_producer(chaos: Chaos) -> Verdict:
     """Its producer was killed: nothing behind it is read until one of the same name aborts it; then it is a gap."""
     world, name = chaos.world, uuid4().hex
@@ -97,14 +97,14 @@ def hanging_transaction_ended_by_the_next_producer(chaos: Chaos) -> Verdict:
     return _ended(chaos, pipeline, 8)
 
 
-@scenario
+@scenario(FaultClass.COMPACTION, representative=True)
 def topic_that_compacts(chaos: Chaos) -> Verdict:
     """Refused for append and accumulate, before anything is read; read once it deletes instead."""
     for disposition in ("append", "accumulate"):
         for policy in ("compact", "compact,delete"):
             pipeline = chaos.world.new_pipeline(disposition, config={"cleanup.policy": policy})
             with pytest.raises(
-                BadInput, match=r"compacts \(cleanup.policy\).*Make the table upsert, or the policy delete"
+                BadInput, match=r"is compacted \(cleanup.policy\).*Make the table upsert, or the policy delete"
             ):
                 chaos.world.drain(pipeline)
             assert chaos.world.position(pipeline) == {}

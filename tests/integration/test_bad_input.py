@@ -10,14 +10,14 @@ from confluent_kafka import Producer
 from platform_defs.errors import Halt
 from tests.world import World, transfer, transfers
 
-NO = "which is no timestamp with a zone such as"
+NO = "which is not a timestamp with a zone such as"
 DEEP = transfer(26)[:-1] + b',"memo":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001
 BAD: dict[str, tuple[bytes | None, str, str, str | None, str]] = {  # value, stage, error class, field, message
     "not JSON": (b"hello", "decode", "InvalidJson", None, "not JSON: expecting value at character 0: hello"),
     "half an object": (transfer(1)[:-20], "decode", "InvalidJson", None, "the value ends in the middle"),
     "two objects": (transfer(2) + transfer(3), "decode", "InvalidJson", None, "more follows after the value ends"),
     "two lines": (transfer(2) + b"\n" + transfer(3), "decode", "InvalidJson", None, "more follows"),
-    "an array": (b"[" + transfer(4) + b"]", "decode", "NotAnObject", None, "JSON but no object"),
+    "an array": (b"[" + transfer(4) + b"]", "decode", "NotAnObject", None, "valid JSON but not an object"),
     "empty": (b"", "decode", "EmptyValue", None, "empty"),
     "blank": (b" \t\r\n", "decode", "EmptyValue", None, "blank: 4 bytes of whitespace"),
     "NULL": (None, "decode", "NullValue", None, "no value"),
@@ -25,7 +25,7 @@ BAD: dict[str, tuple[bytes | None, str, str, str | None, str]] = {  # value, sta
     "NUL": (transfer(6, memo="a\0b"), "decode", "NulCharacter", "memo", r"holds \u0000, which Postgres' text cannot"),
     "raw NUL": (transfer(6, memo="x").replace(b'"x"', b'"\0"'), "decode", "InvalidJson", None, "control character"),
     "half a character": (transfer(7, memo="\ud800"), "decode", "InvalidUnicode", "memo", "half a surrogate pair"),
-    "duplicate keys": (transfer(8)[:-1] + b',"amount":"1.00"}', "decode", "DuplicateKey", "amount", "stands twice"),
+    "duplicate keys": (transfer(8)[:-1] + b',"amount":"1.00"}', "decode", "DuplicateKey", "amount", "appears twice"),
     "missing": (b'{"transfer_id":"T9"}', "check", "debit_account_required", "debit_account", "is missing"),
     "null": (transfer(10, currency=None), "check", "currency_required", "currency", "is missing; the contract wants"),
     "a number for a string": (transfer(11, transfer_id=11), "decode", "WrongType", "transfer_id", "the number 11; the"),

@@ -115,12 +115,12 @@ def test_a_failed_gate_shows_its_check_and_publishes_nothing(
     found = check(instance, pipeline, "postings_of_usual_size")
     assert not found.passed
     assert found.severity == dg.AssetCheckSeverity.ERROR
-    assert "nothing of it was published" in (found.description or "")
+    assert "nothing of that batch was published" in (found.description or "")
     assert check(instance, pipeline, "postings_sum_to_zero").passed
     assert told(instance, table_keys(pipeline)[0]) == []
     assert world.table(pipeline) == []
     assert set(world.position(pipeline).values()) == {0}
-    assert "failed its gate" in skipped(instance, pipeline.contract, endpoints)
+    assert "failed a blocking check" in skipped(instance, pipeline.contract, endpoints)
 
 
 def blocking(pipeline: Pipeline, rule: str) -> Pipeline:
@@ -139,7 +139,7 @@ def test_the_sensor_starts_one_run_and_no_second_one_beside_it(
     world.send(pipeline, views(4))
     assert len(look(instance, contract, endpoints, None).run_requests or []) == 1
     with world.open_run(pipeline):  # a run that Dagster does not know
-        assert "is held by a run" in skipped(instance, contract, endpoints)
+        assert "is locked by a run" in skipped(instance, contract, endpoints)
     started = _started_run(instance, pipeline)  # one of the command line, that neither queue nor pool know
     assert started.run_id in skipped(instance, contract, endpoints)
     instance.report_run_failed(started)

@@ -71,5 +71,5 @@ def test_at_least_once_is_refused_for_a_table_that_takes_a_row_only_once(world: 
     pipeline = delivering(world, "at_least_once")
     world.drain(pipeline)
     world.rows(f"create unique index once on {pipeline.contract.row_table.name} (_partition, _offset, account)")
-    with pytest.raises(BadInput, match="takes a row only once"):
+    with pytest.raises(BadInput, match="accepts a row only once"):
         world.drain(pipeline)

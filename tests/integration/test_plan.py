@@ -16,8 +16,8 @@ from platform_defs.cli.plan import look
 from platform_defs.contract.model import Delivery
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
-from platform_defs.engine.explain import transactions
 from platform_defs.engine.ports import Publication
+from platform_defs.engine.publish import TRANSACTIONS
 from platform_defs.errors import Halt
 from resources.postgres.publication import PostgresPublication
 from tests.chaos.halts import acknowledge
@@ -112,7 +112,7 @@ def test_a_pending_batch_is_shown_as_it_was_fixed_although_more_has_come(world: 
     with world.open_run(pipeline) as outside:
         fixed = plan_batch(pipeline.contract, outside)
         held = shown(world, pipeline)
-        outside.ledger.gate_failed()
+        outside.ledger.back_off()
     assert fixed is not None
     assert held["held_by"] == {"run_id": None}
     send(world, pipeline, 12)
@@ -164,7 +164,7 @@ def test_a_halt_that_the_next_run_would_find_is_shown_with_its_ranges_and_its_co
     assert halt["detail"] == {"ranges": [{"partition": 2, "from_offset": 2, "until_offset": 5}]}
     with pytest.raises(Halt) as found:
         world.drain(pipeline)
-    assert (found.value.code, found.value.detail) == (halt["code"], halt["detail"])
+    assert (found.value.code, found.value.detail.to_json()) == (halt["code"], halt["detail"])
     again = ask(pipeline)
     assert again.exit_code == 1
     assert f"{pipeline.name}: halted (retention_passed)" in again.stdout
@@ -183,7 +183,7 @@ def test_a_partition_added_after_its_first_messages_were_deleted_halts_as_shown_
     halt = shown(world, pipeline)["halt"]
     with pytest.raises(Halt) as found:
         world.drain(pipeline)
-    assert found.value.detail == halt["detail"]
+    assert found.value.detail.to_json() == halt["detail"]
     decided = acknowledge(world, pipeline)
     assert [(step.partition, step.skip) for step in decided.steps] == [(4, (0, 3))]
     assert shown(world, pipeline)["halt"] is None
@@ -203,18 +203,16 @@ def test_the_order_of_the_transactions_is_the_one_that_a_run_keeps(
     made = world.new_pipeline()
     pipeline = Pipeline(replace(made.contract, delivery=delivery), made.transform)
     send(world, pipeline, 4)
-    _, planned = look(pipeline)
-    assert planned is not None
-    every = transactions(pipeline.contract, planned)
+    every = TRANSACTIONS[delivery]
     assert len(every) == count
-    told, kept = [name for one in every for name, _ in one], []
+    told, kept = [step.name for one in every for step in one.steps], []
     for name in (name for name in vars(Publication) if not name.startswith("_")):
         monkeypatch.setattr(PostgresPublication, name, _noted(getattr(PostgresPublication, name), kept))
     world.drain(pipeline)
     rehearsed = ["check_tables", "write_rows"] if delivery == "at_most_once" else []  # and rolled back
     assert rehearsed + told == kept
     assert told[0] == "lock_as_owner"
-    assert all(sentence for one in every for _, sentence in one)
+    assert all(step.does for one in every for step in one.steps)
 
 
 def _noted(method: Callable[..., Any], names: list[str]) -> Callable[..., Any]:

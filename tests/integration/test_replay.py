@@ -253,7 +253,7 @@ def test_a_foreign_key_refuses_the_same_messages_again(world: World) -> None:
     found = counts(execute(world, pipeline))
     assert (found["page_views"], found["dead letters"]) == ((4, 4, 0, 0), (1, 1, 0, 0))
     (letter,) = world.dead_letters(pipeline)
-    assert letter["error_message"].startswith(f"{table} refuses this row")
+    assert letter["error_message"].startswith(f"{table} rejects this row")
     exact(world, pipeline)
 
 

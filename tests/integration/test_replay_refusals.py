@@ -1,4 +1,4 @@
-"""Replays that would lie, or that cannot be put in place, are refused with the reason, and nothing is changed."""
+"""Replays whose result would be wrong, or that cannot be put in place, are refused with the reason; nothing changes."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ def test_a_partial_replay_of_what_accumulates_is_refused(world: World) -> None:
 def test_a_replay_of_what_retention_took_is_refused_with_the_ranges(world: World) -> None:
     pipeline = bank(world)
     delete_records(world, pipeline, {1: 5})
-    with pytest.raises(BadInput, match=r"does not hold partition 1 \[0, 5\) any more"):
+    with pytest.raises(BadInput, match=r"no longer holds partition 1 \[0, 5\)"):
         shown(world, pipeline)
 
 
@@ -87,7 +87,7 @@ def test_rows_that_compaction_took_for_good_are_not_replaced_by_nothing(world: W
     # As it is built where the cleaner has left only the last message of each key, whatever became of it.
     world.rows(f"delete from {pipeline.name}__replay.customers where _key = '1'")
     world.rows("update tidegate.batch_range set gaps = '{[0,1)}' where topic = %s", pipeline.contract.topic)
-    with pytest.raises(BadInput, match="compaction took the messages of 1 keys"):
+    with pytest.raises(BadInput, match="compaction removed the messages of 1 keys"):
         found.show(first, print)
 
 
@@ -97,7 +97,7 @@ def test_batches_of_another_topic_cannot_be_built_again(world: World) -> None:
     moved = Pipeline(replace(pipeline.contract, topic=other.contract.topic))
     world.send(moved, [view(n) for n in range(8)])
     world.drain(moved)
-    with pytest.raises(BadInput, match="is not the topic of now"):
+    with pytest.raises(BadInput, match="is not the current topic"):
         shown(world, moved)
     last = world.rows("select max(batch_id) as id from tidegate.batch where pipeline = %s", pipeline.name)[0]["id"]
     assert counts(execute(world, moved, str(last)))["page_views"] == (8, 8, 0, 0)
@@ -106,7 +106,8 @@ def test_batches_of_another_topic_cannot_be_built_again(world: World) -> None:
 def test_two_replays_of_one_pipeline_do_not_meet(world: World) -> None:
     pipeline = bank(world)
     found = Replay(pipeline, world.endpoints, world.spark)
-    with found._replacement.alone(world.endpoints.postgres_url), pytest.raises(Retryable, match="by somebody else"):
+    alone = found._replacement.alone(world.endpoints.postgres_url)
+    with alone, pytest.raises(Retryable, match="another session is replaying it"):
         found.discard()
 
 

@@ -146,7 +146,7 @@ def test_a_killed_database_comes_back_with_its_committed_rows(running: StackStat
 
 def test_a_killed_server_is_not_a_running_one(running: StackStatus) -> None:
     kill(running.postgres.pid)
-    with pytest.raises(BadInput, match=r"embedded Postgres .* does not run.*tidegate stack up"):
+    with pytest.raises(BadInput, match=r"embedded Postgres .* is not running.*tidegate stack up"):
         connection()
     assert stack.status().as_json()["postgres"] == {"url": None, "pid": None, "embedded": True}
 
@@ -248,7 +248,7 @@ def test_an_old_java_is_one_sentence_and_exit_code_1(elsewhere: Path, monkeypatc
     output, errors = command.communicate(timeout=60)
     assert command.returncode == 1
     assert output == ""
-    assert errors.startswith(f"{java} is Java 11, and the embedded Kafka needs 17 or newer.")
+    assert errors.startswith(f"{java} is Java 11; the embedded Kafka needs Java 17 or newer.")
     assert errors.count("\n") == 1
 
 

@@ -16,7 +16,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.ports import Coverage
 from platform_defs.engine.row_local import check_row_local
 from platform_defs.engine.stage import one_attempt_each
-from platform_defs.errors import BadInput, Halt, StagingLost
+from platform_defs.errors import BadInput, Halt, StagingLost, TransformBroken
 from platform_defs.offsets import OffsetRange
 from tests.world import World, transfer, transfers
 
@@ -124,20 +124,20 @@ VARYING = [
 @pytest.mark.parametrize("expression", VARYING)
 def test_an_expression_that_gives_another_result_each_time_is_refused(messages: DataFrame, expression: str) -> None:
     for result in (messages.withColumn("x", F.expr(expression)), messages.where(F.expr(f"{expression} is not null"))):
-        with pytest.raises(BadInput, match=r"gives another result each time.*Derive it from the message"):
+        with pytest.raises(BadInput, match=r"whose result differs each time.*Derive it from the message"):
             check_row_local(messages, result, where="transform.py")
 
 
 def test_a_function_said_to_be_nondeterministic_is_refused(messages: DataFrame) -> None:
     guess = F.udf(lambda account: account, "string").asNondeterministic()
-    with pytest.raises(BadInput, match="gives another result each time"):
+    with pytest.raises(BadInput, match="whose result differs each time"):
         check_row_local(messages, messages.select(guess("account"), *OWN), where="transform.py")
 
 
 @pytest.mark.parametrize("column", ["rand()", "current_timestamp()"])
 def test_a_lookup_that_is_another_one_each_time_is_refused(messages: DataFrame, column: str) -> None:
     varying = F.broadcast(lookup(messages).withColumn("x", F.expr(column)))
-    with pytest.raises(BadInput, match="joins a lookup that is another one each time"):
+    with pytest.raises(BadInput, match="joins a lookup that differs each time"):
         check_row_local(messages, messages.join(varying, "account"), where="transform.py")
 
 
@@ -257,7 +257,7 @@ def test_a_transform_that_fails_on_every_message_says_so_soon_and_publishes_noth
     pipeline = _single_entry(world, _dividing)
     world.send(pipeline, [transfer(n, memo="0") for n in range(200)])
     started = time.monotonic()
-    with pytest.raises(BadInput, match=r"fails on each of 5 messages.*DIVIDE_BY_ZERO.*Nothing was published"):
+    with pytest.raises(TransformBroken, match=r"fails on each of 5 messages.*DIVIDE_BY_ZERO.*Nothing was published"):
         world.drain(pipeline)
     assert time.monotonic() - started < 60
     assert world.table(pipeline) == []

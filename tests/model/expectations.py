@@ -9,7 +9,7 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
 from platform_defs.contract.model import Contract
-from platform_defs.errors import Fenced, Halt, LedgerAway, StagingLost
+from platform_defs.errors import Fenced, Halt, LedgerAway, OffsetsUnavailable, StagingLost
 from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
 from tests.model.log import Log
@@ -69,7 +69,7 @@ class Expectations(RuleBasedStateMachine):
         readable = all(map(self.log.holds, run.pending.ranges))
         try:
             run.stage(self.session, losers=losers)
-        except StagingLost:
+        except OffsetsUnavailable:
             assert not readable
             self.fired["stage failed"] += 1
             self._end(run)
@@ -120,7 +120,7 @@ class Expectations(RuleBasedStateMachine):
     def _halt(self, run: Run, halt: Halt, expected: str | None) -> None:
         """As drain does it. The run lives on, and may try what it likes."""
         assert halt.code == expected
-        run.hold.halt(halt.code, halt.detail)
+        run.hold.halt(halt.detail)
         self.fired[halt.code] += 1
         self.halted, self.owner = halt.code, None
 
@@ -156,7 +156,7 @@ class Expectations(RuleBasedStateMachine):
         """Nothing changes, and an error, if there is one, says why."""
         try:
             self._unchanged(call, run.hold.holder.epoch)
-        except (Fenced, Halt, StagingLost) as error:
+        except (Fenced, Halt, OffsetsUnavailable, StagingLost) as error:
             self.fired[f"refused: {type(error).__name__}"] += 1
 
     def _unchanged(self, call: Callable[[], Any], epoch: int = -1) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from platform_defs.errors import StagingLost
+from platform_defs.errors import OffsetsUnavailable
 from platform_defs.formats.block import Block, message_blocks
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
 
@@ -100,7 +100,7 @@ class Log:
     def read(self, wanted: OffsetRange) -> Iterator[Block]:
         """What the log of now holds: as a consumer, it does not notice that it is not the one of a moment ago."""
         if not self.holds(wanted):
-            raise StagingLost(f"{wanted} cannot be read")
+            raise OffsetsUnavailable(f"{wanted} cannot be read")
         part = self.now.parts[wanted.partition]
         found = [part.records[at] for at in range(wanted.from_offset, wanted.until_offset) if at in part.records]
         yield from message_blocks(found)

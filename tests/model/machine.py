@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from platform_defs.errors import Fenced, LedgerAway, OutcomeUnknown, Retryable
+from platform_defs.halts import RetentionPassed
 from platform_defs.offsets import OffsetRange, Position
 from platform_defs.operations import settlement
 from resources.postgres.connection import connect
@@ -149,8 +150,8 @@ class Machine(Expectations):
         ):
             self._refused(run, what)
         if run.hold.holder.epoch < self.look()["pipeline"]["epoch"]:  # who halted it still owns its row
-            self._refused(run, lambda: run.hold.halt("retention_passed", {}))
-            self._refused(run, run.hold.gate_failed)
+            self._refused(run, lambda: run.hold.halt(RetentionPassed()))
+            self._refused(run, run.hold.back_off)
             self._refused(run, run.hold.close)
         self._gone(run)
 
@@ -159,7 +160,7 @@ class Machine(Expectations):
         how = draw(st.sampled_from(["killed", "closed", "gate failed"]))
         assert self.owner
         if how == "gate failed":
-            self.owner.hold.gate_failed()
+            self.owner.hold.back_off()
         if how != "killed":
             self.owner.hold.close()
         self._gone(self.owner)

@@ -16,11 +16,12 @@ from platform_defs.contract.model import Aggregate, CheckResult, Column, Contrac
 from platform_defs.engine import batch, task
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.ports import Staged
-from platform_defs.engine.publish import publish
+from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.stage import one_attempt_each
 from platform_defs.engine.task import TaskWork
 from platform_defs.offsets import PendingBatch
 from resources.lineage import OpenLineageEvents
+from resources.postgres.auditor import GreatExpectationsAuditor
 from resources.postgres.hold import PostgresHold
 from resources.postgres.staging import PostgresRecorder
 from tests.model.log import Log
@@ -91,7 +92,7 @@ class Run:
 
     @property
     def outside(self) -> Outside:
-        return Outside(self.hold, self.log, self.log, _no_spark, _EVENTS)
+        return Outside(self.hold, self.log, self.log, _no_spark, _EVENTS, _NO_RULES)
 
     @property
     def contract(self) -> Contract:
@@ -124,7 +125,7 @@ class Run:
         assert staged is not None
         checks = [CheckResult("model", self.contract.row_table.name, "warning", True, {})]
         event = _EVENTS.of_batch(self.contract, staged, checks)
-        publish(self.hold, self.log, self.contract, staged, checks, {}, event)
+        publish(self.hold, self.log, self.contract, staged, BatchRecord(checks, {}, event))
         return staged.pending.batch_id
 
     def forget(self) -> None:
@@ -136,6 +137,7 @@ class Run:
 
 
 _EVENTS = OpenLineageEvents("model", "model")
+_NO_RULES = GreatExpectationsAuditor("")  # the model's contracts have none
 
 
 def _no_spark() -> Any:

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Contract, Field
+from platform_defs.contract.model import Contract, Fault, Field
 from platform_defs.formats.decode import decode
 from platform_defs.formats.json.single import MessageReader, Row
 from platform_defs.formats.json.values import Reason
@@ -148,8 +148,8 @@ VALUES = st.one_of(
 )
 
 
-def one_by_one(values: Sequence[bytes | None]) -> tuple[dict[int, Row], dict[int, Reason]]:
-    reader = MessageReader(CONTRACT)
+def one_by_one(contract: Contract, values: Sequence[bytes | None]) -> tuple[dict[int, Row], dict[int, Reason]]:
+    reader = MessageReader(contract)
     found = {index: reader.read(value) for index, value in enumerate(values)}
     return (
         {index: row for index, row in found.items() if isinstance(row, Row)},
@@ -163,25 +163,26 @@ def same(one: object, other: object) -> bool:
     return one == other
 
 
-def assert_agreement(values: Sequence[bytes | None]) -> None:
-    rows, faults = one_by_one(values)
-    decoded = decode(CONTRACT, pa.array(values, pa.binary()))
+def assert_agreement(values: Sequence[bytes | None], contract: Contract = CONTRACT) -> None:
+    rows, faults = one_by_one(contract, values)
+    decoded = decode(contract, pa.array(values, pa.binary()))
     assert decoded.indexes.to_pylist() == list(rows)
     for got, row in zip(decoded.rows.to_pylist(), rows.values(), strict=True):
-        for name, wanted in zip(TYPES, row.values, strict=True):
-            assert same(got[name], wanted), (name, got[name], wanted)
+        for item, wanted in zip(contract.fields, row.values, strict=True):
+            assert same(got[item.name], wanted), (item.name, got[item.name], wanted)
     assert [fault.index for fault in decoded.faults] == list(faults)
-    assert [(fault.error_class, fault.message) for fault in decoded.faults] == [
-        (reason.error_class, reason.message) for reason in faults.values()
+    assert [(fault.error_class, fault.message, fault.field) for fault in decoded.faults] == [
+        (reason.error_class, reason.message, reason.field) for reason in faults.values()
     ]
     assert decoded.unknown_fields == sum(row.unknown for row in rows.values())
-    assert_storable(decoded.rows, decoded.faults)
+    assert_storable(contract, decoded.rows, decoded.faults)
 
 
-def assert_storable(rows: pa.RecordBatch, faults: Sequence) -> None:
-    assert rows.schema == CONTRACT.arrow_schema
+def assert_storable(contract: Contract, rows: pa.RecordBatch, faults: Sequence[Fault]) -> None:
+    assert rows.schema == contract.arrow_schema
     rows.validate(full=True)
-    assert not any("\0" in text for text in rows.column("s").to_pylist() if text)
+    texts = [item.name for item in contract.fields if item.type.arrow == pa.string()]
+    assert not any("\0" in text for name in texts for text in rows.column(name).to_pylist() if text)
     for fault in faults:
         assert "\0" not in fault.message
         assert fault.message.encode("utf-8")

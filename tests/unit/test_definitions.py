@@ -1,17 +1,11 @@
-"""What Dagster loads: the graph of the shipped pipelines, as a snapshot, and that loading it needs nothing outside.
+"""What Dagster loads: the graph of the shipped pipelines, as a snapshot.
 
 A topic that is added to assets/ turns nothing red here.
 """
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 from dagster import AssetKey, AssetSelection
 
 from platform_defs.definitions import defs
-from resources.settings import PROJECT_ROOT
 
 GRAPH = {
     "kafka/bank.transfers": ("bank", []),
@@ -44,15 +38,6 @@ POSTINGS_CHECKS = {
     "postings_of_usual_size",
     "postings_row_count",
 }
-
-LOADS = """
-import sys
-from platform_defs.definitions import defs
-assert "great_expectations" not in sys.modules, "its import takes six seconds"
-from pyspark.sql import SparkSession
-assert SparkSession.getActiveSession() is None
-defs.get_repository_def().load_all_definitions()
-"""
 
 
 def test_the_graph_is_topics_then_row_tables_then_their_sums() -> None:
@@ -104,42 +89,3 @@ def test_every_pipeline_has_its_job_and_its_sensor() -> None:
     names = {sensor.name for sensor in repository.sensor_defs}
     assert names >= {"bank_transfers_lag", "crm_customers_lag", "web_page_views_lag", "topics"}
     assert [schedule.name for schedule in repository.schedule_defs] == ["nightly_verify"]
-
-
-def test_definitions_load_without_a_stack(tmp_path: Path) -> None:
-    given = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
-    run = subprocess.run(
-        [sys.executable, "-c", LOADS],
-        cwd=PROJECT_ROOT,
-        env={**given, "TIDEGATE_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-
-
-def test_without_a_stack_a_command_ends_with_one_sentence(tmp_path: Path) -> None:
-    given = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
-    command = [
-        str(Path(sys.executable).parent / "dagster"),
-        "asset",
-        "materialize",
-        "--select",
-        "bank/postings",
-        "-m",
-        "platform_defs.definitions",
-    ]
-    run = subprocess.run(
-        command,
-        cwd=PROJECT_ROOT,
-        env={**given, "TIDEGATE_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert run.returncode == 1
-    assert "To start it: tidegate stack up" in run.stderr
-    assert "Traceback" not in run.stderr

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from platform_defs import halts
 from platform_defs.errors import Halt
 from platform_defs.offsets import (
     MESSAGES_WORTH_A_TASK,
@@ -112,7 +113,7 @@ def test_the_log_is_judged_readable_exactly_where_it_holds_every_position(places
     halt = halt_of(positions_of(places), view_of(places))
     assert (halt and halt.code) == ("retention_passed" if passed else "log_truncated" if cut else None)
     if halt:
-        named = [(span["partition"], span["from_offset"], span["until_offset"]) for span in halt.detail["ranges"]]
+        named = [tuple(span.values()) for span in halt.detail.to_json()["ranges"]]
         assert named == (passed or cut)
 
 
@@ -121,7 +122,8 @@ def test_another_topic_or_cluster_halts_wherever_the_offsets_lie(places: list[Pl
     positions = positions_of(places)
     recreated = halt_of(positions, view_of(places, topic_id="another"))
     assert recreated is not None
-    assert (recreated.code, recreated.detail) == ("topic_recreated", {"was": "topic id", "is": "another"})
+    assert recreated.detail == halts.TopicRecreated("topic id", "another")
+    assert recreated.code == "topic_recreated"
     switched = halt_of(positions, view_of(places, cluster_id="another", topic_id="another"))
     assert switched is not None
     assert switched.code == "cluster_switched"
@@ -130,7 +132,7 @@ def test_another_topic_or_cluster_halts_wherever_the_offsets_lie(places: list[Pl
 def test_a_partition_that_is_gone_halts_and_is_named() -> None:
     halt = halt_of(positions_of([(0, 1, 2), (0, 1, 2)]), view_of([(0, 1, 2)]))
     assert halt is not None
-    assert (halt.code, halt.detail) == ("partition_missing", {"partitions": [1]})
+    assert (halt.code, halt.detail) == ("partition_missing", halts.PartitionMissing((1,)))
 
 
 @given(readable)
@@ -190,7 +192,6 @@ def test_a_pending_batch_comes_back_from_its_json_as_it_went(places: list[Place]
     again = PendingBatch.from_json(pending.to_json())
     assert again == pending
     assert [item.leader_epoch for item in again.ranges] == [item.leader_epoch for item in ranges]
-    assert pending.messages == sum(map(len, ranges))
 
 
 @pytest.mark.parametrize(

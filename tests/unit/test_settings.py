@@ -10,7 +10,7 @@ import pytest
 from platform_defs.errors import BadInput
 from resources.endpoints import Endpoints, connection
 from resources.local import processes, state
-from resources.settings import PROJECT_ROOT, settings
+from resources.settings import PROJECT_ROOT, SETTINGS, settings, unknown_variables
 
 
 @pytest.fixture(autouse=True)
@@ -126,3 +126,36 @@ assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+def test_a_variable_that_is_no_setting_is_a_warning_with_the_one_that_was_meant(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URI", "postgresql://me@db/shop")
+    monkeypatch.setenv("TIDEGATE_KAFKA_SSL_CA_LOCATION", "/ca.pem")
+    monkeypatch.setenv("TIDEGATE_CRASH_POINT", "")
+    assert unknown_variables() == ["TIDEGATE_POSTGRES_URI"]
+    settings()
+    settings()
+    said = [record.getMessage() for record in caplog.records if "TIDEGATE_POSTGRES_URI" in record.getMessage()]
+    assert said == [
+        "TIDEGATE_POSTGRES_URI is not a setting of Tidegate and is ignored; did you mean TIDEGATE_POSTGRES_URL?"
+    ]
+
+
+def test_every_setting_has_a_description_and_an_example_that_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {setting.variable for setting in SETTINGS} == {
+        "TIDEGATE_HOME",
+        "TIDEGATE_POSTGRES_URL",
+        "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS",
+        "TIDEGATE_SPARK_MASTER",
+        "TIDEGATE_SPARK_REMOTE",
+        "TIDEGATE_KAFKA_*",
+    }
+    for setting in SETTINGS:
+        assert setting.description.endswith(".")
+        if setting.example and "*" not in setting.variable:
+            monkeypatch.setenv(setting.variable, setting.example)
+    assert not settings().embeds_kafka
+    assert not settings().embeds_postgres
+    assert settings().home == Path("/var/lib/tidegate")

@@ -75,7 +75,7 @@ _surrogate = re.compile("[\ud800-\udfff]").search
 def reader_of(of: ColumnType) -> Reader:
     """The function that reads a JSON value of this type."""
     if pa.types.is_decimal(of.arrow):
-        whole, scale = of.arrow.precision - of.arrow.scale, of.arrow.scale
+        whole, scale = of.precision - of.scale, of.scale
         usual = re.compile(rf"-?[0-9]{{1,{whole}}}(?:\.[0-9]{{1,{scale}}})?" if whole and scale else r"0").fullmatch
         return lambda raw: Decimal(raw) if isinstance(raw, str) and usual(raw) else _decimal(raw, of)
     return _READERS[of.name]
@@ -87,7 +87,7 @@ def wrong_type(raw: Any, wanted: str) -> Reason:
 
 
 def wrong_type_on_the_way(raw: Any, path: MessagePath) -> Reason:
-    """A field cannot be reached: at `path`, on the way to it, is no object but `raw`."""
+    """A field cannot be reached: on the way to it, at `path`, is `raw` and not an object."""
     message = f"cannot be reached: {excerpt(spell_path(path))} is {_spelt(raw)}; the contract wants an object"
     return Reason("WrongType", message)
 
@@ -148,11 +148,11 @@ def _decimal(raw: Any, of: ColumnType) -> Any:
     exponent = int(exponent)
     while digits[-1] == 0:
         digits, exponent = digits[:-1], exponent + 1
-    if len(digits) + exponent > of.arrow.precision - of.arrow.scale:
-        whole = of.arrow.precision - of.arrow.scale
+    if len(digits) + exponent > of.precision - of.scale:
+        whole = of.precision - of.scale
         return Reason("OutOfRange", f"is {excerpt(raw)}; {of.name} has {whole} digits before the point")
-    if exponent < -of.arrow.scale:
-        return Reason("TooManyDecimals", f"is {excerpt(raw)}; {of.name} keeps {of.arrow.scale} and nothing is rounded")
+    if exponent < -of.scale:
+        return Reason("TooManyDecimals", f"is {excerpt(raw)}; {of.name} keeps {of.scale} and nothing is rounded")
     return Decimal((sign, digits, exponent))
 
 

@@ -10,14 +10,14 @@ CREATE TYPE tidegate.header AS (name text, value bytea);
 CREATE TABLE tidegate.pipeline (
     name        text PRIMARY KEY,
     epoch       bigint NOT NULL DEFAULT 0,
-    owner       uuid,                        -- changes with the epoch: who holds an older pair changes nothing
+    owner       uuid,                        -- changes with the epoch: a run with an older pair changes nothing
     run_id      text,
     state       text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'halted')),
     halt_code   text,
     halt_detail jsonb,
     pending     jsonb,                       -- the batch whose offsets are fixed: {batch_id, cluster_id, topic_id, ranges}
     failed_tries int NOT NULL DEFAULT 0,     -- of the pending batch, at its gates
-    retry_at    timestamptz,                 -- the sensor leaves a batch that failed a gate alone until then
+    retry_at    timestamptz,                 -- the sensor starts no run for the pending batch before then
     updated_at  timestamptz NOT NULL DEFAULT now(),
     CHECK ((state = 'halted') = (halt_code IS NOT NULL))
 );
@@ -42,7 +42,7 @@ CREATE TABLE tidegate.batch (
     contract_version text NOT NULL,
     timings          jsonb NOT NULL,         -- seconds by step
     committed_at     timestamptz NOT NULL DEFAULT now(),
-    told_at          timestamptz             -- when Dagster had heard of it
+    told_at          timestamptz             -- when it had been reported to Dagster
 );
 CREATE INDEX batch_by_pipeline ON tidegate.batch (pipeline, batch_id);
 CREATE INDEX batch_untold ON tidegate.batch (pipeline) WHERE told_at IS NULL;
@@ -53,7 +53,7 @@ CREATE TABLE tidegate.source_position (
     partition    int NOT NULL,
     cluster_id   text NOT NULL,              -- compared, never part of the key: a topic created again must not look
     topic_id     text NOT NULL,              -- like a new partition
-    start_offset bigint NOT NULL,            -- where the pipeline began: what lies below was never promised
+    start_offset bigint NOT NULL,            -- where the pipeline started: what is below was never promised
     next_offset  bigint NOT NULL CHECK (next_offset >= start_offset),
     leader_epoch int,
     seen_end     bigint,
@@ -127,8 +127,8 @@ CREATE TABLE tidegate.lineage_event (
 );
 CREATE INDEX lineage_event_waiting ON tidegate.lineage_event (sequence) WHERE emitted_at IS NULL;
 
--- One try at staging a batch. Its rows lie in tidegate_staging.rows_<staging_id>, the rest in the two tables below.
--- A fenced run goes on writing under its own staging_id, which nobody reads any more.
+-- One try at staging a batch. Its rows are in tidegate_staging.rows_<staging_id>, the rest in the two tables below.
+-- A fenced run goes on writing under its own staging_id, which is no longer read.
 CREATE TABLE tidegate.staging (
     staging_id bigint PRIMARY KEY,
     pipeline   text NOT NULL REFERENCES tidegate.pipeline (name),

@@ -11,8 +11,8 @@ CREATE TABLE tidegate.settlement (
     settled_at    timestamptz NOT NULL DEFAULT now()
 );
 
--- Offsets whose messages no log holds any more although batches committed them: the topic was created again, the cluster
--- switched, or the log was cut. The same offsets may come again with other messages, in batches after `until_batch`.
+-- Offsets that batches committed and whose messages no log holds any more: the topic was created again, the cluster
+-- switched, or the log was truncated. The same offsets may come again with other messages, in batches after `until_batch`.
 CREATE TABLE tidegate.lost_history (
     settlement_id bigint NOT NULL REFERENCES tidegate.settlement (settlement_id),
     pipeline      text NOT NULL REFERENCES tidegate.pipeline (name),

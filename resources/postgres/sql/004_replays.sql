@@ -1,8 +1,8 @@
--- Tables built anew beside the live ones, and put in their place: what it was, who did it, and which batches it replaced.
+-- Tables rebuilt beside the live ones, and put in their place: what was rebuilt, by whom, and which batches it replaced.
 CREATE TABLE tidegate.replay (
     replay_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     pipeline    text NOT NULL REFERENCES tidegate.pipeline (name),
-    from_batch  bigint NOT NULL,             -- the first batch that it builds anew
+    from_batch  bigint NOT NULL,             -- the first batch that it rebuilds
     fingerprint text NOT NULL,               -- of what decides the result: another contract needs another replay
     started_at  timestamptz NOT NULL DEFAULT now(),
     executed_at timestamptz,                 -- when it was put in place
@@ -12,7 +12,7 @@ CREATE TABLE tidegate.replay (
 );
 CREATE UNIQUE INDEX replay_in_building ON tidegate.replay (pipeline) WHERE executed_at IS NULL;
 
--- Batches whose rows and dead letters a replay has taken away. They stay as history; nothing counts them any more.
+-- Batches whose rows and dead letters a replay has replaced. They stay as history and no longer count.
 ALTER TABLE tidegate.batch ADD COLUMN replaced_by bigint REFERENCES tidegate.replay (replay_id);
 
 -- Whether the pipeline knew other partitions before it knew this one.

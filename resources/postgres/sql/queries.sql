@@ -1,22 +1,22 @@
--- register_pipeline: a pipeline's row, made when it is first seen. Where it is there, ON CONFLICT alone would wait for a
--- publication in flight without anybody ending it.
+-- register_pipeline: a pipeline's row, made when it is first seen. Where the row exists, ON CONFLICT alone would wait for
+-- a publication in flight, and nothing would end that.
 INSERT INTO tidegate.pipeline (name)
 SELECT %(pipeline)s WHERE NOT EXISTS (SELECT 1 FROM tidegate.pipeline WHERE name = %(pipeline)s)
     ON CONFLICT DO NOTHING;
 
--- current_owner: whose sessions stand in the way when the pipeline's row cannot be locked.
+-- current_owner: whose sessions to end when the pipeline's row cannot be locked.
 SELECT owner FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- lock_pipeline: step 0; waits for a publication in flight, up to lock_timeout.
 SELECT epoch, owner, state, halt_code, halt_detail FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
--- take_over: from here on whoever holds an older (epoch, owner) changes nothing.
+-- take_over: from here on a run with an older (epoch, owner) changes nothing.
 UPDATE tidegate.pipeline
    SET epoch = epoch + 1, owner = %(owner)s, run_id = %(run_id)s, updated_at = now()
  WHERE name = %(pipeline)s
 RETURNING epoch;
 
--- end_sessions: ends what a fenced owner still has open; a stopped COPY heeds nothing less.
+-- end_sessions: ends the sessions that a fenced owner still has; a stopped COPY reacts to nothing less.
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
  WHERE application_name = %(application_name)s AND pid <> pg_backend_pid();
 
@@ -43,7 +43,7 @@ SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(n
                     WHERE pipeline = %(pipeline)s AND topic = %(topic)s
                       AND (topic_id, cluster_id) <> (%(topic_id)s, %(cluster_id)s));
 
--- note_ends: partitions are about to be added; up to where an upsert reads the others before (offsets.note_ends decides).
+-- note_ends: before partitions are added, the ends up to which an upsert reads the others first (offsets.note_ends).
 UPDATE tidegate.source_position AS p SET seen_end = e.seen_end
   FROM unnest(%(partitions)s::int[], %(seen_ends)s::bigint[]) AS e (partition, seen_end)
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = e.partition;
@@ -55,12 +55,12 @@ SELECT nextval('tidegate.batch_id');
 UPDATE tidegate.pipeline SET pending = %(pending)s, failed_tries = 0, retry_at = NULL, updated_at = now()
  WHERE name = %(pipeline)s;
 
--- open_staging: one try at a batch; a fenced run's tries are told apart by their epoch.
+-- open_staging: one try at a batch; the tries of a fenced run have its epoch.
 INSERT INTO tidegate.staging (staging_id, pipeline, batch_id, epoch)
 VALUES (nextval('tidegate.staging_id'), %(pipeline)s, %(batch_id)s, %(epoch)s)
 RETURNING staging_id;
 
--- stale_staging: tries that nobody will publish any more.
+-- stale_staging: tries that will not be published any more.
 SELECT staging_id FROM tidegate.staging WHERE pipeline = %(pipeline)s AND epoch <= %(epoch)s;
 
 -- forget_staging: the coverage and dead letters of such a try, and the try itself.
@@ -99,13 +99,13 @@ UPDATE tidegate.source_position AS p
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = r.partition
    AND p.next_offset = r.from_offset AND p.topic_id = %(topic_id)s AND p.cluster_id = %(cluster_id)s;
 
--- write_batch: that the batch happened; COMMIT makes it true, and its absence says that it did not.
+-- write_batch: after COMMIT this row says that the batch happened, and its absence says that it did not.
 INSERT INTO tidegate.batch (batch_id, pipeline, epoch, owner, run_id, messages, rows, dead_letters, unknown_fields,
                             contract_version, timings)
 VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages)s, %(rows)s, %(dead_letters)s,
         %(unknown_fields)s, %(contract_version)s, %(timings)s);
 
--- write_batch_range: which offsets it was.
+-- write_batch_range: which offsets the batch read.
 INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps, leader_epoch)
 VALUES (%(batch_id)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s,
         %(gaps)s::int8multirange, %(leader_epoch)s);
@@ -124,14 +124,14 @@ SELECT %(pipeline)s, %(batch_id)s, %(topic)s, %(topic_id)s, partition, "offset",
        stage, error_class, error_message, field
   FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s AND attempt = ANY(%(attempts)s);
 
--- write_lineage: leaves from this outbox once the batch is real.
+-- write_lineage: the event waits in this outbox, from which it is sent once the batch has committed.
 INSERT INTO tidegate.lineage_event (batch_id, event) VALUES (%(batch_id)s, %(event)s);
 
--- clear_pending: the batch is no longer to be read.
+-- clear_pending: the batch has committed and is not read again.
 UPDATE tidegate.pipeline SET pending = NULL, failed_tries = 0, retry_at = NULL, updated_at = now()
  WHERE name = %(pipeline)s;
 
--- find_batch: whether a batch whose COMMIT went unanswered happened, and by whose hand.
+-- find_batch: whether a batch whose COMMIT was not answered happened, and which run committed it.
 SELECT epoch, owner FROM tidegate.batch WHERE batch_id = %(batch_id)s;
 
 -- back_off: a gate failed; the sensor waits 30 s, then twice as long each time, up to an hour.
@@ -148,13 +148,13 @@ UPDATE tidegate.pipeline SET state = 'halted', halt_code = %(code)s, halt_detail
 UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s;
 
--- status: what the sensor, `tidegate lag` and `tidegate plan` ask of the ledger. No gate asks for more than an hour: whoever
--- would wait for longer waits for a clock that went back.
+-- status: what the sensor, `tidegate lag` and `tidegate plan` ask of the ledger. A back-off lasts an hour at most: a longer
+-- one comes from a clock that was set back, and does not count.
 SELECT name AS pipeline, state, halt_code, halt_detail, pending, retry_at, owner, run_id, epoch,
        coalesce(retry_at > now() AND retry_at <= now() + interval '1 hour', false) AS backed_off
   FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
--- unreported: committed batches that Dagster has not heard of.
+-- unreported: committed batches that have not been reported to Dagster.
 SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings
   FROM tidegate.batch WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
 
@@ -166,14 +166,14 @@ SELECT topic, partition, from_offset, until_offset, leader_epoch
 SELECT check_name, table_name, severity, passed, observed
   FROM tidegate.check_result WHERE batch_id = %(batch_id)s ORDER BY table_name, check_name;
 
--- mark_reported: Dagster has heard of the batch.
+-- mark_reported: the batch has been reported to Dagster.
 UPDATE tidegate.batch SET told_at = now() WHERE batch_id = %(batch_id)s AND told_at IS NULL;
 
--- unsent_lineage: lineage events in the order in which they must leave. Those of a replay wait until it is in place.
+-- unsent_lineage: lineage events in the order in which they must be sent. Those of a replay wait until it is in place.
 SELECT sequence, event FROM tidegate.lineage_event JOIN tidegate.batch USING (batch_id)
  WHERE emitted_at IS NULL AND right(pipeline, 7) <> '~replay' ORDER BY sequence LIMIT 100;
 
--- mark_sent: a lineage event has left.
+-- mark_sent: a lineage event has been sent.
 UPDATE tidegate.lineage_event SET emitted_at = now() WHERE sequence = %(sequence)s;
 
 -- output_owner: which pipeline owns a table.
@@ -187,13 +187,13 @@ VALUES (to_regclass(%(table)s), %(table)s, %(pipeline)s, %(disposition)s);
 SELECT attname, format_type(atttypid, atttypmod), attnotnull AND NOT (atthasdef OR attidentity <> '') AS demanded
   FROM pg_attribute WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum;
 
--- unique_indexes: what lets a table take a row only once.
+-- unique_indexes: the indexes that let a table accept a row only once.
 SELECT indexrelid::regclass::text FROM pg_index
  WHERE indrelid = to_regclass(%(table)s) AND (indisunique OR indisexclusion) ORDER BY 1;
 
 -- run_sessions: the sessions that Dagster runs keep open for as long as their process lives.
 SELECT application_name FROM pg_stat_activity WHERE starts_with(application_name, %(prefix)s);
 
--- rows_so_far: what the batches of a pipeline have written to its row table, up to one batch and with it.
+-- rows_so_far: how many rows the batches of a pipeline have written to its row table, up to and including one batch.
 SELECT coalesce(sum(rows), 0)::bigint AS rows
   FROM tidegate.batch WHERE pipeline = %(pipeline)s AND batch_id <= %(batch_id)s AND replaced_by IS NULL;

@@ -13,7 +13,7 @@ SELECT min(b.batch_id) AS batch_id
 SELECT min(batch_id) AS batch_id FROM tidegate.batch
  WHERE pipeline = %(pipeline)s AND replaced_by IS NULL AND batch_id >= %(batch_id)s;
 
--- other_logs: what the batches to be replayed read that is not the log of now.
+-- other_logs: logs that the batches to be replayed read, other than the current one.
 SELECT DISTINCT r.topic, r.topic_id
   FROM tidegate.batch AS b JOIN tidegate.batch_range AS r USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id >= %(from_batch)s
@@ -22,7 +22,7 @@ SELECT DISTINCT r.topic, r.topic_id
                       AND p.topic = %(topic)s)
  ORDER BY r.topic, r.topic_id;
 
--- standings: each partition, with where the batches to be replayed began in it and how many messages they read.
+-- partition_histories: each partition, with where the batches to be replayed began in it and how many messages they read.
 SELECT p.partition, p.next_offset, coalesce(min(r.from_offset), p.next_offset) AS from_offset, p.added_late,
        coalesce(sum(r.messages), 0)::bigint AS messages
   FROM tidegate.source_position AS p
@@ -32,7 +32,7 @@ SELECT p.partition, p.next_offset, coalesce(min(r.from_offset), p.next_offset) A
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s
  GROUP BY p.partition, p.next_offset, p.added_late ORDER BY p.partition;
 
--- shape_of: the columns, constraints and indexes of a table. What was built like it must not be older.
+-- shape_of: the columns, constraints and indexes of a table. Where they change, what was built like it is built again.
 SELECT concat_ws('; ',
          (SELECT string_agg(format('%%s %%s %%s', attname, format_type(atttypid, atttypmod), attnotnull), ', ' ORDER BY attnum)
             FROM pg_attribute WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped),
@@ -51,7 +51,7 @@ SELECT replay_id, from_batch, fingerprint FROM tidegate.replay WHERE pipeline = 
 INSERT INTO tidegate.replay (pipeline, from_batch, fingerprint) VALUES (%(pipeline)s, %(from_batch)s, %(fingerprint)s)
 RETURNING replay_id;
 
--- forget_replay: what was built and never put in place. Its batches never counted.
+-- forget_replay: deletes a replay that was never put in place. Its batches never counted.
 WITH gone AS (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(beside)s),
      a AS (DELETE FROM tidegate.dead_letter WHERE pipeline = %(beside)s),
      b AS (DELETE FROM tidegate.batch_range WHERE batch_id IN (SELECT batch_id FROM gone)),
@@ -60,7 +60,7 @@ WITH gone AS (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(beside)s),
      e AS (DELETE FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL)
 DELETE FROM tidegate.batch WHERE pipeline = %(beside)s;
 
--- forget_builder: the pipeline that built, once nothing is left of it.
+-- forget_builder: deletes the building pipeline, once nothing else is left of it.
 WITH a AS (DELETE FROM tidegate.output WHERE pipeline = %(beside)s),
      b AS (DELETE FROM tidegate.source_position WHERE pipeline = %(beside)s)
 DELETE FROM tidegate.pipeline WHERE name = %(beside)s;
@@ -70,13 +70,13 @@ SELECT r.partition, sum(r.messages)::bigint AS messages
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(beside)s GROUP BY r.partition;
 
--- apart: partitions in which the two pipelines do not stand at the same offset of the same log.
+-- apart: partitions in which the two pipelines are not at the same offset of the same log.
 SELECT partition, l.next_offset AS live, b.next_offset AS built
   FROM (SELECT * FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s) AS l
   FULL JOIN (SELECT * FROM tidegate.source_position WHERE pipeline = %(beside)s AND topic = %(topic)s) AS b USING (partition)
  WHERE (l.next_offset, l.topic_id, l.cluster_id) IS DISTINCT FROM (b.next_offset, b.topic_id, b.cluster_id);
 
--- lock_builder: the building pipeline, at which nobody is at work any more.
+-- lock_builder: the building pipeline, once no session or task works on it any more.
 SELECT 1 FROM tidegate.pipeline
  WHERE name = %(beside)s AND state = 'active' AND owner IS NULL AND pending IS NULL
    AND NOT EXISTS (SELECT 1 FROM tidegate.staging WHERE pipeline = %(beside)s) FOR UPDATE;
@@ -91,42 +91,42 @@ SELECT (SELECT count(*) FROM live) AS live, (SELECT count(*) FROM built) AS rebu
        (SELECT count(*) FROM (SELECT * FROM live EXCEPT SELECT * FROM built) AS x) AS only_live,
        (SELECT count(*) FROM (SELECT * FROM built EXCEPT SELECT * FROM live) AS x) AS only_rebuilt;
 
--- keep_dead_letter_status: what people have done about a message that is a dead letter again.
+-- keep_dead_letter_status: keeps what people have done about a message that is a dead letter again.
 UPDATE tidegate.dead_letter AS b SET status = l.status, status_by = l.status_by, status_at = l.status_at
   FROM tidegate.dead_letter AS l
  WHERE b.pipeline = %(beside)s AND l.pipeline = %(pipeline)s AND l.status <> 'open'
    AND (l.topic_id, l.partition, l."offset") = (b.topic_id, b.partition, b."offset");
 
--- take_dead_letters_away: those of the replayed batches, but for messages that compaction took since.
+-- take_dead_letters_away: deletes those of the replayed batches, except of messages that compaction has removed since.
 DELETE FROM tidegate.dead_letter AS d
  WHERE d.pipeline = %(pipeline)s AND d.batch_id >= %(from_batch)s
    AND NOT EXISTS (SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
                     WHERE b.pipeline = %(beside)s AND r.partition = d.partition AND r.gaps @> d."offset");
 
--- take_dead_letters_over: those that were built.
+-- take_dead_letters_over: the rebuilt ones become the pipeline's own.
 UPDATE tidegate.dead_letter SET pipeline = %(pipeline)s WHERE pipeline = %(beside)s;
 
--- name_live_table: check results and refusals of the building pipeline speak of the table that it built.
+-- name_live_table: check results and rejections of the building pipeline name the table that it built.
 WITH checks AS (UPDATE tidegate.check_result SET table_name = %(live)s
                  WHERE table_name = %(built)s AND batch_id IN (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(beside)s))
 UPDATE tidegate.dead_letter SET error_message = replace(error_message, %(built)s, %(live)s)
  WHERE pipeline = %(beside)s AND stage = 'publish';
 
--- replace_batches: those whose rows are no longer there.
+-- replace_batches: marks those whose rows are no longer there.
 UPDATE tidegate.batch SET replaced_by = %(replay_id)s
  WHERE pipeline = %(pipeline)s AND batch_id >= %(from_batch)s AND replaced_by IS NULL;
 
--- take_batches_over: those that were built are the pipeline's own from now on; Dagster hears of them with its next run.
+-- take_batches_over: the rebuilt ones become the pipeline's own; its next run reports them to Dagster.
 UPDATE tidegate.batch SET pipeline = %(pipeline)s WHERE pipeline = %(beside)s;
 
--- take_positions_over: the offsets are the same; the batch that led to them is another.
+-- take_positions_over: the offsets stay the same; the batch that led to them is the rebuilt one.
 UPDATE tidegate.source_position AS l
    SET batch_id = b.batch_id, leader_epoch = b.leader_epoch, updated_at = now()
   FROM tidegate.source_position AS b
  WHERE l.pipeline = %(pipeline)s AND b.pipeline = %(beside)s AND (l.topic, l.partition) = (b.topic, b.partition)
    AND b.batch_id IS NOT NULL;
 
--- renumber_pending: a batch that waits is of the offsets after the replayed ones, and so must be its id.
+-- renumber_pending: a pending batch has offsets after the replayed ones, so its id must be higher than theirs.
 UPDATE tidegate.pipeline SET pending = jsonb_set(pending, '{batch_id}', to_jsonb(nextval('tidegate.batch_id')))
  WHERE name = %(pipeline)s AND pending IS NOT NULL;
 
@@ -134,23 +134,23 @@ UPDATE tidegate.pipeline SET pending = jsonb_set(pending, '{batch_id}', to_jsonb
 UPDATE tidegate.replay SET executed_at = now(), executed_by = %(executed_by)s, reason = %(reason)s, differences = %(differences)s
  WHERE replay_id = %(replay_id)s AND executed_at IS NULL;
 
--- replayed: whether a replay whose COMMIT went unanswered is in place. Asked under the pipeline's row lock.
+-- replayed: whether a replay whose COMMIT was not answered is in place. Asked under the pipeline's row lock.
 SELECT executed_at IS NOT NULL AS executed FROM tidegate.replay WHERE replay_id = %(replay_id)s;
 
--- replay_alone: for the rest of the transaction nobody else replays this pipeline.
+-- replay_alone: for the rest of the transaction no other session replays this pipeline.
 SELECT pg_try_advisory_xact_lock(hashtextextended('tidegate replay ' || %(pipeline)s, 0));
 
--- replace_now: while this transaction goes on, whoever waits for the pipeline's row waits for a replay and ends nobody.
+-- replace_now: while this transaction lasts, a run that waits for the pipeline's row knows of the replay and ends no session.
 SELECT pg_advisory_xact_lock(hashtextextended('tidegate replacement ' || %(pipeline)s, 0));
 
--- replacing: whether such a transaction goes on.
+-- replacing: whether such a transaction is going on.
 SELECT NOT pg_try_advisory_xact_lock(hashtextextended('tidegate replacement ' || %(pipeline)s, 0));
 
--- plain_table: not partitioned, without children: its rows are told apart by their place.
+-- plain_table: not partitioned, without child tables, so that a row's ctid identifies it.
 SELECT relkind = 'r' AND NOT EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent = c.oid)
   FROM pg_class AS c WHERE c.oid = to_regclass(%(table)s);
 
--- may_replace: whether this user may do all that it takes to put rows in place.
+-- may_replace: whether this user has every right that putting rows in place requires.
 SELECT has_table_privilege(to_regclass(%(table)s)::oid, 'INSERT') AND has_table_privilege(to_regclass(%(table)s)::oid, 'UPDATE')
    AND has_table_privilege(to_regclass(%(table)s)::oid, 'DELETE');
 

@@ -1,4 +1,4 @@
--- progress: where each partition of a pipeline stands, and the batch that moved it there.
+-- progress: the position of each partition of a pipeline, and the batch that moved it there.
 SELECT p.partition, p.next_offset, p.batch_id, b.committed_at
   FROM tidegate.source_position AS p LEFT JOIN tidegate.batch AS b USING (batch_id)
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s ORDER BY p.partition;
@@ -22,14 +22,14 @@ SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value,
   FROM tidegate.dead_letter
  WHERE pipeline = %(pipeline)s AND partition = %(partition)s AND "offset" = %(offset)s ORDER BY batch_id DESC;
 
--- halted: what a settlement is about; nobody else settles or runs the pipeline while it is locked.
+-- halted: what a settlement is about; no other session settles or runs the pipeline while its row is locked.
 SELECT epoch, state, halt_code, halt_detail, pending, owner FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
 -- started_positions: where each partition was started, and where it is.
 SELECT partition, cluster_id, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition;
 
--- settled_positions: the same, locked until they are moved.
+-- settled_positions: the same, locked before they are moved.
 SELECT partition, cluster_id, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition FOR UPDATE;
 
@@ -42,11 +42,11 @@ UPDATE tidegate.source_position
  WHERE pipeline = %(pipeline)s AND topic = %(topic)s AND partition = %(partition)s
    AND next_offset = %(was_next)s AND topic_id = %(was_topic_id)s AND cluster_id = %(was_cluster_id)s;
 
--- forget_position: a partition that the broker does not have any more.
+-- forget_position: deletes the position of a partition that the broker no longer has.
 DELETE FROM tidegate.source_position
  WHERE pipeline = %(pipeline)s AND topic = %(topic)s AND partition = %(partition)s AND next_offset = %(was_next)s;
 
--- declare_skip: offsets that nobody will read.
+-- declare_skip: offsets that will not be read.
 INSERT INTO tidegate.declared_skip (pipeline, topic_id, partition, from_offset, until_offset, reason, declared_by)
 VALUES (%(pipeline)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(reason)s, %(settled_by)s);
 
@@ -55,7 +55,7 @@ INSERT INTO tidegate.lost_history (settlement_id, pipeline, partition, from_offs
 SELECT %(settlement_id)s, %(pipeline)s, %(partition)s, %(from_offset)s, %(until_offset)s, coalesce(max(batch_id), 0)
   FROM tidegate.batch WHERE pipeline = %(pipeline)s;
 
--- set_aside: dead letters and skips whose offsets come again with other messages; one offset of a log has one of them.
+-- set_aside: renames the log of dead letters and skips whose offsets come again with other messages.
 WITH skips AS (UPDATE tidegate.declared_skip SET topic_id = topic_id || '~' || %(settlement_id)s::text
                 WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s AND partition = %(partition)s
                   AND from_offset >= %(from_offset)s AND from_offset < %(until_offset)s)
@@ -68,7 +68,7 @@ INSERT INTO tidegate.settlement (pipeline, halt_code, halt_detail, actions, epoc
 VALUES (%(pipeline)s, %(code)s, %(detail)s, %(actions)s, %(epoch)s, %(reason)s, %(settled_by)s)
 RETURNING settlement_id;
 
--- reactivate: the pipeline goes on, under an epoch that nobody holds yet.
+-- reactivate: the pipeline goes on, under an epoch that no run has yet.
 UPDATE tidegate.pipeline
    SET state = 'active', halt_code = NULL, halt_detail = NULL, epoch = epoch + 1, owner = NULL, failed_tries = 0, retry_at = NULL,
        pending = CASE WHEN %(accept)s THEN pending || '{"dead_letters_accepted": true}'

@@ -1,0 +1,70 @@
+"""A contract as ODCS has it: the typed model over the YAML, and the mistakes seen without knowing what a key means."""
+
+import typing
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import UnionType
+from typing import Any
+
+from open_data_contract_standard.model import OpenDataContractStandard
+from pydantic import BaseModel, ValidationError
+
+from platform_defs.contract.node import Node, Place, one_of, shown
+from platform_defs.contract.yaml_text import YamlText
+from platform_defs.errors import BadInput
+
+Document = Node[OpenDataContractStandard]
+
+
+def read_document(path: Path) -> Document:
+    """The whole file. Raises BadInput when it cannot be read, is not YAML, or is not ODCS v3."""
+    text = YamlText(path)
+    raw = Node(text.value, text)
+    if not isinstance(text.value, dict):
+        raise BadInput("is not an ODCS contract: expected apiVersion, kind, id, ...", file=str(path), line=1)
+    for place, key, known in unknown_keys(text.value, OpenDataContractStandard, ()):
+        raise Node(None, text, (*place, key)).refused(f"ODCS has no key {key!r} here; {one_of(known, key)}")
+    try:
+        return Node(OpenDataContractStandard.model_validate(text.value), text)
+    except ValidationError as wrong:
+        first = wrong.errors(include_url=False)[0]
+        for step in first["loc"]:
+            raw = raw.child(step)
+        raise raw.refused(f"{first['msg']}, not {shown(first['input'])}") from None
+
+
+def unknown_keys(node: object, model: type[BaseModel], place: Place) -> Iterator[tuple[Place, str, list[str]]]:
+    """Keys that ODCS does not have: (where, the key, the keys known there). The package itself ignores most of them."""
+    if not isinstance(node, dict):
+        return
+    known = _annotations(model)
+    for key, value in typing.cast("dict[object, object]", node).items():
+        if not isinstance(key, str) or key not in known:
+            yield place, str(key), list(known)
+        elif below := _model_in(known[key]):
+            for at, child in _parts(value, (*place, key)):
+                yield from unknown_keys(child, below, at)
+
+
+def _parts(value: object, place: Place) -> list[tuple[Place, object]]:
+    """A list's items, or the value itself."""
+    if isinstance(value, list):
+        return [((*place, position), item) for position, item in enumerate(typing.cast("list[object]", value))]
+    return [(place, value)]
+
+
+@cache
+def _annotations(model: type[BaseModel]) -> dict[str, Any]:
+    return {item.alias or name: item.annotation for name, item in model.model_fields.items()}
+
+
+@cache
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The one model that an annotation such as `list[SchemaObject] | None` leads to; None where a union has two."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if typing.get_origin(annotation) in (typing.Union, UnionType, list):
+        found = {inner for inner in map(_model_in, typing.get_args(annotation)) if inner}
+        return found.pop() if len(found) == 1 else None
+    return None

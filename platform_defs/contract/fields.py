@@ -1,0 +1,80 @@
+"""The message's fields: each a column, the path of its key in the message, a type, rules and examples."""
+
+from collections.abc import Iterable
+
+from open_data_contract_standard.model import SchemaObject, SchemaProperty
+
+from platform_defs.contract.column_types import JSON
+from platform_defs.contract.message_path import MessagePath, parse_path, spell_path
+from platform_defs.contract.model import Field
+from platform_defs.contract.names import column_name, column_type_of, snake_case
+from platform_defs.contract.node import Node
+from platform_defs.contract.reserved import column_mistake
+from platform_defs.contract.rules import examples_of, rules_of
+from platform_defs.contract.schema_keys import FIELD
+
+
+def read_fields(message: Node[SchemaObject]) -> tuple[Field, ...]:
+    """The fields in their order. BadInput for none, for a mistake in one, or for two that cannot both be read."""
+    fields = dict[str, Field]()
+    for item in message.children("properties"):
+        _refuse_key_as_name(item)
+        item.refuse_keys_outside(FIELD)
+        found = _field(item, column_name(item, fields))
+        if wrong := _path_mistake(found, fields.values()):
+            raise item.child("name" if item.value.physicalName is None else "physicalName").refused(wrong)
+        fields[found.name] = found
+    if not fields:
+        raise message.refused("a message has at least one field under properties")
+    return tuple(fields.values())
+
+
+def _refuse_key_as_name(item: Node[SchemaProperty]) -> None:
+    """A message's `deviceId` as the name of a field: the name is the column's, the key is written beside it."""
+    name = item.value.name or ""
+    suggested = snake_case(name)
+    if suggested in (None, name):
+        return
+    why = column_mistake(name) or f"{name!r} is not a column name (lower-case letters, digits and _)"
+    raise item.child("name").refused(
+        f"{why}. name is the column, physicalName the key in the message: keep name: {suggested} and write "
+        f"physicalName: {item.value.physicalName or name}"
+    )
+
+
+def _field(item: Node[SchemaProperty], name: str) -> Field:
+    of = column_type_of(item)
+    rules = rules_of(item, of)
+    return Field(
+        name=name,
+        type=of,
+        required=bool(item.value.required),
+        rules=rules,
+        description=item.value.description or "",
+        classification=item.value.classification or "",
+        examples=examples_of(item, of, rules),
+        physical_path=_path(item.child("physicalName")),
+    )
+
+
+def _path(node: Node[str | None]) -> MessagePath:
+    if node.value is None:
+        return ()
+    try:
+        return parse_path(node.value)
+    except ValueError as wrong:
+        raise node.refused(str(wrong)) from None
+
+
+def _path_mistake(found: Field, others: Iterable[Field]) -> str | None:
+    """Two fields that read the same key; or a path through a value that another field reads as something else."""
+    for other in others:
+        if found.path == other.path:
+            return f"{found.name} and {other.name} read the same key of the message, {spell_path(found.path)}"
+        outer, inner = sorted((found, other), key=lambda item: len(item.path))
+        if inner.path[: len(outer.path)] == outer.path and outer.type != JSON:
+            return (
+                f"{inner.name} reads {spell_path(inner.path)}, but {spell_path(outer.path)} is not an object: the "
+                f"field {outer.name} reads it as {outer.type.name}"
+            )
+    return None

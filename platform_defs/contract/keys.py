@@ -1,0 +1,185 @@
+"""Every key of a contract: what it means, what may be written, and what holds where it is left out.
+
+The reader and docs/reference/contract.md share these tables. The reader refuses each key that its section does not
+list (`Node.refuse_keys_outside`), takes the names and defaults of service levels, custom properties, options and
+types from here, and so cannot accept a key that the reference lacks. To print the reference, walk `SECTIONS` for the
+keys (`Key.name`, `.meaning`, `.values`, `.default`, `.example`), then `TYPES` for the types and the rules that each
+of them takes. `Section.shown_only` are ODCS keys that are accepted, kept for readers and read by nothing.
+"""
+
+from dataclasses import dataclass
+
+from platform_defs.contract.schema_keys import (
+    BATCH_RULE,
+    COLUMN,
+    ENUM,
+    FIELD,
+    MESSAGE,
+    OPTIONS,
+    TABLE,
+    TABLE_PROPERTIES,
+)
+from platform_defs.contract.section import REQUIRED, Key, Section
+
+CONTRACT = Section(
+    "The contract",
+    "",
+    "One pipeline: a topic, the message it carries, and the tables it fills.",
+    (
+        Key("apiVersion", "The version of the standard.", "v3.x", REQUIRED, "v3.1.0"),
+        Key("kind", "What the file is.", "DataContract", "the same in every contract", "DataContract"),
+        Key(
+            "id",
+            "The pipeline's name: its Dagster job, and the argument of tidegate's commands. It never changes; a new id "
+            "is a new pipeline.",
+            "lower-case letters, digits and _, at most 63; not reserved",
+            REQUIRED,
+            "bank_transfers",
+        ),
+        Key("version", "The contract's version, kept with every batch that it judged.", "text", REQUIRED, "1.0.0"),
+        Key(
+            "domain", "The folder under assets/, and the asset group in Dagster.", "the folder's name", REQUIRED, "bank"
+        ),
+        Key("description", "purpose is shown in Dagster.", "{purpose: text}", "", "{purpose: Transfers.}"),
+        Key("servers", "The format of the messages; see Server.", "a list of one", REQUIRED),
+        Key("schema", "One message (physicalType: topic) and its tables (physicalType: table).", "a list", REQUIRED),
+        Key("slaProperties", "When a pipeline is late; see Service levels.", "a list", "the defaults of each"),
+        Key("customProperties", "Limits and delivery; see Custom properties.", "a list", "the defaults of each"),
+    ),
+    (
+        *("name", "status", "tenant", "tags", "dataProduct", "support", "price", "team", "roles", "context"),
+        *("authoritativeDefinitions", "contractCreatedTs"),
+    ),
+)
+
+SERVER = Section(
+    "Server",
+    "servers[]",
+    "Kafka. Where Tidegate connects is a setting (TIDEGATE_KAFKA_BOOTSTRAP_SERVERS), not the contract's business.",
+    (
+        Key("server", "A name for readers.", "text", "", "kafka"),
+        Key("type", "The kind of server.", "kafka", REQUIRED, "kafka"),
+        Key("host", "For readers.", "text", "", "kafka:9092"),
+        Key("format", "How a message's bytes are read.", "json", REQUIRED, "json"),
+    ),
+    ("id", "description", "environment", "roles", "customProperties", "port"),
+)
+
+SERVICE_LEVELS = Section(
+    "Service levels",
+    "slaProperties[property]",
+    "Each entry is {property, value, unit}; unit is seconds, minutes, hours or days.",
+    (
+        Key(
+            "freshness",
+            "The tables are shown as stale in Dagster when nothing was published for longer.",
+            "a positive number and a unit",
+            "1 hour",
+            "{property: freshness, value: 1, unit: hours}",
+        ),
+        Key(
+            "latency",
+            "A run starts when the oldest unread message has waited this long.",
+            "a positive number and a unit",
+            "30 seconds",
+            "{property: latency, value: 30, unit: seconds}",
+        ),
+    ),
+)
+SERVICE_LEVEL_ENTRY = Section(
+    "An entry of slaProperties",
+    "slaProperties[]",
+    "One service level.",
+    (
+        Key("property", "Which service level.", "freshness, latency", REQUIRED, "freshness"),
+        Key("value", "How much of the unit.", "a positive number", REQUIRED, "1"),
+        Key("unit", "The unit of value.", "seconds, minutes, hours, days (or s, m, h, d)", REQUIRED, "hours"),
+    ),
+    ("id", "description", "driver", "authoritativeDefinitions"),
+)
+
+PIPELINE_PROPERTIES = Section(
+    "Custom properties",
+    "customProperties[property]",
+    "Each entry is {property, value}.",
+    (
+        Key("batchMessages", "A batch reads at most so many offsets.", "a positive whole number", "1000000", "50000"),
+        Key("lagMessages", "A run starts at so many unread messages.", "a positive whole number", "10000", "100"),
+        Key(
+            "deadLetterShare",
+            "The pipeline halts when more than this share of a batch is dead letters, and more than deadLetterMinimum.",
+            "a number above 0, at most 1",
+            "0.5",
+            "0.1",
+        ),
+        Key("deadLetterMinimum", "Fewer dead letters in a batch never halt.", "a positive whole number", "1000", "10"),
+        Key(
+            "delivery",
+            "What is committed first, the offsets or the rows; only exactly_once commits both at once.",
+            "exactly_once, at_least_once, at_most_once",
+            "exactly_once",
+            "at_least_once",
+        ),
+    ),
+)
+CUSTOM_ENTRY = Section(
+    "An entry of customProperties",
+    "customProperties[]",
+    "One setting.",
+    (
+        Key("property", "Its name.", "as listed", REQUIRED, "batchMessages"),
+        Key("value", "Its value.", "as listed", REQUIRED, "50000"),
+    ),
+    ("id", "description", "vendor"),
+)
+
+SECTIONS = (
+    *(CONTRACT, SERVER, SERVICE_LEVELS, SERVICE_LEVEL_ENTRY, PIPELINE_PROPERTIES, CUSTOM_ENTRY),
+    *(MESSAGE, FIELD, OPTIONS, ENUM, TABLE, TABLE_PROPERTIES, COLUMN, BATCH_RULE),
+)
+
+
+@dataclass(frozen=True)
+class TypeEntry:
+    """One type: how it is written in a contract, in a message and in Postgres, and the row rules it takes."""
+
+    name: str  # the physicalType
+    logical: tuple[str, ...]  # the logicalTypes that it goes with
+    message: str  # the JSON that it is read from
+    postgres: str
+    options: tuple[str, ...]  # of OPTIONS
+    enum: bool  # whether it may have one
+
+    @property
+    def physical_needed(self) -> bool:
+        """Whether logicalType alone does not say which type is meant."""
+        return self.name not in self.logical
+
+
+_LIMITS = ("minimum", "maximum")
+TYPES = (
+    TypeEntry("string", ("string",), '"text"', "text", ("pattern", "minLength", "maxLength"), True),
+    TypeEntry("integer", ("integer",), "12, within 64 bits", "bigint", _LIMITS, True),
+    TypeEntry("double", ("number",), "1.5", "double precision", _LIMITS, False),
+    TypeEntry(
+        "decimal(precision,scale)",
+        ("number",),
+        '12.34 or "12.34", never rounded: more digits than the scale are refused',
+        "numeric(precision,scale)",
+        _LIMITS,
+        False,
+    ),
+    TypeEntry("boolean", ("boolean",), "true, false", "boolean", (), False),
+    TypeEntry("date", ("date",), '"2026-11-01"', "date", _LIMITS, False),
+    TypeEntry(
+        "timestamp",
+        ("timestamp",),
+        '"2026-11-01T10:00:00.123Z", with a zone',
+        "timestamp with time zone",
+        _LIMITS,
+        False,
+    ),
+    TypeEntry(
+        "json", ("object", "array"), "any value; logicalType is for readers and is not checked", "jsonb", (), False
+    ),
+)

@@ -1,0 +1,145 @@
+"""YAML 1.2 with the line of every key and item, parsed by libyaml: two hundred contracts take a second.
+
+PyYAML's own schema is YAML 1.1, in which `no` is false and `12:30` a number. Here plain scalars mean what YAML 1.2's
+core schema says: null, true, false, integers and floats; all else, dates too, is text.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from platform_defs.errors import BadInput
+
+try:
+    from yaml import CSafeLoader as _SafeLoader
+except ImportError:  # a PyYAML built without libyaml: the same result, more slowly
+    from yaml import SafeLoader as _SafeLoader
+
+_TAG = "tag:yaml.org,2002:"
+_MOST_NODES = 100_000  # an alias may repeat a part, and an alias of aliases would repeat it without end
+_DEEPEST = 100  # levels; ODCS' own keys need about ten
+_CORE_SCHEMA = (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+)
+
+
+class _Loader(_SafeLoader):
+    """Only `compose` is used: nodes with their tags and marks, no values."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # as PyYAML has it
+
+
+for _name, _pattern, _first in _CORE_SCHEMA:
+    _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(rf"(?:{_pattern})\Z"), _first)
+
+
+class YamlText:
+    """A YAML file: `value` holds plain dicts, lists and scalars, `line` says where each part of it was written.
+
+    Raises BadInput, with file and line, when the file cannot be read or is not YAML. A key given twice is not YAML.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._nodes = 0
+        try:
+            text = path.read_text(encoding="utf-8")
+            self._refuse_depth(text)
+            self._root = yaml.compose(text, Loader=_Loader)
+            self.value = self._value(self._root) if self._root else None
+        except OSError as wrong:
+            raise self._refused(f"cannot be read: {wrong.strerror}") from wrong
+        except UnicodeDecodeError as wrong:
+            raise self._refused(f"is not UTF-8: byte {wrong.start} is {wrong.object[wrong.start]:#04x}") from wrong
+        except yaml.MarkedYAMLError as wrong:
+            line = wrong.problem_mark.line + 1 if wrong.problem_mark else None
+            raise self._refused(f"not YAML: {(wrong.problem or 'cannot be parsed').splitlines()[0]}", line) from wrong
+        except yaml.YAMLError as wrong:
+            raise self._refused(f"not YAML: {str(wrong).splitlines()[0]}") from wrong
+        except RecursionError as wrong:
+            raise self._refused("holds an alias of itself") from wrong
+
+    def line(self, *place: str | int) -> int:
+        """The line of `place`, counted from 1; of the nearest part of it that exists."""
+        node, line = self._root, 0
+        for step in place:
+            found = _part(node, step)
+            if found is None:
+                break
+            line, node = found
+        return line + 1
+
+    def _refuse_depth(self, text: str) -> None:
+        """libyaml composes by recursion, and a hundred thousand brackets would end the process."""
+        depth = 0
+        for event in yaml.parse(text, Loader=_Loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise self._refused("is nested too deeply", event.start_mark.line + 1)
+
+    def _refused(self, message: str, line: int | None = None) -> BadInput:
+        return BadInput(message, file=str(self.path), line=line)
+
+    def _value(self, node: yaml.Node) -> Any:
+        self._nodes += 1
+        line = node.start_mark.line + 1
+        if self._nodes > _MOST_NODES:
+            raise self._refused(f"holds more than {_MOST_NODES:,} values, aliases included", line)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._value(item) for item in node.value]
+        try:
+            return _scalar(node.tag.removeprefix(_TAG), str(node.value))
+        except (KeyError, ValueError) as wrong:  # a tag of its own, or !!int of a word
+            raise self._refused(f"not YAML 1.2: {node.value!r} cannot be read as {node.tag}", line) from wrong
+
+    def _mapping(self, node: yaml.MappingNode) -> dict[Any, Any]:
+        found = dict[Any, Any]()
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise self._refused("a key is a word, not a list or mapping", line)
+            key = self._value(key_node)
+            if key == "<<":
+                raise self._refused("merge keys (<<) are not part of YAML 1.2; write the keys out", line)
+            if key in found:
+                raise self._refused(f"not YAML: the key {key!r} is written twice", line)
+            found[key] = self._value(value_node)
+        return found
+
+
+def _scalar(tag: str, text: str) -> str | int | float | bool | None:
+    match tag:
+        case "str":
+            return text
+        case "null":
+            return None
+        case "bool":
+            return {"true": True, "false": False}[text.lower()]
+        case "int":
+            return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+        case "float":
+            return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+        case _:
+            raise KeyError(tag)
+
+
+def _part(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | None:
+    """The line and node of a mapping's key or a list's position."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == str(step):
+                return key.start_mark.line, value
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step].start_mark.line, node.value[step]
+    return None

@@ -1,0 +1,217 @@
+"""Why a pipeline halts: one dataclass for each halt code, holding exactly what the halt is about.
+
+`to_json` gives what the ledger keeps in `tidegate.pipeline.halt_detail`, `read_detail` reads it back. Ledgers written
+by other versions stay readable: a key that is missing gets its default, one that is not known is ignored, and a code
+that is not known becomes an `UnknownHalt`. What settles each code: docs/how-to/halts.md.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Literal
+
+HaltCode = Literal[
+    "topic_recreated",
+    "cluster_switched",
+    "retention_passed",
+    "log_truncated",
+    "partition_missing",
+    "too_many_dead_letters",
+    "accumulate_refused",
+]
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, order=True)
+class PartitionSpan:
+    """Offsets of one partition: `from_offset` is included, `until_offset` is not."""
+
+    partition: int
+    from_offset: int
+    until_offset: int
+
+    def __str__(self) -> str:
+        return f"partition {self.partition} [{self.from_offset}, {self.until_offset})"
+
+
+@dataclass(frozen=True)
+class TopicRecreated:
+    """The topic was deleted and created again: its topic ids."""
+
+    code: ClassVar[HaltCode] = "topic_recreated"
+    seen: ClassVar[str] = "the topic was deleted and created again: its id has changed."
+
+    was: str = ""
+    now: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"was": self.was, "is": self.now}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "TopicRecreated":
+        return cls(stored.get("was", ""), stored.get("is", ""))
+
+
+@dataclass(frozen=True)
+class ClusterSwitched:
+    """The brokers belong to a different cluster: the cluster ids."""
+
+    code: ClassVar[HaltCode] = "cluster_switched"
+    seen: ClassVar[str] = "these brokers belong to a different cluster."
+
+    was: str = ""
+    now: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"was": self.was, "is": self.now}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "ClusterSwitched":
+        return cls(stored.get("was", ""), stored.get("is", ""))
+
+
+@dataclass(frozen=True)
+class RetentionPassed:
+    """Messages were deleted before they were read: which offsets."""
+
+    code: ClassVar[HaltCode] = "retention_passed"
+    seen: ClassVar[str] = "messages were deleted before they were read."
+
+    ranges: tuple[PartitionSpan, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"ranges": [asdict(span) for span in self.ranges]}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "RetentionPassed":
+        return cls(_spans(stored))
+
+
+@dataclass(frozen=True)
+class LogCut:
+    """The log was truncated. Found by its end: the `ranges` that are gone. Found by its leader epochs, since it was
+    written on: the `partitions` that were asked about, and the `error` that the broker's answer led to.
+    """
+
+    code: ClassVar[HaltCode] = "log_truncated"
+    seen: ClassVar[str] = "the log was truncated below what was already read or planned."
+
+    ranges: tuple[PartitionSpan, ...] = ()
+    partitions: tuple[int, ...] = ()
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        if self.error is not None:
+            return {"error": self.error, "partitions": list(self.partitions)}
+        return {"ranges": [asdict(span) for span in self.ranges]}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "LogCut":
+        return cls(_spans(stored), tuple(stored.get("partitions", ())), stored.get("error"))
+
+
+@dataclass(frozen=True)
+class PartitionMissing:
+    """Partitions that were read and that the broker no longer has."""
+
+    code: ClassVar[HaltCode] = "partition_missing"
+    seen: ClassVar[str] = "the broker no longer has a partition that was read."
+
+    partitions: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"partitions": list(self.partitions)}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "PartitionMissing":
+        return cls(tuple(stored.get("partitions", ())))
+
+
+@dataclass(frozen=True)
+class TooManyDeadLetters:
+    """A batch with more dead letters than the contract allows."""
+
+    code: ClassVar[HaltCode] = "too_many_dead_letters"
+    seen: ClassVar[str] = (
+        "a batch has more dead letters than the contract allows; nothing from this batch was published."
+    )
+
+    batch_id: int = 0
+    messages: int = 0
+    dead_letters: int = 0
+    by_reason: Mapping[str, int] = field(default_factory=dict[str, int])  # dead letters by error class
+    samples: tuple[Json, ...] = ()  # partition, offset, field, message
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "samples": [dict(sample) for sample in self.samples]}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "TooManyDeadLetters":
+        counts = {name: stored.get(name, 0) for name in ("batch_id", "messages", "dead_letters")}
+        return cls(**counts, by_reason=stored.get("by_reason", {}), samples=tuple(stored.get("samples", ())))
+
+
+@dataclass(frozen=True)
+class AccumulateRefused:
+    """The sums of a batch break a constraint of their table: what Postgres answered."""
+
+    code: ClassVar[HaltCode] = "accumulate_refused"
+    seen: ClassVar[str] = (
+        "the sums of a batch violate a constraint of their table; nothing from this batch was published."
+    )
+
+    error: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"error": self.error}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "AccumulateRefused":
+        return cls(stored.get("error", ""))
+
+
+@dataclass(frozen=True)
+class UnknownHalt:
+    """A halt that another version of Tidegate recorded, and whose code this one does not know."""
+
+    seen: ClassVar[str] = "another version of Tidegate halted it, for a reason that this version does not know."
+
+    code: str
+    stored: Json = field(default_factory=dict[str, Any])
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(self.stored)
+
+
+KnownHalt = (
+    TopicRecreated
+    | ClusterSwitched
+    | RetentionPassed
+    | LogCut
+    | PartitionMissing
+    | TooManyDeadLetters
+    | AccumulateRefused
+)
+HaltDetail = KnownHalt | UnknownHalt
+DETAILS: Mapping[str, type[KnownHalt]] = {
+    kind.code: kind
+    for kind in (
+        TopicRecreated,
+        ClusterSwitched,
+        RetentionPassed,
+        LogCut,
+        PartitionMissing,
+        TooManyDeadLetters,
+        AccumulateRefused,
+    )
+}
+
+
+def read_detail(code: str, stored: Json | None) -> HaltDetail:
+    """The detail of a halt as the ledger keeps it (`halt_code`, `halt_detail`)."""
+    kind = DETAILS.get(code)
+    return kind.from_json(stored or {}) if kind else UnknownHalt(code, stored or {})
+
+
+def _spans(stored: Json) -> tuple[PartitionSpan, ...]:
+    ranges: Iterable[Json] = stored.get("ranges") or ()
+    return tuple(PartitionSpan(item["partition"], item["from_offset"], item["until_offset"]) for item in ranges)

@@ -1,0 +1,32 @@
+"""Good messages with bad ones among them, counted."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from platform_defs.samples.samples import Sample, Samples
+
+
+class Mixture:
+    """Takes samples, a share of them bad, spread evenly, with the kinds of bad messages in turn."""
+
+    def __init__(self, samples: Samples, bad_share: float) -> None:
+        self._samples, self._share = samples, bad_share
+        self.taken = self.tombstones = 0
+        self.bad = Counter[str]()  # by the reason that the dead letter must say
+
+    @property
+    def good(self) -> int:
+        """Messages taken that become rows."""
+        return self.taken - self.tombstones - self.bad.total()
+
+    def take(self, count: int) -> Iterator[Sample]:
+        """The next `count` messages."""
+        for sample in self._samples.good(count):
+            self.taken += 1
+            number = self.bad.total()
+            taken = self._samples.bad(number, sample) if number < round(self.taken * self._share) else sample
+            if taken.reason is not None:
+                self.bad[taken.reason] += 1
+            elif taken.value is None:
+                self.tombstones += 1
+            yield taken

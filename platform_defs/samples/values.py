@@ -1,0 +1,143 @@
+"""Values made up for one field: from its examples, its enum, its pattern and its limits."""
+
+import math
+import random
+import re
+import warnings
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from json import dumps
+from typing import Any
+
+import pyarrow as pa
+from rstr import Rstr
+
+from platform_defs.contract.model import Field, RuleKind
+from platform_defs.errors import BadInput
+
+Value = Any  # what json.dumps takes, with Decimal (written as a string)
+WORDS = (
+    *("ada", "amber", "anchor", "basin", "blaise", "canal", "delta", "dora", "emil", "estuary", "ferry", "grace"),
+    *("harbour", "ida", "jetty", "lagoon", "lena", "lock", "maria", "mole", "noor", "otto", "pier", "quay", "reef"),
+    *("rosa", "sluice", "tide", "weir"),
+)
+
+
+class Values:
+    """Makes values of one field. They are usually right: whoever uses one asks `keeps` first."""
+
+    def __init__(self, item: Field, source: random.Random, keeps: Callable[[Value], bool]) -> None:
+        self._item, self._random, self._keeps = item, source, keeps
+        self._rstr = Rstr(source)
+        self._rules = {rule.kind: rule.argument for rule in item.rules}
+        self._make = self._maker()
+
+    def one(self) -> Value:
+        """A value of the field, as JSON has it: decimals, dates and timestamps are strings."""
+        allowed = self._rule("enum", ())
+        return self._random.choice(allowed) if allowed else self._make()
+
+    def _rule(self, kind: RuleKind, default: Any) -> Any:
+        return self._rules.get(kind, default)
+
+    def _maker(self) -> Callable[[], Value]:
+        if pa.types.is_decimal(self._item.type.arrow):
+            return self._decimal
+        return {
+            "string": self._text,
+            "integer": lambda: round(self._number()),
+            "double": self._number,
+            "boolean": lambda: self._random.random() < 0.5,
+            "date": self._date,
+            "timestamp": self._timestamp,
+            "json": self._json,
+        }[self._item.type.name]
+
+    def _text(self) -> str:
+        if self._item.examples:
+            return self._like(str(self._random.choice(self._item.examples)))
+        if pattern := self._rule("pattern", None):
+            return self.matching(pattern)
+        words = " ".join(self._random.choices(WORDS, k=self._random.randint(1, 3) + self._rule("min_length", 0) // 3))
+        return words[: self._rule("max_length", None)].strip()
+
+    def matching(self, pattern: str) -> str:
+        """A text that matches `pattern` where Python's dialect and RE2's agree about it (`keeps` says whether).
+
+        Raises BadInput for a pattern that is RE2's alone.
+        """
+        try:
+            with warnings.catch_warnings(action="error", category=FutureWarning):  # at [[:alpha:]]
+                return self._rstr.xeger(pattern)
+        except (re.error, FutureWarning, KeyError, IndexError) as error:
+            message = f"no value that matches {pattern!r} could be made up ({error}); give the field examples"
+            raise BadInput(message, field=self._item.name) from error
+
+    def _like(self, example: str) -> str:
+        """A variation of an example: other digits, or another first word, or a word more."""
+
+        def digit(_: re.Match[str]) -> str:
+            return str(self._random.randrange(10))
+
+        word = self._random.choice(WORDS)
+        for changed in (re.sub(r"\d", digit, example), re.sub(r"^[a-z]+", word, example), example + word):
+            if changed != example and self._keeps(changed):
+                return changed
+        return example
+
+    def _number(self) -> float:
+        """Around an example if there is one, else between the limits; small ones are more usual than large ones."""
+        low, high = self._limits()
+        if self._item.examples:
+            example = float(self._random.choice(self._item.examples))
+            return min(high, max(low, example * math.exp(self._random.gauss(0, 1.5))))
+        return low + (high - low) * self._random.random() ** 3
+
+    def _limits(self) -> tuple[float, float]:
+        low, high = self._rule("minimum", None), self._rule("maximum", None)
+        if low is None:
+            low = 0 if high is None or high > 0 else float(high) - 1_000
+        return float(low), float(max(low, 0) + 1_000 if high is None else high)
+
+    def _decimal(self) -> str:
+        decimal: Any = self._item.type.arrow  # pa.Decimal128Type, whose scale has no type
+        return f"{self._number():.{decimal.scale}f}"
+
+    def _date(self) -> str:
+        today = datetime.now(UTC).date()
+        high: date = self._rule("maximum", max(today, self._rule("minimum", today)))
+        low: date = self._rule("minimum", high - timedelta(3_650))
+        return str(low + timedelta(self._random.randint(0, (high - low).days)))
+
+    def _timestamp(self) -> str:
+        at = datetime.now(UTC) - timedelta(seconds=self._random.random() * 5)
+        at = max(at, self._rule("minimum", at))
+        at = min(at, self._rule("maximum", at))
+        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def _json(self) -> Value:
+        """One of the examples, or an object with a bit of everything that JSON has."""
+        if self._item.examples:
+            return self._random.choice(self._item.examples)
+        return {
+            "kind": self._random.choice(WORDS),
+            "tags": self._random.sample(WORDS, k=self._random.randrange(4)),
+            "amount": round(self._random.random() * 1_000, 2),
+            "count": self._random.randrange(1_000),
+            "checked": self._random.random() < 0.5,
+            "place": {"postCode": f"{self._random.randrange(100_000):05d}", "note": None},
+        }
+
+
+def json_text(value: Value) -> bytes:
+    """`value` as JSON: decimals, dates and timestamps of the contract's examples as strings."""
+    return dumps(value, separators=(",", ":"), ensure_ascii=False, default=_as_string).encode()
+
+
+def _as_string(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date | Decimal):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON")

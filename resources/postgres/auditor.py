@@ -1,0 +1,131 @@
+"""Batch rules judged by Great Expectations, through SQL: the engine's Auditor (engine/ports.py).
+
+Importing Great Expectations takes six seconds, so this file imports it where a rule is judged and nowhere else: no
+command, no sensor and no pipeline without batch rules pays for it.
+"""
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from platform_defs.contract.model import BatchRule, CheckResult, Contract
+from platform_defs.engine.audit import SAMPLES
+from platform_defs.engine.ports import AuditView
+from platform_defs.errors import BadInput, LedgerAway
+from resources.postgres.connection import limited
+
+
+def warm_up(contract: Contract) -> None:
+    """Where the contract has batch rules, import Great Expectations in the background, while Spark starts."""
+    if contract.batch_rules:
+        threading.Thread(target=load, name="import great_expectations", daemon=True).start()
+
+
+@dataclass(frozen=True)
+class GreatExpectationsAuditor:
+    """Judges batch rules in the database at `url` (a libpq URI), over connections of its own."""
+
+    url: str
+
+    def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
+        """See engine.ports.Auditor."""
+        if not rules:
+            return []
+        try:
+            source = _source(limited(self.url))
+            asset = source.add_table_asset(name=view.name, table_name=view.name, schema_name=view.schema)
+        except ConnectionError as error:  # Great Expectations' TestConnectionError
+            said = str(error).partition("\n")[0]
+            raise LedgerAway(
+                f"the audit could not read {view.schema}.{view.name}: {said}. The next run goes on."
+            ) from error
+        try:
+            batch = asset.add_batch_definition_whole_table("whole").get_batch()
+            return [_judge(batch, rule) for rule in rules]
+        finally:
+            source.delete_asset(view.name)
+
+
+def _judge(batch: Any, rule: BatchRule) -> CheckResult:
+    expectation = _expectation(rule)
+    per_row = _per_row(expectation)
+    result = batch.validate(expectation, result_format={"result_format": "BOOLEAN_ONLY" if per_row else "SUMMARY"})
+    if not result.success and per_row:  # only now is it worth asking which rows
+        result = batch.validate(expectation, result_format=_SAMPLED)
+    if (exception := _exception(result.exception_info)) is not None:
+        raise BadInput(f"rule {rule.name} cannot be evaluated: {exception}", field=f"{rule.table}.{rule.name}")
+    observed = {"rule": rule.description, **_observed(result.result)}
+    return CheckResult(rule.name, rule.table, rule.severity, bool(result.success), observed)
+
+
+def _expectation(rule: BatchRule) -> Any:
+    kind = getattr(load().expectations, rule.expectation, None)
+    if kind is None:
+        raise BadInput(f"Great Expectations has no {rule.expectation}", field=f"{rule.table}.{rule.name}")
+    try:
+        return kind(**rule.arguments)
+    except (TypeError, ValueError) as error:
+        raise BadInput(
+            f"rule {rule.name}: {rule.expectation} does not take these arguments: {error}",
+            field=f"{rule.table}.{rule.name}",
+        ) from error
+
+
+def _per_row(expectation: Any) -> bool:
+    """Whether the expectation maps over rows, and so can name the rows that failed."""
+    return type(expectation).__name__.startswith("ExpectColumnValues") or "Pair" in type(expectation).__name__
+
+
+_SAMPLED = {
+    "result_format": "COMPLETE",
+    "unexpected_index_column_names": ["_partition", "_offset"],
+    "partial_unexpected_count": SAMPLES,
+    "return_unexpected_index_query": False,
+}
+
+
+def _observed(result: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON of what was seen: the value, or how many rows failed with samples by partition and offset."""
+    seen: dict[str, Any] = {}
+    if "observed_value" in result:
+        seen["observed_value"] = _plain(result["observed_value"])
+    if "unexpected_count" in result:
+        seen["failed"] = result["unexpected_count"]
+        places: Sequence[Mapping[str, Any]] = result.get("unexpected_index_list") or []
+        seen["samples"] = [
+            {name.removeprefix("_"): _plain(place[name]) for name in place} for place in places[:SAMPLES]
+        ]
+    return seen
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
+
+
+def _exception(info: Mapping[str, Any] | None) -> str | None:
+    """A broken rule does not raise in Great Expectations: it is reported in exception_info, flat or by metric."""
+    if not info:
+        return None
+    nested = [info] if "raised_exception" in info else list(info.values())
+    return next((str(item.get("exception_message")) for item in nested if item.get("raised_exception")), None)
+
+
+@cache
+def load() -> Any:
+    """The package great_expectations, imported when this is first called."""
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    import great_expectations
+
+    return great_expectations
+
+
+@cache
+def _source(url: str) -> Any:
+    """One ephemeral context and one datasource for each process and database."""
+    context = load().get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    # Pinged before use: a connection that is kept in the pool does not outlive a restart of Postgres.
+    return context.data_sources.add_sql(name="staging", connection_string=url, kwargs={"pool_pre_ping": True})

@@ -1,0 +1,146 @@
+"""The ledger's schema by version: the numbered files of sql/, each applied once, in order.
+
+`migrate` applies them, when a run opens and by `tidegate migrate`. Everything else only reads, and `reading` gives it a
+connection to a ledger that this version of Tidegate understands, or says why there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from platform_defs.errors import BadInput, LedgerMissing, LedgerOutdated, LedgerTooNew
+from resources.postgres.connection import SQL, connect, database_errors
+
+if TYPE_CHECKING:  # tables imports the engine's ports, and so Arrow
+    from resources.postgres.tables import Connection
+
+KNOWN = tuple(path.name for path in sorted(SQL.glob("[0-9]*.sql")))
+
+
+@dataclass(frozen=True)
+class LedgerVersion:
+    """The migrations that a ledger has had, by file name, beside those that this version of Tidegate knows."""
+
+    applied: tuple[str, ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Known here and not applied: the ledger is older than the code."""
+        return tuple(name for name in KNOWN if name not in self.applied)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Applied and not known here: the ledger is newer than the code."""
+        return tuple(name for name in self.applied if name not in KNOWN)
+
+    def refuse_newer(self) -> None:
+        """Raise LedgerTooNew where this version of Tidegate could misread the ledger."""
+        if self.unknown:
+            raise LedgerTooNew.by(self.unknown)
+
+
+def migrate(url: str) -> tuple[str, ...]:
+    """Create the ledger, or bring it up to date; the file names of the migrations that it took, none where it was.
+
+    Of several processes at once, one does it and the others wait.
+
+    Where it is up to date, only the right to read it is needed. Raises LedgerTooNew where a newer version of
+    Tidegate migrated it, BadInput where the database's user may not change it, LedgerAway.
+    """
+    with connect(url) as connection, database_errors():
+        found = version(connection)
+        if found is not None and not found.missing:
+            found.refuse_newer()
+            return ()
+        with _rights_explained(connection), connection.transaction():
+            return _migrate(connection)
+
+
+def version(connection: Connection) -> LedgerVersion | None:
+    """What the ledger has had, or None where the database has no ledger. Changes nothing.
+
+    Raises BadInput where the database's user may not read the ledger.
+    """
+    with _rights_explained(connection):
+        if connection.execute("SELECT to_regclass('tidegate.migration')").fetchone() == (None,):
+            # A ledger whose list of migrations has another name is older than every version that this code knows.
+            return LedgerVersion(()) if _has_older_ledger(connection) else None
+        rows = connection.execute("SELECT name FROM tidegate.migration ORDER BY name").fetchall()
+    return LedgerVersion(tuple(name for (name,) in rows))
+
+
+@contextmanager
+def reading(url: str) -> Generator[Connection]:
+    """A connection (autocommit) for reading the ledger.
+
+    Raises LedgerMissing where there is none yet, LedgerOutdated or LedgerTooNew where it is another version's, and
+    LedgerAway.
+    """
+    with connect(url) as connection, database_errors():
+        require_current(connection)
+        yield connection
+
+
+def require_current(connection: Connection) -> None:
+    """Raise LedgerMissing, LedgerOutdated or LedgerTooNew unless the ledger is this version's."""
+    found = version(connection)
+    if found is None:
+        raise LedgerMissing.of_database(connection.info.dbname)
+    found.refuse_newer()
+    if found.missing:
+        raise LedgerOutdated.by(found.missing)
+
+
+def _has_older_ledger(connection: Connection) -> bool:
+    asked = "SELECT to_regclass('public.tidegate_migration'), to_regclass('tidegate.tidegate_migration')"
+    return connection.execute(asked).fetchone() != (None, None)
+
+
+def _migrate(connection: Connection) -> tuple[str, ...]:
+    connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate migrations'))")
+    if connection.execute("SELECT to_regclass('tidegate.migration')").fetchone() == (None,):
+        connection.execute("CREATE SCHEMA IF NOT EXISTS tidegate")
+        # A ledger from before this table had its name keeps it.
+        connection.execute("ALTER TABLE IF EXISTS public.tidegate_migration SET SCHEMA tidegate")
+        connection.execute("ALTER TABLE IF EXISTS tidegate.tidegate_migration RENAME TO migration")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS tidegate.migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
+        )
+    found = version(connection) or LedgerVersion(())  # asked again under the lock: another process may have been first
+    found.refuse_newer()
+    for name in found.missing:
+        connection.execute((SQL / name).read_bytes())
+        connection.execute("INSERT INTO tidegate.migration (name) VALUES (%s)", [name])
+    return found.missing
+
+
+@contextmanager
+def _rights_explained(connection: Connection) -> Generator[None]:
+    """Where Postgres refuses for want of a right, raise BadInput, which says who has to do what."""
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise _not_allowed(connection, str(error).strip()) from error
+
+
+def _not_allowed(connection: Connection, said: str) -> BadInput:
+    """What to do where Postgres refuses (`said`): the database's owner grants, or the ledger's owner migrates."""
+    user, database = connection.info.user, connection.info.dbname
+    asked = "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'tidegate'"
+    (owner,) = connection.execute(asked).fetchone() or (None,)
+    if owner is not None and owner != user:
+        return BadInput(
+            f"{user} may not read or upgrade the ledger in {database} ({said}), which belongs to {owner}. Run tidegate "
+            f'migrate as {owner}, and let {user} use it: GRANT "{owner}" TO "{user}"',
+            field="TIDEGATE_POSTGRES_URL",
+        )
+    return BadInput(
+        f"{user} may not create the ledger in {database} ({said}). As an administrator: "
+        f'GRANT CREATE ON DATABASE "{database}" TO "{user}"',
+        field="TIDEGATE_POSTGRES_URL",
+    )

@@ -1,0 +1,237 @@
+"""What the pages of docs/reference take from the code: `python -m tests.docs.reference` writes it into them.
+
+A page is written by hand, except for what is between `<!-- generated: name -->` and `<!-- end generated -->`: there
+`name` is one of PARTS. tests/docs/test_reference.py fails where a page differs from what the code says.
+"""
+
+import inspect
+import re
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from platform_defs import errors
+from platform_defs.cli.main import app
+from platform_defs.contract.keys import REQUIRED, SECTIONS, TYPES, Key, Section
+from platform_defs.contract.odcs import load
+from platform_defs.errors import BadInput, TidegateError
+from resources.settings import PREFIX, Settings
+from tests.unit.test_contract_file import GOOD, MISTAKES
+
+ROOT = Path(__file__).parent.parent.parent
+REFERENCE = ROOT / "docs" / "reference"
+MIGRATIONS = ROOT / "resources" / "postgres" / "sql"
+PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end generated -->)", re.DOTALL)
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table; a `|` in a cell is escaped."""
+    lines = [list(heads), *map(list, rows)]
+    cells = [[cell.replace("|", r"\|").replace("\n", " ").strip() for cell in line] for line in lines]
+    written = [f"| {' | '.join(line)} |\n" for line in cells]
+    return "".join([written[0], f"|{'---|' * len(cells[0])}\n", *written[1:]])
+
+
+def code(text: str) -> str:
+    """`text` as code, whatever backticks it holds; nothing where there is none."""
+    fence = "``" if "`" in text else "`"
+    return f"{fence}{text}{fence}" if text else ""
+
+
+def contract_keys() -> str:
+    """Every section of a contract with its keys."""
+    return "\n".join(_section(section) for section in SECTIONS)
+
+
+def _section(section: Section) -> str:
+    path = f"At {code(section.path)}. " if section.path else ""
+    rows = ((code(key.name), key.meaning, key.values, _default(key), code(key.example)) for key in section.keys)
+    text = f"## {section.title}\n\n{path}{section.meaning}\n\n"
+    text += table(("key", "meaning", "values", "default", "example"), rows)
+    if section.shown_only:
+        names = ", ".join(map(code, sorted(section.shown_only)))
+        text += f"\nAlso accepted, for readers of the file: {names}.\n"
+    return text
+
+
+def _default(key: Key) -> str:
+    return f"**{REQUIRED}**" if key.default == REQUIRED else key.default
+
+
+def contract_types() -> str:
+    """The types: how each is written, and which row rules it takes."""
+    heads = ("type", "logicalType", "physicalType", "in the message", "in Postgres", "row rules besides `required`")
+    rows = [
+        (
+            code(one.name),
+            " or ".join(map(code, one.logical)),
+            "**required**" if one.physical_needed else "may be left out",
+            one.message,
+            code(one.postgres),
+            ", ".join([*map(code, one.options), *(["enum"] if one.enum else [])]) or "none",
+        )
+        for one in TYPES
+    ]
+    return table(heads, rows)
+
+
+def contract_errors() -> str:
+    """What the reader answers to each mistake of tests/unit/test_contract_file.py, without the file's name."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [_refused(Path(folder) / "orders.odcs.yaml", right, wrong) for right, wrong, *_ in MISTAKES]
+    return table(("instead of", "the contract says", "error"), rows)
+
+
+def _refused(path: Path, right: str, wrong: str) -> tuple[str, str, str]:
+    path.write_text(GOOD.replace(right, wrong, 1), encoding="utf-8")
+    try:
+        load(path)
+    except BadInput as error:
+        message = str(error).replace(f"{path}:", "line ").replace("<", "&lt;")
+        return _one_line(right), _one_line(wrong), message
+    raise AssertionError(f"{wrong!r} is accepted")
+
+
+def _one_line(text: str) -> str:
+    return code(re.sub(r"\s*\n\s*", " ⏎ ", text.strip())) or "(nothing)"
+
+
+def settings() -> str:
+    """The TIDEGATE_* variables."""
+    rows = [
+        (code(PREFIX + name.upper()), field.description or "", _setting_default(name, field.default))
+        for name, field in Settings.model_fields.items()
+    ]
+    return table(("variable", "meaning", "default"), rows)
+
+
+def _setting_default(name: str, value: object) -> str:
+    if name == "home":
+        return "`.tidegate` in the project's folder"
+    return "" if value is None else code(str(value))
+
+
+def error_tree() -> str:
+    """Every error that Tidegate raises on purpose, indented below the one that it is a kind of."""
+    return "".join(f"{'  ' * depth}- {code(kind.__name__)}: {_first_paragraph(kind)}\n" for depth, kind in _kinds())
+
+
+def _kinds(kind: type[TidegateError] = TidegateError, depth: int = 0) -> Iterator[tuple[int, type[TidegateError]]]:
+    yield depth, kind
+    for below in kind.__subclasses__():
+        if below.__module__ == errors.__name__:
+            yield from _kinds(below, depth + 1)
+
+
+def _first_paragraph(kind: type) -> str:
+    return " ".join(inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].split())
+
+
+def ledger() -> dict[str, list[tuple[str, str]]]:
+    """The tables of the schema tidegate that the migrations create, each with its columns: (name, type)."""
+    script = "\n".join(path.read_text() for path in sorted(MIGRATIONS.glob("[0-9]*.sql")))
+    created = re.findall(r"^CREATE TABLE tidegate\.(\w+) \(\n(.*?)^\);", script, re.DOTALL | re.MULTILINE)
+    found = {name: list(_columns(body)) for name, body in created}
+    for name, column, kind in re.findall(
+        r"^ALTER TABLE tidegate\.(\w+)\s+ADD COLUMN (\w+) ([^;]*);", script, re.MULTILINE
+    ):
+        found[name].append((column, _type_of(kind)))
+    return found
+
+
+def _columns(body: str) -> Iterator[tuple[str, str]]:
+    for column, kind in re.findall(r'^ {4}"?([a-z_]+)"? +([a-z].*)$', body, re.MULTILINE):
+        yield column, _type_of(kind.partition("--")[0])
+
+
+def _type_of(kind: str) -> str:
+    """`bigint NOT NULL`, of everything behind a column's name."""
+    name = kind.split()[0].rstrip(",")
+    return f"{name} NOT NULL" if re.search(r"NOT NULL|PRIMARY KEY|IDENTITY", kind) else name
+
+
+def commands() -> str:
+    """Every command with its arguments and options, as typer knows them."""
+    found = _commands("tidegate", typer.main.get_command(app))
+    return "\n".join(_command(name, command) for name, command in found)
+
+
+def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """The commands below `command`, with their full names. (Any: typer keeps its click private.)"""
+    if not hasattr(command, "list_commands"):
+        yield name, command
+        return
+    for below in command.list_commands(None):
+        yield from _commands(f"{name} {below}", command.get_command(None, below))
+
+
+def _command(name: str, command: Any) -> str:
+    parameters = [item for item in command.params if item.expose_value]
+    arguments = [item.name if item.required else f"[{item.name}]" for item in parameters if not _is_option(item)]
+    usage = " ".join([name, *arguments, "[OPTIONS]"])
+    rows = [(code(_written(item)), _meaning(item), code(_default_of(item))) for item in parameters]
+    options = table(("", "meaning", "default"), rows)
+    return f"## {name}\n\n```text\n{usage}\n```\n\n{_help(command.help or '')}\n{options}"
+
+
+def _help(text: str) -> str:
+    """The docstring of a command; what `\\b` keeps as it is becomes a block."""
+    first, kept, rest = inspect.cleandoc(text).partition("\b\n")
+    said = "\n".join(textwrap.fill(part, 120) + "\n" for part in first.strip().split("\n\n"))
+    return said + (f"\n```text\n{rest.rstrip()}\n```\n" if kept else "")
+
+
+def _is_option(item: Any) -> bool:
+    return item.opts[0].startswith("-")
+
+
+def _written(item: Any) -> str:
+    return ", ".join(item.opts)
+
+
+def _meaning(item: Any) -> str:
+    kind = item.type_descriptor.annotation
+    choices = [code(str(one.value)) for one in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
+    return " ".join((item.help or "").split()) + (f" One of {', '.join(choices)}." if choices else "")
+
+
+def _default_of(item: Any) -> str:
+    if item.required:
+        return REQUIRED
+    if isinstance(item.show_default, str):
+        return item.show_default
+    return "" if item.default in (None, False) else str(getattr(item.default, "value", item.default))
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    part.__name__: part for part in (contract_keys, contract_types, contract_errors, settings, error_tree, commands)
+}
+
+
+def written(page: str) -> str:
+    """The page with every generated part as the code has it now."""
+    return PART.sub(lambda match: f"{match[1]}\n{PARTS[match[2]]()}\n{match[3]}", page)
+
+
+def pages() -> list[Path]:
+    return sorted(REFERENCE.glob("*.md"))
+
+
+def main() -> int:
+    """Rewrite the pages; say which of them changed."""
+    for path in pages():
+        before = path.read_text()
+        if (after := written(before)) != before:
+            path.write_text(after)
+            sys.stdout.write(f"{path.relative_to(ROOT)} is up to date again\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Errors carry data and survive a process boundary; halts stay readable in ledgers of other versions."""
+
+import pickle
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+
+from platform_defs import errors
+from platform_defs.contract.model import CheckResult
+from platform_defs.errors import BadInput, Halt, TidegateError
+from platform_defs.halts import DETAILS, HaltCode, HaltDetail, PartitionSpan, UnknownHalt, read_detail
+
+SAMPLE: dict[str, dict[str, Any]] = {  # as ledgers hold them since the first version
+    "topic_recreated": {"was": "id 1", "is": "id 2"},
+    "cluster_switched": {"was": "here", "is": "there"},
+    "retention_passed": {"ranges": [{"partition": 1, "from_offset": 2, "until_offset": 5}]},
+    "log_truncated": {"ranges": [{"partition": 0, "from_offset": 7, "until_offset": 9}]},
+    "partition_missing": {"partitions": [9]},
+    "too_many_dead_letters": {
+        "batch_id": 4,
+        "messages": 7,
+        "dead_letters": 6,
+        "by_reason": {"InvalidJson": 6},
+        "samples": [{"partition": 0, "offset": 3, "field": None, "message": "not JSON"}],
+    },
+    "accumulate_refused": {"error": "violates check constraint"},
+}
+CUT_AND_WRITTEN_ON = {"error": "t[1] was truncated", "partitions": [1]}
+EXAMPLES: list[TidegateError] = [
+    errors.Fenced.positions_moved("p", 3, 1, 4),
+    errors.LedgerAway("gone", sqlstate="57P01"),
+    errors.OffsetsUnavailable.at("t", 0, 5, "out of range"),
+    errors.StagingLost.rows(80, 0),
+    errors.ChangedMeanwhile("moved", pipeline="p"),
+    errors.OutcomeUnknown.of_batch(3, "no route to host"),
+    errors.RowsLost.of_batch("p", 3, 80, "no route to host"),
+    errors.RowRefused("null value", sqlstate="23502"),
+    errors.GateFailed("failed", [CheckResult("sum", "s.t", "blocking", False, {"observed_value": 1})]),
+    errors.TransformBroken.on_sample(5, "division by zero", "transfers.py"),
+    errors.TooManyRefused.of_batch("p", 3, 20, "division by zero"),
+    *(Halt("p", read_detail(code, stored), "seen.") for code, stored in SAMPLE.items()),
+    BadInput("no such column", file="a.odcs.yaml", line=3, field="amount"),
+    errors.LedgerMissing.of_database("db"),
+    errors.LedgerOutdated.by(["002_settlements.sql"]),
+    errors.LedgerTooNew.by(["999_later.sql"]),
+]
+
+
+def tree(kind: type[TidegateError] = TidegateError) -> Iterator[type[TidegateError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        if child.__module__ == errors.__name__:
+            yield from tree(child)
+
+
+def example(kind: type[TidegateError]) -> list[TidegateError]:
+    """Those above, or, of an error that is nothing but its sentence, that."""
+    return [item for item in EXAMPLES if type(item) is kind] or [kind("a sentence")]
+
+
+@pytest.mark.parametrize("kind", list(tree()), ids=lambda kind: kind.__name__)
+def test_every_error_comes_back_from_a_pickle_as_it_went(kind: type[TidegateError]) -> None:
+    for error in example(kind):
+        again = pickle.loads(pickle.dumps(error))  # noqa: S301  # our own
+        assert type(again) is kind
+        assert (str(again), again.args, vars(again)) == (str(error), error.args, vars(error))
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    drawn = [line.strip("│├└─ ").split()[0] for line in (errors.__doc__ or "").splitlines() if "─" in line]
+    assert drawn == [kind.__name__ for kind in tree()][1:]
+
+
+def test_what_a_task_raises_can_be_made_of_its_sentence_alone() -> None:
+    """Spark hands back nothing but text (engine/stage.py)."""
+    for kind in tree():
+        if issubclass(kind, errors.Retryable | BadInput):
+            assert str(kind("a sentence")) == "a sentence"
+
+
+def test_bad_input_says_where_and_keeps_the_parts() -> None:
+    wrong = BadInput("no such column", file="a.odcs.yaml", line=3, field="amount")
+    assert str(wrong) == "a.odcs.yaml:3 (amount): no such column"
+    assert (wrong.problem, wrong.file, wrong.line, wrong.field) == ("no such column", "a.odcs.yaml", 3, "amount")
+
+
+@pytest.mark.parametrize(("code", "stored"), [*SAMPLE.items(), ("log_truncated", CUT_AND_WRITTEN_ON)])
+def test_a_halt_of_an_existing_ledger_is_read_and_written_back_unchanged(code: str, stored: dict[str, Any]) -> None:
+    detail = read_detail(code, stored)
+    assert type(detail) is DETAILS[code]
+    assert (detail.code, detail.to_json()) == (code, stored)
+    assert detail.seen in str(Halt.remembered("p", code, stored))
+
+
+def test_every_halt_code_has_its_dataclass() -> None:
+    assert list(DETAILS) == list(get_args(HaltCode)) == list(SAMPLE)
+
+
+@pytest.mark.parametrize("code", DETAILS)
+@pytest.mark.parametrize("stored", [None, {}, {"of_a_later_version": [1]}])
+def test_missing_and_unknown_keys_stop_nobody_from_reading_a_halt(code: str, stored: dict[str, Any] | None) -> None:
+    detail: HaltDetail = read_detail(code, stored)
+    assert detail == DETAILS[code]()
+    later = read_detail(code, SAMPLE[code] | {"of_a_later_version": [1]})
+    assert later == read_detail(code, SAMPLE[code])
+
+
+def test_a_code_of_another_version_is_shown_as_it_is() -> None:
+    halt = Halt.remembered("p", "moon_phase", {"moon": "full"})
+    assert halt.detail == UnknownHalt("moon_phase", {"moon": "full"})
+    assert (halt.code, halt.detail.to_json()) == ("moon_phase", {"moon": "full"})
+
+
+def test_a_range_is_written_one_way() -> None:
+    assert str(PartitionSpan(1, 0, 5)) == "partition 1 [0, 5)"

@@ -1,0 +1,105 @@
+"""A replay begins again when what decides its result has changed, and only then."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from assets import find_pipeline
+from platform_defs.contract.transform_sources import transform_sources
+from platform_defs.engine.replay_plan import fingerprint
+from tests.unit.test_catalogue import add, transform
+
+IMPORTS = """\
+import json
+import pyspark.sql
+from lib import *
+from assets.shop import rates, no_module
+from assets.web.words import WORD
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A pipeline whose transform imports rates (which imports more), words, and what it never runs."""
+    assets = tmp_path / "project" / "assets"
+    assets.mkdir(parents=True)
+    files = {
+        "lib.py": "import lib2.inner",
+        "lib2/__init__.py": "",
+        "lib2/inner.py": "from . import beside",
+        "lib2/beside.py": "import lib  # in a circle",
+        "assets/__init__.py": "",
+        "assets/shop/rates.py": "from ..web import more",
+        "assets/shop/sibling.py": "",
+        "assets/web/words.py": "WORD = 1",
+        "assets/web/more.py": "def broken(:",
+        "platform_defs/__init__.py": "",
+        ".venv/lib/site-packages/json/__init__.py": "",
+    }
+    for name, text in files.items():
+        path = assets.parent / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    lazily = "".join(f"    {line}\n" for line in IMPORTS.replace("from lib import *", "import lib").splitlines())
+    transform(add(assets, "orders"), f"import platform_defs\ndef transform(messages):\n{lazily}    return messages\n")
+    return assets.parent
+
+
+def of(project: Path, shapes: tuple[str, ...] = ("shape",), from_batch: int = 1) -> str:
+    return fingerprint(find_pipeline("orders", project / "assets"), from_batch, shapes)
+
+
+def test_it_covers_the_transform_and_what_that_imports_from_the_project(project: Path) -> None:
+    assert [*transform_sources(find_pipeline("orders", project / "assets"))] == [
+        "assets/shop/orders.py",
+        "assets/shop/rates.py",
+        "assets/web/more.py",
+        "assets/web/words.py",
+        "lib.py",
+        "lib2/__init__.py",
+        "lib2/beside.py",
+        "lib2/inner.py",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["assets/shop/orders.py", "assets/shop/rates.py", "assets/web/more.py", "lib2/beside.py", "lib2/__init__.py"],
+)
+def test_a_changed_source_changes_it(project: Path, name: str) -> None:
+    before, path = of(project), project / name
+    path.write_text(f"{path.read_text()}\n# changed\n")
+    assert of(project) != before
+
+
+@pytest.mark.parametrize("name", ["assets/shop/sibling.py", "assets/__init__.py", "platform_defs/__init__.py"])
+def test_a_sibling_does_not(project: Path, name: str) -> None:
+    before = of(project)
+    (project / name).write_text("# changed\n")
+    add(project / "assets", "another")
+    assert of(project) == before
+
+
+def test_another_checkout_does_not(project: Path, tmp_path: Path) -> None:
+    before = of(project)
+    shutil.move(project, tmp_path / "elsewhere")
+    assert of(tmp_path / "elsewhere") == before
+
+
+def test_a_comment_in_the_contract_does_not_and_a_rule_does(project: Path) -> None:
+    before, path = of(project), project / "assets" / "shop" / "orders.odcs.yaml"
+    text = path.read_text()
+    path.write_text(f"# a comment\n{text}")
+    assert of(project) == before
+    path.write_text(text.replace("required: true}", "required: true, logicalTypeOptions: {maxLength: 9}}", 1))
+    assert of(project) != before
+
+
+def test_the_tables_and_the_beginning_do(project: Path) -> None:
+    assert len({of(project), of(project, ("other",)), of(project, ("shape", "more")), of(project, from_batch=2)}) == 4
+
+
+def test_without_a_transform_there_are_no_sources(tmp_path: Path) -> None:
+    add(tmp_path, "orders")
+    assert transform_sources(find_pipeline("orders", tmp_path)) == {}
