@@ -58,13 +58,13 @@ def run_id(pipeline: str, batch_id: int) -> UUID:
 
 def emit_waiting(ledger: Ledger, home: Path) -> int:
     """Send the events that wait in the outbox, in order; stops at the first that cannot be sent. How many were sent."""
-    waiting = ledger.rows("waiting_events")
+    waiting = ledger.unsent_lineage()
     if not waiting:
         return 0
     client = _client(home)
-    for row in waiting:
-        client.transport.emit(_Stored(row["event"]))  # pyright: ignore[reportArgumentType]
-        ledger.execute("emitted", sequence=row["sequence"])
+    for item in waiting:
+        client.transport.emit(_Stored(item.event))  # pyright: ignore[reportArgumentType]
+        ledger.mark_sent(item.sequence)
     return len(waiting)
 
 

@@ -1,15 +1,20 @@
 """`tidegate ack`: show what settles a halted pipeline, and do it."""
 
+from __future__ import annotations
+
 import getpass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, print_table
 from platform_defs.errors import BadInput
 
-app = typer.Typer()
+if TYPE_CHECKING:
+    from platform_defs.operations.settlement import Place, Settlement
+
+app = typer.Typer(add_completion=False)
 
 
 class Start(StrEnum):
@@ -21,58 +26,74 @@ class Start(StrEnum):
 
 @app.command()
 def ack(
-    pipeline: str = typer.Argument(help="Such as bank_transfers."),
-    execute: bool = typer.Option(False, "--execute", help="Do what is shown."),
-    reason: str | None = typer.Option(None, help="Why; kept with who and when."),
-    start: Start | None = typer.Option(None, "--from", help="Where in a topic that was created again."),
-    expect: str | None = typer.Option(None, help="The fingerprint that was shown: do that, or nothing."),
+    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason."),
+    reason: str | None = typer.Option(
+        None, help="Why; recorded with the user and the time.", show_default=False, metavar="TEXT"
+    ),
+    start: Start | None = typer.Option(
+        None, "--from", help="Where to start in a topic that was deleted and created again.", show_default=False
+    ),
+    expect: str | None = typer.Option(
+        None,
+        help="The fingerprint that was shown: fail, and change nothing, if it has changed.",
+        show_default=False,
+        metavar="FINGERPRINT",
+    ),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show what stopped a pipeline and what settles it; with --execute, settle it."""
-    from assets import find_pipeline
+    """Show what settles a halted pipeline; with --execute, settle it.
+
+    Nothing changes without --execute. The next run continues from where the
+    settlement puts the pipeline.
+
+    \b
+    JSON: pipeline, state (active or halted), settled; of a halted pipeline also
+      code, detail   why it is halted
+      explanation    what settling does
+      steps          partition, was, becomes (cluster_id, topic_id,
+                     start_offset, next_offset), skip, lost (from, until)
+      accept         the batch is published with all its dead letters
+      keep_pending   the same batch is read again
+      epoch, fingerprint
+      command        without --execute: what settles it
+      settlement_id  with --execute: of the record in tidegate.settlement
+    """
+    from assets import find_contract
+    from platform_defs.cli.outside import outside
     from platform_defs.operations import settlement
-    from resources.endpoints import connection
-    from resources.kafka.broker import KafkaBroker
-    from resources.postgres.ledger import Ledger
 
     if execute and not (reason or "").strip():
-        raise typer.BadParameter("--execute needs --reason: it is kept with who and when")
-    contract, endpoints = find_pipeline(pipeline).contract, connection()
-    ledger = Ledger(endpoints.postgres_url)
-    broker = KafkaBroker(endpoints.kafka_options())
-    decided = settlement.propose(contract, ledger, broker, start.value if start else None)
+        raise typer.BadParameter("--execute needs --reason, which is recorded with the user and the time")
+    contract, systems = find_contract(pipeline), outside()
+    decided = settlement.propose(contract, systems.ledger, systems.broker, start.value if start else None)
     if decided is None:
-        _print({"pipeline": pipeline, "state": "active", "settled": False}, output, f"{pipeline} is not halted.")
+        answer = {"pipeline": pipeline, "state": "active", "settled": False}
+        print_answer(answer, f"{pipeline} is not halted.", output)
         return
     if expect is not None and expect != decided.fingerprint:
-        raise BadInput(f"{pipeline} is no longer as it was shown (fingerprint {decided.fingerprint}); look again")
+        raise BadInput(f"{pipeline} has changed since it was shown (fingerprint {decided.fingerprint}); look again")
     if output is Output.human:
         _show(decided)
     if not execute:
         again = f"tidegate ack {pipeline} --execute --expect {decided.fingerprint} --reason '...'"
         again += f" --from {start.value}" if start else ""
-        _print({**decided.to_json(), "settled": False, "command": again}, output, f"To do it: {again}")
+        print_answer({**decided.to_json(), "settled": False, "command": again}, f"To settle it: {again}", output)
         return
-    number = settlement.settle(endpoints.postgres_url, contract, decided, reason or "", getpass.getuser())
-    done = {**decided.to_json(), "settled": True, "settlement_id": number, "state": "active"}
-    _print(done, output, f"Settled (settlement {number}). {pipeline} goes on with its next run.")
+    url = systems.endpoints.postgres_url
+    number = settlement.settle(url, contract, decided, reason or "", getpass.getuser())
+    done: dict[str, Any] = {**decided.to_json(), "settled": True, "settlement_id": number, "state": "active"}
+    print_answer(done, f"Settled (settlement {number}). The next run of {pipeline} continues from there.", output)
 
 
-def _show(decided: Any) -> None:
+def _show(decided: Settlement) -> None:
     print_line(f"{decided.pipeline} is halted: {decided.code}")
     print_fields(decided.detail.to_json())
     print_line(decided.explanation)
     rows = [(step.partition, _place(step.was), _place(step.becomes), step.skip, step.lost) for step in decided.steps]
     if rows:
-        print_table(["partition", "was at", "goes on at", "given up", "no longer in a log"], rows)
+        print_table(["partition", "position", "new position", "skipped", "no longer in the log"], rows)
 
 
-def _place(place: Any) -> str | None:
+def _place(place: Place | None) -> str | None:
     return None if place is None else f"{place.next_offset} of {place.topic_id}"
-
-
-def _print(document: dict[str, Any], output: Output, sentence: str) -> None:
-    if output is Output.json:
-        print_json(document)
-    else:
-        print_line(sentence)

@@ -1,4 +1,4 @@
-"""`tidegate demo`: the whole way once, with the commands that a user would type, and a report of what became of it.
+"""`tidegate demo`: the whole way once, with the commands that a user would type, and a report of the result.
 
 Each run adds transfers; the report is about all of them, from the tables and the broker, not from what was sent.
 """
@@ -14,13 +14,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, LiteralString
 
-import psycopg
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, progress
-from platform_defs.errors import BadInput, TidegateError
+from platform_defs.errors import TidegateError
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 PIPELINE = "bank_transfers"
 SELECTION = 'group:"bank"'
@@ -31,7 +30,22 @@ def demo(
     count: int = typer.Option(200_000, min=1, help="How many transfers this run adds."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Start the stack, produce transfers, materialize the assets, and report."""
+    """Start the stack, produce transfers, materialize them, and report.
+
+    Each run adds transfers; the report is about all of them. The exit code is
+    1 where a message is lost or doubled, or some are left unread.
+
+    \b
+    JSON:
+      messages, postings, dead_letters, accounts
+      dead_letters_by_reason
+      balances_sum         0 where every transfer is posted on both accounts
+      exact                every message is two postings or one dead letter
+      lag                  unread messages
+      messages_per_second  in the last batch
+      sent                 the answer of tidegate produce
+      seconds              that all of it took
+    """
     from resources.endpoints import connection
     from resources.local import stack
     from resources.settings import settings
@@ -68,12 +82,12 @@ def _lag() -> int:
 def _output_of(command: list[str]) -> str:
     done = subprocess.run([_installed(command[0]), *command[1:]], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise TidegateError(f"`{shlex.join(command)}` ended with {done.returncode}; what it said stands above")
+        raise TidegateError(f"`{shlex.join(command)}` failed (exit code {done.returncode}); see its output above")
     return done.stdout
 
 
 def _materialize(log: Path, show: Callable[[str], None]) -> None:
-    """Materialize as a user would; what Dagster and Spark say goes to `log`, the batches are shown."""
+    """Materialize as a user would; the output of Dagster and Spark goes to `log`, the batches are shown."""
     command = ["dagster", "asset", "materialize", "-m", "platform_defs.definitions", "--select", SELECTION]
     show(f"$ {shlex.join(command)}")
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +108,7 @@ def _materialize(log: Path, show: Callable[[str], None]) -> None:
                 show("  " + line.rpartition(" - ")[2].strip())
     if run.returncode:
         last = "".join(log.read_text().splitlines(keepends=True)[-15:])
-        raise BadInput(f"materializing failed; the end of what it said:\n{last}\nThe rest is there", file=str(log))
+        raise TidegateError(f"materializing failed. The end of {log}:\n{last}")
 
 
 def _installed(program: str) -> str:
@@ -122,6 +136,8 @@ _REASONS: LiteralString = """SELECT stage || ': ' || error_class AS reason, coun
 
 def _report(url: str) -> dict[str, Any]:
     """What the tables say, in one snapshot."""
+    import psycopg
+
     with psycopg.connect(url) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         answers: dict[str, Any] = {
@@ -143,9 +159,7 @@ def _print(report: dict[str, Any]) -> None:
             **{f"  {reason}": f"{count:,}" for reason, count in report["dead_letters_by_reason"].items()},
             "balances": f"of {report['accounts']:,} accounts, sum {report['balances_sum']}",
             "lag": report["lag"],
-            "speed": (
-                f"{report['messages_per_second']:,} messages a second in the last batch (a first one, with Spark cold)"
-            ),
+            "speed": (f"{report['messages_per_second']:,} messages a second in the last batch (Spark was cold)"),
             "took": f"{report['seconds']} s",
         }
     )
@@ -153,15 +167,15 @@ def _print(report: dict[str, Any]) -> None:
     print_line(
         "Every message is two postings or one dead letter."
         if report["exact"]
-        else "NOT EXACT: see tidegate verify bank_transfers"
+        else "NOT EXACT: compare with tidegate verify bank_transfers"
     )
     print_line("")
-    print_line("What to type next (each after `uv run`, but for make):")
+    print_line("What to type next (prefix each with `uv run`, except make):")
     print_fields(
         {
             "make up": "the Dagster UI, sensors on, a trickle of transfers",
-            "tidegate verify bank_transfers": "compare every message with the tables, without the engine",
-            "tidegate dlq list bank_transfers": "the messages that are no rows, and why",
+            "tidegate verify bank_transfers": "compare every message with the tables, apart from the engine",
+            "tidegate dlq list bank_transfers": "the messages that could not become rows, and why",
             "make down": "stop everything",
         }
     )

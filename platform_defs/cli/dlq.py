@@ -1,75 +1,113 @@
-"""`tidegate dlq`: the messages that are no rows."""
+"""`tidegate dlq`: the messages that could not become rows."""
+
+from __future__ import annotations
 
 import base64
-from typing import Any
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table
+from platform_defs.cli.output import Output, OutputOption, plural, print_fields, print_json, print_line, print_table
 from platform_defs.errors import BadInput
+
+if TYPE_CHECKING:
+    from resources.postgres.answers import StoredDeadLetter
+    from resources.postgres.ledger import Ledger
 
 app = typer.Typer(help="Dead letters: messages that could not become rows.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_(
-    pipeline: str = typer.Argument(help="Such as bank_transfers."),
-    reason: str | None = typer.Option(None, help="Only of this error class, such as currency_enum."),
-    limit: int = typer.Option(20, min=1, help="At most so many."),
+    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    reason: str | None = typer.Option(
+        None, help="Only those of this error class, such as currency_enum.", show_default="all"
+    ),
+    limit: int = typer.Option(20, min=1, help="How many messages to list at most."),
     output: OutputOption = Output.human,
 ) -> None:
-    """List dead letters, those of the newest batch first, and count them by reason."""
+    """List dead letters, newest batch first, and count them by reason.
+
+    \b
+    JSON:
+      pipeline
+      dead_letters  how many there are
+      by_reason     stage (decode, check, transform or publish), error_class,
+                    status (open, redriven or discarded), messages
+      messages      batch_id, partition, offset, timestamp_ms, stage,
+                    error_class, error_message, field, status, bytes
+    """
     ledger = _ledger(pipeline)
-    counts = ledger.rows("dead_letter_counts", pipeline=pipeline, reason=reason)
-    found = ledger.rows("dead_letters_of", pipeline=pipeline, reason=reason, limit=limit)
-    total = sum(row["messages"] for row in counts)
+    counts, found = ledger.dead_letter_counts(pipeline, reason), ledger.dead_letters(pipeline, reason, limit)
+    total = sum(count.messages for count in counts)
     if output is Output.json:
-        print_json({"pipeline": pipeline, "dead_letters": total, "by_reason": counts, "messages": found})
+        by_reason, messages = [asdict(count) for count in counts], [asdict(item) for item in found]
+        print_json({"pipeline": pipeline, "dead_letters": total, "by_reason": by_reason, "messages": messages})
         return
-    print_line(f"{pipeline} has {total} dead letters" + (f" of {reason}" if reason else ""))
+    print_line(f"{pipeline} has {plural(total, 'dead letter')}" + (f" of class {reason}" if reason else ""))
     if total:
-        print_table(["stage", "reason", "status", "messages"], [tuple(row.values()) for row in counts])
-        shown = ("partition", "offset", "error_class", "error_message", "bytes", "status")
-        print_table(shown, [[row[name] for name in shown] for row in found])
+        print_table(
+            ["stage", "reason", "status", "messages"],
+            [(count.stage, count.error_class, count.status, count.messages) for count in counts],
+        )
+        print_table(
+            ["partition", "offset", "reason", "explanation", "bytes", "status"],
+            [(i.partition, i.offset, i.error_class, i.error_message, i.bytes, i.status) for i in found],
+        )
 
 
 @app.command()
 def show(
-    pipeline: str = typer.Argument(help="Such as bank_transfers."),
-    partition: int = typer.Argument(min=0),
-    offset: int = typer.Argument(min=0),
+    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    partition: int = typer.Argument(min=0, help="The partition that the message is in."),
+    offset: int = typer.Argument(min=0, help="The message's offset."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show one dead letter whole: reason, key, value and headers."""
-    found = _ledger(pipeline).rows("dead_letter_at", pipeline=pipeline, partition=partition, offset=offset)
-    if not found:
+    """Show one dead letter in full: reason, key, value and headers.
+
+    \b
+    JSON:
+      topic, topic_id, batch_id, partition, offset, timestamp_ms
+      stage, error_class, error_message, field
+      status, status_by, status_at
+      key, value  null, or base64, bytes (the length) and, if it is UTF-8, text
+      headers     name, value (as above)
+    """
+    found = _ledger(pipeline).dead_letter(pipeline, partition, offset)
+    if found is None:
         raise BadInput(
-            f"{pipeline} has no dead letter at partition {partition}, offset {offset}. To see them: "
+            f"{pipeline} has no dead letter at partition {partition}, offset {offset}. To see those it has: "
             f"tidegate dlq list {pipeline}"
         )
-    row = found[0]
-    headers = list(zip(row.pop("header_names") or [], row.pop("header_values") or [], strict=True))
-    key, value = row.pop("key"), row.pop("value")
     if output is Output.json:
-        spelt = [{"name": name, "value": _exact(content)} for name, content in headers]
-        print_json({**row, "key": _exact(key), "value": _exact(value), "headers": spelt})
+        headers = [{"name": name, "value": _exact(content)} for name, content in found.headers]
+        print_json({**_facts(found), "key": _exact(found.key), "value": _exact(found.value), "headers": headers})
         return
-    print_fields({**row, "key": _readable(key), **{f"header {name}": _readable(content) for name, content in headers}})
-    print_line(f"value ({len(value) if value is not None else 'no'} bytes):")
-    print_line(_readable(value) or "-")
+    headers = {f"header {name}": _readable(content) for name, content in found.headers}
+    print_fields({**_facts(found), "key": _readable(found.key), **headers})
+    print_line(f"value ({len(found.value)} bytes):" if found.value is not None else "value: none (a tombstone)")
+    if found.value is not None:
+        print_line(_readable(found.value) or "-")
 
 
-def _ledger(pipeline: str) -> Any:
-    from assets import find_pipeline
-    from resources.endpoints import connection
-    from resources.postgres.ledger import Ledger
+def _facts(found: StoredDeadLetter) -> dict[str, Any]:
+    """Everything but the message itself."""
+    content = {"key", "value", "headers"}
+    return {item.name: getattr(found, item.name) for item in fields(found) if item.name not in content}
 
-    find_pipeline(pipeline)
-    return Ledger(connection().postgres_url)
+
+def _ledger(pipeline: str) -> Ledger:
+    """Raises BadInput where there is no such pipeline."""
+    from assets import find_contract
+    from platform_defs.cli.outside import outside
+
+    find_contract(pipeline)
+    return outside().ledger
 
 
 def _exact(content: bytes | None) -> dict[str, Any] | None:
-    """As base64, which is exact, and as text where it is some."""
+    """As base64, which is exact, and as text if it is UTF-8."""
     if content is None:
         return None
     document: dict[str, Any] = {"base64": base64.b64encode(content).decode(), "bytes": len(content)}

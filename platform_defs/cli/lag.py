@@ -1,82 +1,159 @@
-"""`tidegate lag`: how far behind its topic each pipeline is."""
+"""`tidegate lag`: how far each pipeline is behind its topic."""
 
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.cli.output import Output, OutputOption, plural, print_json, print_line, print_table
 from platform_defs.errors import BadInput
 
-app = typer.Typer()
+if TYPE_CHECKING:
+    from assets import BrokenContract
+    from platform_defs.cli.outside import Outside
+    from platform_defs.contract.model import Contract
+
+app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def lag(
-    pipeline: str | None = typer.Argument(None, help="Such as bank_transfers; all of them where none is given."),
+    pipeline: str | None = typer.Argument(None, help="A pipeline, such as bank_transfers.", show_default="all"),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show position, end (the last stable offset) and lag of each partition, and whether the pipeline is halted."""
-    from assets import find_pipeline, find_pipelines
-    from resources.endpoints import connection
-    from resources.kafka.broker import KafkaBroker
-    from resources.postgres.ledger import Ledger
+    """Show how far each pipeline is behind its topic.
 
-    pipelines, endpoints = [find_pipeline(pipeline)] if pipeline else find_pipelines(), connection()
-    ledger, broker = Ledger(endpoints.postgres_url), KafkaBroker(endpoints.kafka_options())
-    found = [_lag(item, ledger, broker, must_exist=pipeline is not None) for item in pipelines]
-    if output is Output.json:
-        print_json(found[0] if pipeline else {"pipelines": found})
+    The end of a partition is its last stable offset: messages of open
+    transactions do not count. A contract that cannot be used is listed with
+    its error; the others are shown and the exit code is 0. Where PIPELINE
+    names it, the command fails with its error.
+
+    \b
+    JSON with PIPELINE (without: pipelines, a list of such, and broken):
+      pipeline, topic
+      state       active or halted
+      halt_code   null, or why it is halted
+      running     whether a run works on it now
+      backed_off  whether it waits after a check failed
+      lag         unread offsets; null while the topic does not exist
+      partitions  partition, position (the next offset to read), end, lag,
+                  batch_id and committed_at (of the last batch that read it)
+    broken, a list: pipeline, file, line, field, message
+    """
+    from assets import find_contract, read_contracts
+    from platform_defs.cli.outside import outside
+
+    if pipeline is not None:
+        item = _lag(find_contract(pipeline), outside(), must_exist=True)
+        _print_one(item) if output is Output.human else print_json(asdict(item))
         return
-    for item in found:
-        print_line(_sentence(item))
-        if item["partitions"]:
-            rows = [[part[name] for name in _COLUMNS] for part in item["partitions"]]
-            print_table([name.replace("_", " ") for name in _COLUMNS], rows)
+    contracts, systems = read_contracts(), outside()
+    found = [_lag(contract, systems, must_exist=False) for contract in contracts.good]
+    if output is Output.json:
+        broken = [_broken(item) for item in contracts.broken]
+        print_json({"pipelines": [asdict(item) for item in found], "broken": broken})
+    else:
+        _print_all(found, contracts.broken)
 
 
-_COLUMNS = ("partition", "position", "end", "lag", "batch_id", "committed_at")
+@dataclass(frozen=True)
+class PartitionLag:
+    """One partition; `position`, `batch_id` and `committed_at` are None until a batch has read it."""
+
+    partition: int
+    position: int | None
+    end: int
+    lag: int
+    batch_id: int | None
+    committed_at: datetime | None
 
 
-def _lag(pipeline: Pipeline, ledger: Any, broker: Any, *, must_exist: bool) -> dict[str, Any]:
-    contract = pipeline.contract
-    status = ledger.status(pipeline.name) or {"state": "active", "halt_code": None, "waiting": None, "owner": None}
-    answer = {
-        "pipeline": pipeline.name,
-        "topic": contract.topic,
-        "state": status["state"],
-        "halt_code": status["halt_code"],
-        "running": status["owner"] is not None and ledger.alive(pipeline.name, status["owner"]),
-        "backed_off": bool(status["waiting"]),
-        "lag": 0,
-        "partitions": [],
-    }
+@dataclass(frozen=True)
+class PipelineLag:
+    """One pipeline; `lag` is None, and there are no partitions, while the topic does not exist."""
+
+    pipeline: str
+    topic: str
+    state: str
+    halt_code: str | None
+    running: bool
+    backed_off: bool
+    lag: int | None
+    partitions: tuple[PartitionLag, ...] = ()
+
+
+def _lag(contract: Contract, systems: Outside, *, must_exist: bool) -> PipelineLag:
+    status = systems.ledger.status(contract.pipeline)
+    answer = PipelineLag(
+        contract.pipeline,
+        contract.topic,
+        state=status.state if status else "active",
+        halt_code=status.halt_code if status else None,
+        running=systems.ledger.is_running(status),
+        backed_off=status is not None and status.backed_off,
+        lag=None,
+    )
     try:
-        view = broker.describe(contract.topic)
-    except BadInput:
+        partitions = _partitions(contract, systems)
+    except BadInput:  # the topic does not exist
         if must_exist:
             raise
-        return {**answer, "lag": None}
-    at = {row["partition"]: row for row in ledger.rows("progress", pipeline=pipeline.name, topic=contract.topic)}
+        return answer
+    return replace(answer, lag=sum(item.lag for item in partitions), partitions=partitions)
+
+
+def _partitions(contract: Contract, systems: Outside) -> tuple[PartitionLag, ...]:
+    """Raises BadInput where the topic does not exist."""
+    at = systems.ledger.progress(contract.pipeline, contract.topic)
+    view = systems.broker.describe(contract.topic)
+    found = list[PartitionLag]()
     for number, held in sorted(view.partitions.items()):
-        row = at.get(number, {})
-        answer["partitions"].append(
-            {
-                "partition": number,
-                "position": row.get("next_offset"),
-                "end": held.end,
-                "lag": max(0, held.end - row.get("next_offset", held.low)),
-                "batch_id": row.get("batch_id"),
-                "committed_at": row.get("committed_at"),
-            }
+        here = at.get(number)
+        position = here.next_offset if here else None
+        behind = max(0, held.end - (held.low if position is None else position))
+        batch_id, committed_at = (here.batch_id, here.committed_at) if here else (None, None)
+        found.append(PartitionLag(number, position, held.end, behind, batch_id, committed_at))
+    return tuple(found)
+
+
+def _broken(item: BrokenContract) -> dict[str, Any]:
+    error = item.error
+    return {
+        "pipeline": item.name,
+        "file": error.file,
+        "line": error.line,
+        "field": error.field,
+        "message": str(error),
+    }
+
+
+def _print_all(found: Sequence[PipelineLag], broken: Sequence[BrokenContract]) -> None:
+    for item in found:
+        _print_one(item)
+    for item in broken:
+        print_line(f"{item.name} cannot be used: {item.error}")
+    if not found and not broken:
+        print_line("There are no pipelines. A contract adds one: assets/<domain>/<name>.odcs.yaml")
+
+
+def _print_one(item: PipelineLag) -> None:
+    print_line(_sentence(item))
+    if item.partitions:
+        names = [field.name for field in fields(PartitionLag)]
+        rows = [[getattr(part, name) for name in names] for part in item.partitions]
+        print_table([name.replace("_", " ") for name in names], rows)
+
+
+def _sentence(item: PipelineLag) -> str:
+    if item.lag is None:
+        return (
+            f"{item.pipeline}: topic {item.topic} does not exist yet (to create it: tidegate produce {item.pipeline})"
         )
-    return {**answer, "lag": sum(part["lag"] for part in answer["partitions"])}
-
-
-def _sentence(item: dict[str, Any]) -> str:
-    if item["lag"] is None:
-        return f"{item['pipeline']}: topic {item['topic']} does not exist yet (tidegate produce {item['pipeline']})"
-    halted = f"HALTED ({item['halt_code']}; tidegate ack {item['pipeline']})"
-    state = halted if item["state"] == "halted" else "running" if item["running"] else "active"
-    waits = ", waits after a failed gate" if item["backed_off"] else ""
-    return f"{item['pipeline']}: {item['lag']} messages behind {item['topic']}, {state}{waits}"
+    halted = f"HALTED ({item.halt_code}; to see how to settle it: tidegate ack {item.pipeline})"
+    state = halted if item.state == "halted" else "running" if item.running else "active"
+    waits = ", waiting to retry after a failed check" if item.backed_off else ""
+    return f"{item.pipeline}: {plural(item.lag, 'message')} behind {item.topic}, {state}{waits}"

@@ -1,38 +1,46 @@
 """The entry point of `tidegate`: composes the commands and turns errors into one sentence.
 
 A command lives in a module of its own, whose `app` (typer.Typer) holds one command, or several under the module's
-name. It is listed in COMMANDS and loaded when it is asked for (or when the help lists it), so that `tidegate stack
-status` does not wait for what another command imports. A module imports Spark, Dagster and the like inside its
-commands. Exit codes: 0, 1 (the command failed), 2 (it was called wrongly), 130 (interrupted).
+name. It is listed in COMMANDS with its line in `tidegate --help`, and imported when it is called: the help and
+`tidegate stack status` do not wait for what another command imports. For the same reason a module imports contracts,
+clients, Spark and Dagster inside its commands (tests/unit/test_cli_imports.py).
 """
 
 import importlib
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typing_extensions import override
 
 from platform_defs.cli.output import print_error
 from platform_defs.errors import TidegateError
 
-COMMANDS = {
-    "demo": "platform_defs.cli.demo",
-    "stack": "platform_defs.cli.stack",
-    "ui": "platform_defs.cli.ui",
-    "produce": "platform_defs.cli.produce",
-    "lag": "platform_defs.cli.lag",
-    "plan": "platform_defs.cli.plan",
-    "dlq": "platform_defs.cli.dlq",
-    "verify": "platform_defs.cli.verify",
-    "ack": "platform_defs.cli.ack",
-    "replay": "platform_defs.cli.replay",
+COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the command's docstring or of the group's help
+    "demo": "Start the stack, produce transfers, materialize them, and report.",
+    "stack": "The embedded Kafka and Postgres.",
+    "ui": "Dagster's UI, sensors and schedules, in the background.",
+    "produce": "Send made-up messages, and say which dead letters to expect.",
+    "lag": "Show how far each pipeline is behind its topic.",
+    "plan": "Show what the next batch would read and do, and change nothing.",
+    "dlq": "Dead letters: messages that could not become rows.",
+    "verify": "Read the topic again and compare every message with the tables.",
+    "ack": "Show what settles a halted pipeline; with --execute, settle it.",
+    "replay": "Rebuild the tables beside the live ones, and put them in place.",
+    "migrate": "Create the ledger in Postgres, or bring it up to date.",
 }
 
 
+def load(name: str) -> Any:
+    """The command `name`, imported. Any: typer keeps its click's types private."""
+    command = typer.main.get_command(importlib.import_module(f"platform_defs.cli.{name}").app)
+    command.name = name
+    return command
+
+
 class Commands(TyperGroup):
-    """The commands of COMMANDS, each imported when it is looked up (Any: typer keeps its click's types private)."""
+    """The commands of COMMANDS: for the help by name and sentence alone, imported where one is called."""
 
     @override
     def list_commands(self, ctx: Any) -> list[str]:
@@ -40,23 +48,37 @@ class Commands(TyperGroup):
 
     @override
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
-            return None
-        command = typer.main.get_command(importlib.import_module(COMMANDS[cmd_name]).app)
-        command.name = cmd_name
-        return command
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+
+    @override
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name is not None and found is not None else found, rest
 
 
-app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Kafka topics into Postgres tables exactly once.",
+app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"tidegate {version('tidegate')}")  # noqa: T201  # the answer itself
+        raise typer.Exit
+
+
+@app.callback(
+    epilog=(
+        "Every command takes -o json for one JSON document on stdout; progress and errors go to stderr.\n\n"
+        "Exit codes: 0, done; 1, it failed, or found what it looks for (plan and a halt, verify and a difference); "
+        "2, wrong usage; 130, interrupted."
+    )
 )
-
-
-@app.callback()
-def tidegate() -> None:
+def tidegate(
+    version: Annotated[  # handled by its callback
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Kafka topics into Postgres tables exactly once."""
 
 

@@ -5,7 +5,7 @@ Progress and errors go to stderr, so that stdout holds the answer alone.
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated, Any
@@ -22,17 +22,30 @@ class Output(StrEnum):
     json = "json"
 
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="For a person, or one JSON document.")]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="For people, or one JSON document.")]
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document to stdout; what JSON does not know (dates, decimals, UUIDs) as its text."""
+    """Print one JSON document to stdout; values that JSON lacks (dates, decimals, UUIDs) as their text."""
     print(json.dumps(document, indent=2, default=str))  # noqa: T201 the answer itself
 
 
 def print_line(text: str) -> None:
     """Print a line for a person to stdout (rich markup is not interpreted: names may hold brackets)."""
     Console(soft_wrap=True).print(text, markup=False, highlight=False)
+
+
+def print_answer(document: Mapping[str, Any], sentence: str, output: Output) -> None:
+    """Print an answer that is one sentence for a person, and a JSON document for a program."""
+    if output is Output.json:
+        print_json(document)
+    else:
+        print_line(sentence)
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: "1 message", "2,000 messages"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> None:
@@ -56,8 +69,8 @@ def print_error(text: str) -> None:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows what is being done, on stderr: a spinner on a terminal, else a line for each step."""
+def progress() -> Generator[Callable[[str], None]]:
+    """Yield a function that shows what is being done, on stderr: a spinner on a terminal, otherwise plain lines."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda text: print(text, file=sys.stderr, flush=True)  # noqa: T201 plain lines for logs

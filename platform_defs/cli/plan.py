@@ -1,37 +1,44 @@
 """`tidegate plan`: what the next batch would read and do."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.planning import Plan, decide
 from platform_defs.errors import Halt
-from platform_defs.offsets import PendingBatch
 
-app = typer.Typer()
+if TYPE_CHECKING:
+    from platform_defs.contract.model import Contract
+    from platform_defs.engine.planning import Plan
+    from resources.postgres.answers import PipelineStatus
+
+app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def plan(
-    pipeline: str = typer.Argument(help="Such as bank_transfers."),
+    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
     explain: bool = typer.Option(
         False, "--explain", help="Show what each step will do, and Spark's plan (starts Spark)."
     ),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show what the next batch would read and do. Decided by the code that runs it; changes nothing.
+    """Show what the next batch would read and do, and change nothing.
 
-    Exit 1 where the pipeline is halted, or the next run would halt it.
+    Decided by the code that runs the batch. The exit code is 1 where the
+    pipeline is halted, or the next run would halt it.
 
     \b
-    JSON: pipeline, topic, state (active or halted), epoch, delivery
-      halt       null, or code, message, detail, command
+    JSON:
+      pipeline, topic, delivery, epoch
+      state      active or halted
+      halt       null, or code, reason, message, detail, command
       held_by    null, or run_id of the run that works now
-      backed_off_until  null, or when the sensor tries a failed gate again
+      backed_off_until  null, or when the sensor retries a failed check
       batch      null, or batch_id (null: a new one), again, offsets, tasks,
                  ranges (partition, from_offset, until_offset, offsets)
       nothing    null, or why there is no batch
@@ -43,12 +50,12 @@ def plan(
       steps      with --explain and a batch: step, name, does
       spark      likewise: Spark's physical plan of the job
     """
-    from assets import find_pipeline
+    from assets import find_contract
 
-    wanted = find_pipeline(pipeline)
-    document, planned = look(wanted)
+    contract = find_contract(pipeline)
+    document, planned = look(contract)
     if explain and planned is not None and planned.ranges:
-        document |= _explained(wanted, planned)
+        document |= _explained(contract, planned)
     if output is Output.json:
         print_json(document)
     else:
@@ -57,59 +64,41 @@ def plan(
         raise typer.Exit(1)
 
 
-def look(pipeline: Pipeline) -> tuple[dict[str, Any], Plan | None]:
+def look(contract: Contract) -> tuple[dict[str, Any], Plan | None]:
     """The answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run does."""
+    from platform_defs.cli.outside import outside
     from platform_defs.engine.batch import describe
-    from resources.endpoints import connection
-    from resources.kafka.broker import KafkaBroker
-    from resources.postgres.ledger import Ledger
+    from platform_defs.engine.planning import decide
 
-    contract, endpoints = pipeline.contract, connection()
-    ledger = Ledger(endpoints.postgres_url)
-    status, positions = ledger.status_and_positions(contract)
-    status = status or _UNKNOWN
-    pending = PendingBatch.from_json(status["pending"]) if status["pending"] else None
-    held = status["owner"] is not None and ledger.alive(contract.pipeline, status["owner"])
-    document = _state(pipeline, status, pending, held=held)
+    systems = outside()
+    found = systems.ledger.status_and_positions(contract)
+    status = found.status
+    document = _state(contract, status, held=systems.ledger.is_running(status))
     try:
-        if status["state"] == "halted":
-            raise Halt.remembered(contract.pipeline, status["halt_code"], status["halt_detail"])
-        view = describe(KafkaBroker(endpoints.kafka_options()), contract.topic, positions)
-        planned = decide(contract, positions, pending, view)
+        if status.halt is not None:
+            raise status.halt
+        view = describe(systems.broker, contract.topic, found.positions)
+        planned = decide(contract, found.positions, status.pending, view)
         if planned.halt is not None:
             raise planned.halt
     except Halt as halt:
-        return {**document, "halt": _halt(halt, status["state"])}, None
+        return {**document, "halt": _halt(halt, status.state)}, None
     return {**document, **_batch(planned)}, planned
 
 
-_UNKNOWN: Mapping[str, Any] = {
-    "state": "active",
-    "epoch": 0,
-    "owner": None,
-    "run_id": None,
-    "pending": None,
-    "waiting": None,
-    "retry_at": None,
-}
-
-
-def _state(
-    pipeline: Pipeline, status: Mapping[str, Any], pending: PendingBatch | None, *, held: bool
-) -> dict[str, Any]:
+def _state(contract: Contract, status: PipelineStatus, *, held: bool) -> dict[str, Any]:
     from platform_defs.engine.explain import dead_letter_limit, how
 
-    contract = pipeline.contract
-    limits = contract.limits
+    limits, pending = contract.limits, status.pending
     return {
         "pipeline": contract.pipeline,
         "topic": contract.topic,
-        "state": status["state"],
-        "epoch": status["epoch"],
+        "state": status.state,
+        "epoch": status.epoch,
         "delivery": contract.delivery,
         "halt": None,
-        "held_by": {"run_id": status["run_id"]} if held else None,
-        "backed_off_until": status["retry_at"] if status["waiting"] else None,
+        "held_by": {"run_id": status.run_id} if held else None,
+        "backed_off_until": status.retry_at if status.backed_off else None,
         "batch": None,
         "nothing": None,
         "added": [],
@@ -128,11 +117,16 @@ def _state(
 
 def _halt(halt: Halt, state: str) -> dict[str, Any]:
     coming = (
-        f"{halt.pipeline} is going to halt with its next run ({halt.code}): {halt.reason} When it has, to see what"
-        f" settles it: {halt.command}"
+        f"{halt.pipeline} will halt on its next run ({halt.code}): {halt.reason} Once it has, to see how to settle it: "
+        f"{halt.command}"
     )
-    message = str(halt) if state == "halted" else coming
-    return {"code": halt.code, "message": message, "detail": halt.detail.to_json(), "command": halt.command}
+    return {
+        "code": halt.code,
+        "reason": halt.reason,
+        "message": str(halt) if state == "halted" else coming,
+        "detail": halt.detail.to_json(),
+        "command": halt.command,
+    }
 
 
 def _batch(planned: Plan) -> dict[str, Any]:
@@ -164,14 +158,16 @@ def _batch(planned: Plan) -> dict[str, Any]:
     }
 
 
-def _explained(pipeline: Pipeline, planned: Plan) -> dict[str, Any]:
+def _explained(contract: Contract, planned: Plan) -> dict[str, Any]:
     """The steps in sentences, and Spark's plan of the job, for which Spark is started."""
+    from assets import with_transform
     from platform_defs.engine.explain import explain
     from platform_defs.engine.trial import describe_job
     from resources.endpoints import connection
     from resources.kafka.source import KafkaSource
     from resources.spark.session import spark_config, start_session
 
+    pipeline = with_transform(contract)
     with progress() as show:
         show("starting Spark for its plan of the job, which is not run")
         spark = start_session(spark_config())
@@ -185,10 +181,10 @@ def _explained(pipeline: Pipeline, planned: Plan) -> dict[str, Any]:
 def _show(found: Mapping[str, Any]) -> None:
     print_line(f"{found['pipeline']}: {_sentence(found)}")
     if found["held_by"]:
-        print_line(f"A run works now (run {found['held_by']['run_id'] or 'by hand'}); it may have gone on since.")
+        print_line(f"A run is at work (run {found['held_by']['run_id'] or 'by hand'}); it may be further by now.")
     if found["backed_off_until"]:
         print_line(
-            f"A gate failed; the sensor tries again at {found['backed_off_until']:%F %T} UTC, a run by hand at once."
+            f"A check failed; the sensor retries at {found['backed_off_until']:%F %T} UTC. Materialize to retry now."
         )
     if found["halt"]:
         print_fields(found["halt"]["detail"])
@@ -208,7 +204,10 @@ def _show(found: Mapping[str, Any]) -> None:
 
 def _sentence(found: Mapping[str, Any]) -> str:
     if found["halt"]:
-        return found["halt"]["message"].removeprefix(f"{found['pipeline']} is ")
+        halt, halted = found["halt"], found["state"] == "halted"
+        when = "halted" if halted else "will halt on its next run"
+        how = "To see how to settle it" if halted else "Once it has, to see how to settle it"
+        return f"{when} ({halt['code']}): {halt['reason']} {how}: {halt['command']}"
     if found["nothing"]:
         return f"nothing to read: {found['nothing']}."
     batch = found["batch"]

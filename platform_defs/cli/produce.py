@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from platform_defs.samples.mixture import Mixture
     from resources.kafka.producer import Sender
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 ONE_BAD_IN = 10_000  # where --count is given and neither --bad nor --bad-share
 TICK = 0.05  # seconds between bursts of --rate
@@ -40,7 +40,10 @@ def produce(
     partitions: int = typer.Option(4, min=1, help="How many partitions the topic gets if it has to be created."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Send made-up messages that fit a pipeline's contract, and say which dead letters to expect of the bad ones."""
+    """Send made-up messages, and say which dead letters to expect.
+
+    The messages fit the pipeline's contract, except for those asked to be bad.
+    """
     from assets import find_contract
     from platform_defs.samples.mixture import Mixture
     from platform_defs.samples.samples import Samples

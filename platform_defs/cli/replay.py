@@ -1,45 +1,69 @@
-"""`tidegate replay`: build a pipeline's tables anew from the log, show the difference, and put them in place."""
+"""`tidegate replay`: rebuild a pipeline's tables from the log, show the difference, and put them in place."""
+
+from __future__ import annotations
 
 import getpass
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table, progress
+from platform_defs.cli.output import Output, OutputOption, plural, print_answer, print_line, print_table, progress
 
-app = typer.Typer()
+if TYPE_CHECKING:
+    from platform_defs.operations.replay import Shown
+
+app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def replay(
-    pipeline: str = typer.Argument(help="Such as bank_transfers."),
+    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
     start: str = typer.Option(
-        "earliest", "--from", help="earliest; a batch, 12; offsets, 0:100,1:250; or a time, 2026-11-21T10:00:00Z."
+        "earliest",
+        "--from",
+        help="earliest; a batch (12); offsets by partition (0:100,1:250); or a time (2026-11-21T10:00:00Z).",
     ),
-    execute: bool = typer.Option(False, "--execute", help="Put what was built in place of the live rows."),
-    reason: str | None = typer.Option(None, help="Why; kept with who and when."),
-    discard: bool = typer.Option(False, "--discard", help="Drop what was built and not put in place."),
+    execute: bool = typer.Option(
+        False, "--execute", help="Put the rebuilt rows in place of the live ones. Requires --reason."
+    ),
+    reason: str | None = typer.Option(
+        None, help="Why; recorded with the user and the time.", show_default=False, metavar="TEXT"
+    ),
+    discard: bool = typer.Option(False, "--discard", help="Drop what was rebuilt and not put in place."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Build the tables anew beside the live ones, with the contract and transform of now, and show the difference.
+    """Rebuild the tables beside the live ones, and put them in place.
 
-    Nothing live changes without --execute. With it, the pipeline is held, the rest is caught up to its exact position,
-    and rows, dead letters, batches and offsets are put in place in one transaction.
+    The current contract and transform are used, and the differences shown.
+    Nothing live changes without --execute. With it, the pipeline is locked,
+    the rebuilt tables catch up to its exact position, and rows, dead letters,
+    batches and offsets are put in place in one transaction.
+
+    \b
+    JSON:
+      pipeline, replay_id
+      from_batch   the first batch that is replayed
+      history      what of the log it reads, by partition (partitions)
+      differences  name (a table, or dead letters), live, rebuilt, only_live,
+                   only_rebuilt (rows), samples
+      executed     whether it is in place
+      command      without --execute: what puts it in place
+    With --discard: pipeline, discarded (false: there was nothing)
     """
     from assets import find_pipeline
+    from platform_defs.cli.outside import outside
     from platform_defs.engine.replay_plan import ReplayStart
     from platform_defs.operations.replay import Replay
-    from resources.endpoints import connection
     from resources.spark.session import spark_config, start_session
 
     if execute and not (reason or "").strip():
-        raise typer.BadParameter("--execute needs --reason: it is kept with who and when")
-    wanted = Replay(find_pipeline(pipeline), connection(), lambda: start_session(spark_config()))
+        raise typer.BadParameter("--execute needs --reason, which is recorded with the user and the time")
+    wanted = Replay(find_pipeline(pipeline), outside().endpoints, lambda: start_session(spark_config()))
     if discard:
         dropped = wanted.discard()
-        said = f"What was built of {pipeline} is dropped." if dropped else f"Nothing is being built of {pipeline}."
-        _print({"pipeline": pipeline, "discarded": dropped}, output, said)
+        sentence = f"The replay of {pipeline} is dropped." if dropped else f"There is no replay of {pipeline} to drop."
+        print_answer({"pipeline": pipeline, "discarded": dropped}, sentence, output)
         return
     begin = ReplayStart.parse(start)
     with progress() as say:
@@ -49,27 +73,22 @@ def replay(
             shown = wanted.show(wanted.first_batch(begin), say)
     if output is Output.human:
         _show(shown)
-    first = shown.history.from_batch
     again = f"tidegate replay {pipeline} --from {start} --execute --reason '...'"
-    told = "It is in place." if execute else f"Nothing live has changed. To put it in place: {again}"
-    document = {**asdict(shown), "pipeline": pipeline, "from_batch": first, "executed": execute}
-    _print(document | ({} if execute else {"command": again}), output, told)
+    sentence = "It is in place." if execute else f"Nothing live has changed. To put it in place: {again}"
+    from_batch = shown.history.from_batch
+    document = {**asdict(shown), "pipeline": pipeline, "from_batch": from_batch, "executed": execute}
+    print_answer(document | ({} if execute else {"command": again}), sentence, output)
 
 
-def _show(shown: Any) -> None:
+def _show(shown: Shown) -> None:
     history = shown.history
-    print_line(f"Replay {shown.replay_id}, from batch {history.from_batch}: {history.messages} messages")
+    print_line(f"Replay {shown.replay_id}, from batch {history.from_batch}: {plural(history.messages, 'message')}")
     spans = [(item.partition, item.from_offset, item.next_offset, item.messages) for item in history.partitions]
     print_table(["partition", "from", "until", "messages"], spans)
     rows = [(item.name, item.live, item.rebuilt, item.only_live, item.only_rebuilt) for item in shown.differences]
     print_table(["", "live", "rebuilt", "only live", "only rebuilt"], rows)
-    samples = [(item.name, sample.pop("only"), sample) for item in shown.differences for sample in item.samples]
+    samples: list[tuple[str, Any, dict[str, Any]]] = [
+        (item.name, sample.pop("only"), sample) for item in shown.differences for sample in item.samples
+    ]
     if samples:
         print_table(["", "only", "row"], samples)
-
-
-def _print(document: dict[str, Any], output: Output, sentence: str) -> None:
-    if output is Output.json:
-        print_json(document)
-    else:
-        print_line(sentence)

@@ -1,19 +1,31 @@
 """`tidegate stack`: the embedded Kafka and Postgres."""
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, progress
-from resources.local import stack
-from resources.settings import settings
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_json, progress
+
+if TYPE_CHECKING:
+    from resources.local.stack import ServerStatus, StackStatus
 
 app = typer.Typer(help="The embedded Kafka and Postgres.", no_args_is_help=True)
 
 
 @app.command()
 def up(output: OutputOption = Output.human) -> None:
-    """Start the embedded servers that do not run yet (none where TIDEGATE_* names your own)."""
+    """Start the embedded servers that are not running, and wait until they answer.
+
+    Where TIDEGATE_POSTGRES_URL or TIDEGATE_KAFKA_BOOTSTRAP_SERVERS names a
+    server of your own, none is started in its place.
+
+    JSON: as tidegate stack status.
+    """
+    from resources.local import stack
+
     with progress() as show:
         status = stack.up(show)
     _print(status, output)
@@ -21,7 +33,12 @@ def up(output: OutputOption = Output.human) -> None:
 
 @app.command()
 def down(output: OutputOption = Output.human) -> None:
-    """Stop the embedded servers. Their data stays."""
+    """Stop the embedded servers, and keep their data.
+
+    JSON: as tidegate stack status.
+    """
+    from resources.local import stack
+
     with progress() as show:
         show("stopping")
         status = stack.down()
@@ -30,40 +47,50 @@ def down(output: OutputOption = Output.human) -> None:
 
 @app.command()
 def status(output: OutputOption = Output.human) -> None:
-    """Say what runs, and where."""
+    """Show which servers are running, and where.
+
+    \b
+    JSON:
+      kafka     bootstrap_servers, pid, embedded
+      postgres  url (with its password), pid, embedded
+      home      TIDEGATE_HOME
+    The address is null where an embedded server is not running; the pid is
+    also null where the server is your own.
+    """
+    from resources.local import stack
+
     _print(stack.status(), output)
 
 
 @app.command()
 def reset(
-    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."), output: OutputOption = Output.human
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask for confirmation."),
+    output: OutputOption = Output.human,
 ) -> None:
-    """Stop the embedded servers and delete all their data: everything under TIDEGATE_HOME."""
+    """Stop the embedded servers and delete everything under TIDEGATE_HOME.
+
+    \b
+    JSON: home, reset
+    """
+    from resources.local import stack
+    from resources.settings import settings
+
     home = settings().home
     if not yes:
         typer.confirm(f"Delete everything under {home}?", abort=True, err=True)
     stack.reset()
-    if output is Output.json:
-        print_json({"home": str(home), "reset": True})
-    else:
-        print_line(f"{home} is empty.")
+    print_answer({"home": str(home), "reset": True}, f"{home} is empty.", output)
 
 
-def _print(status: stack.StackStatus, output: Output) -> None:
+def _print(status: StackStatus, output: Output) -> None:
     if output is Output.json:
         print_json(status.as_json())
         return
-    print_fields(
-        {
-            "kafka": _line(status.kafka),
-            "postgres": _line(status.postgres),
-            "home": status.home,
-        }
-    )
+    print_fields({"kafka": _line(status.kafka), "postgres": _line(status.postgres), "home": status.home})
 
 
-def _line(server: stack.ServerStatus) -> str:
+def _line(server: ServerStatus) -> str:
     if server.address is None:
-        return "does not run (to start it: tidegate stack up)"
+        return "not running (start it with tidegate stack up)"
     address = re.sub(r"(://[^:/@]+):[^@]*@", r"\1:***@", server.address)
-    return f"{address}  pid {server.pid}" if server.embedded else f"{address}  (not ours)"
+    return f"{address}  pid {server.pid}" if server.embedded else f"{address}  (your own)"

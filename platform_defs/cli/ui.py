@@ -1,9 +1,15 @@
 """`tidegate ui`: Dagster's UI with its sensors, in the background."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_json, print_line, progress
-from resources.local import dagster
+from platform_defs.cli.output import Output, OutputOption, print_answer, progress
+
+if TYPE_CHECKING:
+    from resources.local.dagster import UiStatus
 
 TRICKLING = "bank_transfers"
 
@@ -12,10 +18,16 @@ app = typer.Typer(help="Dagster's UI, sensors and schedules, in the background."
 
 @app.command()
 def up(
-    trickle: float = typer.Option(0.0, min=0, help="Keep so many made-up bank transfers a second flowing."),
+    trickle: float = typer.Option(0.0, min=0, help="Keep producing this many made-up bank transfers a second."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Start `dagster dev` in the background and print the UI's address."""
+    """Start `dagster dev` in the background and print the address of the UI.
+
+    \b
+    JSON: url, pid; both null where it is not running
+    """
+    from resources.local import dagster
+
     with progress() as show:
         status = dagster.up(show)
         if trickle:
@@ -26,7 +38,14 @@ def up(
 
 @app.command()
 def down(output: OutputOption = Output.human) -> None:
-    """Stop it, with the runs in progress: what they had not committed is read again later."""
+    """Stop the UI, its sensors and the runs in progress.
+
+    What a run had not committed is read again by the next one.
+
+    JSON: as tidegate ui up.
+    """
+    from resources.local import dagster
+
     with progress() as show:
         show("stopping Dagster")
         status = dagster.down()
@@ -35,14 +54,16 @@ def down(output: OutputOption = Output.human) -> None:
 
 @app.command()
 def status(output: OutputOption = Output.human) -> None:
-    """Say whether it runs, and where."""
+    """Show whether the UI is running, and where.
+
+    JSON: as tidegate ui up.
+    """
+    from resources.local import dagster
+
     _print(dagster.status(), output)
 
 
-def _print(status: dagster.UiStatus, output: Output) -> None:
-    if output is Output.json:
-        print_json(status.as_json())
-    elif status.url is None:
-        print_line("The UI does not run (to start it: tidegate ui up).")
-    else:
-        print_line(f"{status.url}  pid {status.pid}")
+def _print(status: UiStatus, output: Output) -> None:
+    running = f"{status.url}  pid {status.pid}"
+    sentence = running if status.url else "The UI is not running (start it with tidegate ui up)."
+    print_answer(status.as_json(), sentence, output)

@@ -101,16 +101,18 @@ def propose(contract: Contract, ledger: Ledger, broker: Broker, start: NewLogSta
     Raises BadInput where `start` is needed and missing, BrokerAway, LedgerAway.
     """
     status = ledger.status(contract.pipeline)
-    if status is None or status["state"] == "active":
+    if status is None or status.state == "active":
         return None
-    key = {"pipeline": contract.pipeline, "topic": contract.topic}
-    positions = [(row.pop("partition"), Place(**row)) for row in ledger.rows("settled_positions", **key)]
-    detail = read_detail(status["halt_code"], status["halt_detail"])
+    positions = [
+        (at.partition, Place(at.cluster_id, at.topic_id, at.start_offset, at.next_offset))
+        for at in ledger.started_positions(contract.pipeline, contract.topic)
+    ]
+    detail = read_detail(status.halt_code or "", status.halt_detail)
     decision = _decide(detail, positions, contract, broker, start)
     return Settlement(
         contract.pipeline,
         detail,
-        status["epoch"],
+        status.epoch,
         decision.explanation,
         tuple(decision.steps),
         decision.accept,

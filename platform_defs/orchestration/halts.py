@@ -4,7 +4,7 @@ Only the ledger knows whether a pipeline is halted. Every run reports it to Dags
 runs the sensor does, when Dagster shows something else: after a settlement, or a halt found by a run outside Dagster.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from platform_defs.contract.model import Contract
 from platform_defs.errors import Halt, TidegateError
 from platform_defs.orchestration.events import samples_table
 from platform_defs.orchestration.keys import table_key
+from resources.postgres.answers import PipelineStatus
 from resources.postgres.ledger import Ledger
 
 NOT_HALTED = "not_halted"
@@ -33,10 +34,9 @@ def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
     )
 
 
-def not_halted(contract: Contract, status: Mapping[str, Any] | None) -> dg.AssetCheckEvaluation:
+def not_halted(contract: Contract, status: PipelineStatus | None) -> dg.AssetCheckEvaluation:
     """The check, from the ledger's `status` of the pipeline (None: it has never run)."""
-    halted = status is not None and status["state"] == "halted"
-    halt = Halt.remembered(contract.pipeline, status["halt_code"], status["halt_detail"]) if status and halted else None
+    halt = status.halt if status else None
     return dg.AssetCheckEvaluation(
         asset_key=table_key(contract.row_table.name),
         check_name=NOT_HALTED,
@@ -68,7 +68,7 @@ def report_halt_at_end(context: dg.AssetExecutionContext, ledger: Ledger, contra
 
 
 def stale_halt_check(
-    instance: DagsterInstance, contract: Contract, status: Mapping[str, Any] | None
+    instance: DagsterInstance, contract: Contract, status: PipelineStatus | None
 ) -> list[dg.AssetCheckEvaluation]:
     """The check, where Dagster shows something else than the ledger says. Ask between runs: a run reports it itself."""
     if status is None:

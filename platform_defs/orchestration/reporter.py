@@ -91,7 +91,7 @@ class Reporter:
             if self.batches == 0 or not result.passed:  # passed again: reported at the end
                 self._log_check(result)
         self.batches += 1
-        self.ledger.told(batch.batch_id)
+        self.ledger.mark_reported(batch.batch_id)
 
     def _tally(self, result: CheckResult, batch_id: int) -> None:
         self.tallies.setdefault((result.table, result.name), Tally(result)).add(result, batch_id)

@@ -5,8 +5,6 @@ cursor. Run requests have no run_key: Dagster deduplicates those forever, so a f
 """
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import dagster as dg
 from dagster import DagsterInstance
@@ -21,6 +19,7 @@ from platform_defs.orchestration.runs import failures_in_a_row, report_dead, wri
 from platform_defs.orchestration.waiting import Waiting, back_off, due, still_waiting
 from resources.endpoints import Endpoints, connection
 from resources.kafka.broker import KafkaBroker
+from resources.postgres.answers import PipelineStatus
 from resources.postgres.ledger import Ledger
 
 EVERY = 5  # seconds
@@ -66,7 +65,7 @@ def _start(
     instance: DagsterInstance,
     ledger: Ledger,
     contract: Contract,
-    status: Mapping[str, Any] | None,
+    status: PipelineStatus | None,
     endpoints: Endpoints,
     cursor: str | None,
 ) -> dg.SensorResult:
@@ -91,18 +90,18 @@ def _start(
 
 
 def _must_not_start(
-    instance: DagsterInstance, ledger: Ledger, contract: Contract, status: Mapping[str, Any] | None, now: float
+    instance: DagsterInstance, ledger: Ledger, contract: Contract, status: PipelineStatus | None, now: float
 ) -> str | None:
     """Why no run may start now, whatever the lag."""
     name = contract.pipeline
     if status is None:
         return None
-    if status["state"] == "halted":
-        code = status["halt_code"]
+    if status.state == "halted":
+        code = status.halt_code
         return f"{name} is halted ({code}) until a person settles it. To see how: tidegate ack {name}"
-    if status["owner"] is not None and ledger.alive(name, status["owner"]):
-        return f"{name} is locked by a run that Dagster did not start (run id {status['run_id'] or 'none'})"
-    if status["waiting"]:
+    if ledger.is_running(status):
+        return f"{name} is locked by a run that Dagster did not start (run id {status.run_id or 'none'})"
+    if status.backed_off:
         table = contract.row_table.name.replace(".", "/")
         return f"a batch failed a blocking check and will be retried after a back-off; materialize {table} to retry now"
     failures, ended = failures_in_a_row(instance, contract)

@@ -10,7 +10,7 @@ from pydantic import PrivateAttr
 
 from platform_defs.errors import TidegateError
 from resources.endpoints import connection
-from resources.postgres.connection import connect, database_errors, queries
+from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
 
 PREFIX = "tidegate/run/"
@@ -43,10 +43,5 @@ class RunSession(dg.ConfigurableResource[None]):
 
 
 def runs_with_session(ledger: Ledger) -> set[str]:
-    """The ids of the runs whose process is alive, on any machine.
-
-    Asks the database, not the ledger: the first run of all has its session before there is a ledger.
-    """
-    with connect(ledger.url) as found, database_errors():
-        rows = found.execute(queries()["run_sessions"], {"prefix": PREFIX}).fetchall()
-    return {name.removeprefix(PREFIX) for (name,) in rows}
+    """The ids of the runs whose process is alive, on any machine."""
+    return {name.removeprefix(PREFIX) for name in ledger.run_sessions(PREFIX)}

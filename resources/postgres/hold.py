@@ -18,6 +18,7 @@ from platform_defs.halts import HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from resources.postgres import tables
 from resources.postgres.connection import DURABLE, application_name, connect, database_errors, queries
+from resources.postgres.positions import positions_of
 from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
 
@@ -308,11 +309,6 @@ def _claim_tables(connection: tables.Connection, holder: Holder, contract: Contr
 
 def _row_refused(error: psycopg.Error) -> RowRefused:
     return RowRefused(str(error).strip(), sqlstate=error.sqlstate)
-
-
-def positions_of(connection: tables.Connection, pipeline: str, topic: str) -> list[Position]:
-    rows = connection.execute(queries()["positions"], {"pipeline": pipeline, "topic": topic}).fetchall()
-    return [Position(*row) for row in rows]
 
 
 def _coverage(topic: str, row: tuple[Any, ...]) -> Coverage:

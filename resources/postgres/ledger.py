@@ -1,25 +1,49 @@
-"""The ledger: what the schema `tidegate` remembers. `Ledger` asks; a run's writes are in hold.py."""
+"""The ledger: what the schema `tidegate` remembers. `Ledger` asks, a method for each question, as sql/ has them.
+
+What a run writes is in hold.py, which is imported only where a run opens: a command that asks does not wait for Arrow.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
-from uuid import UUID
+from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
 
 from platform_defs.contract.model import CheckResult, Contract
-from platform_defs.engine.ports import Published
 from platform_defs.errors import LedgerMissing
-from platform_defs.offsets import OffsetRange, Position
+from platform_defs.offsets import OffsetRange, PendingBatch, Position
+from resources.postgres.answers import (
+    DeadLetterCount,
+    DeadLetterLine,
+    LineageEvent,
+    PipelineProgress,
+    PipelineStatus,
+    StartedPosition,
+    StatusAndPositions,
+    StoredDeadLetter,
+)
 from resources.postgres.connection import application_name, connect, database_errors, queries
-from resources.postgres.hold import PostgresHold, acquire, positions_of
 from resources.postgres.migrations import LedgerVersion, migrate, reading, version
+from resources.postgres.positions import positions_of
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from platform_defs.engine.ports import Published
+    from resources.postgres.hold import PostgresHold
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The ledger in the database at `url` (a libpq URI)."""
+    """The ledger in the database at `url` (a libpq URI). Where there is none yet, its answers are empty.
+
+    Every question raises LedgerAway, and LedgerOutdated or LedgerTooNew where the ledger is another version's.
+    """
 
     url: str
 
@@ -37,47 +61,106 @@ class Ledger:
 
     def acquire(self, contract: Contract, run_id: str | None = None) -> PostgresHold:
         """Step 0 (resources/postgres/hold.py): become the pipeline's owner. Raises Halt, LedgerAway, BadInput."""
+        from resources.postgres.hold import acquire
+
         return acquire(self.url, contract, run_id)
 
+    # A pipeline
+
+    def status(self, pipeline: str) -> PipelineStatus | None:
+        """The pipeline's row; None where it has not run yet."""
+        found = self._row("status", pipeline=pipeline)
+        return _status(found) if found else None
+
     def positions(self, pipeline: str, topic: str) -> list[Position]:
+        """The position in each partition of the topic, by partition; none where the pipeline has not run yet."""
         with suppress(LedgerMissing), reading(self.url) as connection:
             return positions_of(connection, pipeline, topic)
         return []
 
-    def status(self, pipeline: str) -> Mapping[str, Any] | None:
-        """state, halt_code, halt_detail, pending, waiting (a failed gate's back-off) and until when (retry_at), owner,
-        run_id, epoch; None if unknown."""
-        return next(iter(self.rows("status", pipeline=pipeline)), None)
-
-    def status_and_positions(self, contract: Contract) -> tuple[Mapping[str, Any] | None, list[Position]]:
+    def status_and_positions(self, contract: Contract) -> StatusAndPositions:
         """Both as of one moment, whatever commits meanwhile."""
         with suppress(LedgerMissing), reading(self.url) as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             with connection.cursor(row_factory=dict_row) as cursor:
-                status = cursor.execute(queries()["status"], {"pipeline": contract.pipeline}).fetchone()
-            return status, positions_of(connection, contract.pipeline, contract.topic)
-        return None, []
+                found = cursor.execute(queries()["status"], {"pipeline": contract.pipeline}).fetchone()
+            status = _status(found) if found else PipelineStatus(contract.pipeline)
+            return StatusAndPositions(status, positions_of(connection, contract.pipeline, contract.topic))
+        return StatusAndPositions(PipelineStatus(contract.pipeline), [])
+
+    def progress(self, pipeline: str, topic: str) -> dict[int, PipelineProgress]:
+        """By partition, where the pipeline is and the batch that moved it there."""
+        rows = self._rows("progress", pipeline=pipeline, topic=topic)
+        return {row["partition"]: PipelineProgress(**row) for row in rows}
+
+    def started_positions(self, pipeline: str, topic: str) -> list[StartedPosition]:
+        """Where each partition was started and where it is, by partition."""
+        return [StartedPosition(**row) for row in self._rows("started_positions", pipeline=pipeline, topic=topic)]
 
     def alive(self, pipeline: str, owner: UUID) -> bool:
         """Whether the run that took `owner` still has its database session: that is a run's life."""
-        found = self.rows("sessions_of", application_name=application_name(pipeline, owner))
-        return bool(found) and found[0]["count"] > 0
+        return bool(self._value("sessions_of", application_name=application_name(pipeline, owner)))
+
+    def is_running(self, status: PipelineStatus | None) -> bool:
+        """Whether a run works on the pipeline now."""
+        return status is not None and status.owner is not None and self.alive(status.pipeline, status.owner)
+
+    def run_sessions(self, prefix: str) -> list[str]:
+        """The application names that begin with `prefix`, of all sessions there are now.
+
+        Asks the database, not the ledger: the first run of all has its session before there is a ledger.
+        """
+        with connect(self.url) as connection, database_errors():
+            rows = connection.execute(queries()["run_sessions"], {"prefix": prefix}).fetchall()
+        return [name for (name,) in rows]
+
+    # Batches
 
     def unreported(self, contract: Contract) -> list[Published]:
         """Committed batches that Dagster has not heard of, oldest first."""
-        return [_published(self, contract, row) for row in self.rows("unreported", pipeline=contract.pipeline)]
+        return [self._published(contract, row) for row in self._rows("unreported", pipeline=contract.pipeline)]
 
-    def told(self, batch_id: int) -> None:
-        """Dagster has heard of the batch."""
-        self.execute("told", batch_id=batch_id)
+    def mark_reported(self, batch_id: int) -> None:
+        """Note that Dagster has heard of the batch."""
+        self._execute("mark_reported", batch_id=batch_id)
 
-    def execute(self, query: str, **parameters: Any) -> None:
-        """Run one named statement in a transaction of its own."""
-        with reading(self.url) as connection:
-            connection.execute(queries()[query], parameters)
+    def rows_so_far(self, pipeline: str, batch_id: int) -> int:
+        """How many rows the pipeline's batches have written to its row table, up to this batch and with it."""
+        return self._value("rows_so_far", pipeline=pipeline, batch_id=batch_id) or 0
 
-    def rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
-        """The rows of one named query, as dictionaries; none where there is no ledger yet."""
+    # Dead letters
+
+    def dead_letter_counts(self, pipeline: str, reason: str | None) -> list[DeadLetterCount]:
+        """How many there are by reason, most first; only of one error class where `reason` names it."""
+        return [DeadLetterCount(**row) for row in self._rows("dead_letter_counts", pipeline=pipeline, reason=reason)]
+
+    def dead_letters(self, pipeline: str, reason: str | None, limit: int) -> list[DeadLetterLine]:
+        """At most `limit` of them, those of the newest batch first."""
+        rows = self._rows("dead_letters_of", pipeline=pipeline, reason=reason, limit=limit)
+        return [DeadLetterLine(**row) for row in rows]
+
+    def dead_letter(self, pipeline: str, partition: int, offset: int) -> StoredDeadLetter | None:
+        """The one at this place; of several logs of one name, that of the newest."""
+        found = self._row("dead_letter_at", pipeline=pipeline, partition=partition, offset=offset)
+        if not found:
+            return None
+        names: list[str] = found.pop("header_names") or []
+        values: list[bytes | None] = found.pop("header_values") or []
+        return StoredDeadLetter(**found, headers=tuple(zip(names, values, strict=True)))
+
+    # The lineage outbox
+
+    def unsent_lineage(self) -> list[LineageEvent]:
+        """The next events to be sent, at most 100, in the order in which they must leave."""
+        return [LineageEvent(**row) for row in self._rows("unsent_lineage")]
+
+    def mark_sent(self, sequence: int) -> None:
+        """Note that the lineage event has left."""
+        self._execute("mark_sent", sequence=sequence)
+
+    # How a statement of sql/ is run
+
+    def _rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         with (
             suppress(LedgerMissing),
             reading(self.url) as connection,
@@ -86,21 +169,38 @@ class Ledger:
             return cursor.execute(queries()[query], parameters).fetchall()
         return []
 
+    def _row(self, query: str, **parameters: Any) -> dict[str, Any] | None:
+        return next(iter(self._rows(query, **parameters)), None)
 
-def _published(ledger: Ledger, contract: Contract, row: Mapping[str, Any]) -> Published:
-    ranges = [OffsetRange(**item) for item in ledger.rows("ranges_of", batch_id=row["batch_id"])]
-    checks = [
-        CheckResult(c["check_name"], c["table_name"], c["severity"], c["passed"], c["observed"])
-        for c in ledger.rows("checks_of", batch_id=row["batch_id"])
-    ]
-    return Published(
-        row["batch_id"],
-        contract.pipeline,
-        tuple(ranges),
-        row["messages"],
-        row["rows"],
-        row["dead_letters"],
-        row["unknown_fields"],
-        tuple(checks),
-        row["timings"],
-    )
+    def _value(self, query: str, **parameters: Any) -> Any:
+        return next(iter((self._row(query, **parameters) or {}).values()), None)
+
+    def _execute(self, query: str, **parameters: Any) -> None:
+        with reading(self.url) as connection:
+            connection.execute(queries()[query], parameters)
+
+    def _published(self, contract: Contract, row: Row) -> Published:
+        from platform_defs.engine.ports import Published
+
+        ranges = [OffsetRange(**item) for item in self._rows("ranges_of", batch_id=row["batch_id"])]
+        checks = [
+            CheckResult(c["check_name"], c["table_name"], c["severity"], c["passed"], c["observed"])
+            for c in self._rows("checks_of", batch_id=row["batch_id"])
+        ]
+        return Published(
+            row["batch_id"],
+            contract.pipeline,
+            tuple(ranges),
+            row["messages"],
+            row["rows"],
+            row["dead_letters"],
+            row["unknown_fields"],
+            tuple(checks),
+            row["timings"],
+        )
+
+
+def _status(row: Row) -> PipelineStatus:
+    fields = dict(row)
+    fields["pending"] = PendingBatch.from_json(row["pending"]) if row["pending"] else None
+    return PipelineStatus(**fields)

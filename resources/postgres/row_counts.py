@@ -14,7 +14,7 @@ LIMIT = "200ms"  # for counting; a batch must not wait for a large table
 def row_count(ledger: Ledger, contract: Contract, table: Table, batch_id: int) -> int | None:
     """Rows of `table` after the batch: of an append from the ledger, else counted; None where that takes too long."""
     if table.disposition == "append":
-        return ledger.rows("rows_so_far", pipeline=contract.pipeline, batch_id=batch_id)[0]["rows"]
+        return ledger.rows_so_far(contract.pipeline, batch_id)
     return _counted(ledger.url, table)
 
 

@@ -97,7 +97,8 @@ def _strict(pipeline: Pipeline) -> Pipeline:
 
 
 def _waiting(world: World, pipeline: Pipeline) -> bool:
-    return bool((world.ledger.status(pipeline.name) or {})["waiting"])
+    status = world.ledger.status(pipeline.name)
+    return status is not None and status.backed_off
 
 
 def _send(world: World, pipeline: Pipeline, values: list[bytes], stamp: int) -> None:

@@ -22,8 +22,8 @@ def halted(world: World, pipeline: Pipeline, code: str, run: Callable[[], object
     with pytest.raises(Halt, match=f"tidegate ack {pipeline.name}") as halt:
         run() if run else world.drain(pipeline)
     status: Any = world.ledger.status(pipeline.name)
-    assert (halt.value.code, status["state"], status["halt_code"]) == (code, "halted", code)
-    assert status["halt_detail"] == halt.value.detail.to_json()
+    assert (halt.value.code, status.state, status.halt_code) == (code, "halted", code)
+    assert status.halt_detail == halt.value.detail.to_json()
     with pytest.raises(Halt, match="it has not been settled"):
         world.drain(pipeline)
     assert world.position(pipeline) == before, "a halted run moved positions"

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from assets import find_pipeline
 from resources.endpoints import Endpoints
 from resources.postgres.ledger import Ledger
+from tests import commands
 from tests.world import World
 
 PIPELINE = "web_page_views"
@@ -67,6 +68,17 @@ def test_lag_is_nothing_after_a_run(produced: Any) -> None:
     everyone = {item["pipeline"]: item for item in answer("lag")["pipelines"]}
     assert everyone[PIPELINE] == told  # the others' topics may not exist yet: no error
     assert f"{PIPELINE}: 0 messages behind web.page_views, active" in tidegate("lag").stdout
+
+
+@pytest.mark.parametrize("arguments", ["lag", f"lag {PIPELINE}", "stack status", f"dlq list {PIPELINE}", "migrate"])
+def test_what_only_asks_imports_nothing_heavy(produced: Any, arguments: str) -> None:
+    asked = commands.tidegate(*arguments.split(), "-o", "json")
+    assert asked.code == 0, asked.stderr
+    assert asked.packages.isdisjoint({*commands.HEAVY, "pyarrow", "numpy"})
+
+
+def test_migrate_of_a_ledger_that_is_up_to_date_does_nothing(produced: Any) -> None:
+    assert answer("migrate") == {"applied": []}
 
 
 def test_verify_answers_in_numbers_and_in_a_sentence(before: dict[str, Any], produced: Any) -> None:

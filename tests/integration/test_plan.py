@@ -33,7 +33,8 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
     """Calls `tidegate plan` about a test's own pipeline, which no folder of assets/ holds."""
 
     def call(pipeline: Pipeline, *more: str) -> Result:
-        monkeypatch.setattr("assets.find_pipeline", lambda name: {pipeline.name: pipeline}[name])
+        monkeypatch.setattr("assets.find_contract", lambda name: {pipeline.name: pipeline.contract}[name])
+        monkeypatch.setattr("assets.with_transform", lambda contract: {pipeline.contract: pipeline}[contract])
         return CliRunner().invoke(app, ["plan", pipeline.name, *more])
 
     return call
@@ -61,7 +62,7 @@ def send(world: World, pipeline: Pipeline, count: int, **where: Any) -> None:
 def shown(world: World, pipeline: Pipeline) -> dict[str, Any]:
     """What the command answers; the whole ledger is the same before and after."""
     before = whole_ledger(world)
-    answer, _ = look(pipeline)
+    answer, _ = look(pipeline.contract)
     assert whole_ledger(world) == before
     return answer
 
@@ -121,7 +122,7 @@ def test_a_pending_batch_is_shown_as_it_was_fixed_although_more_has_come(world: 
     assert (answer["held_by"], answer["backed_off_until"] is not None) == (None, True)
     person = ask(pipeline).stdout
     assert f"batch {fixed.batch_id}, to be read again: 8 offsets of {pipeline.contract.topic} in 4 tasks" in person
-    assert "A gate failed; the sensor tries again at 2" in person
+    assert "A check failed; the sensor retries at 2" in person
     assert "12 of 20 unread offsets" in person
     assert ranges_shown(answer) == ranges_read(world, pipeline)
     assert shown(world, pipeline)["backed_off_until"] is None

@@ -204,7 +204,7 @@ def test_lineage_of_a_replay_leaves_when_it_is_in_place(world: World) -> None:
         "select count(*) as n from tidegate.lineage_event join tidegate.batch using (batch_id) where pipeline = %s"
     )
     shown(world, pipeline)
-    sequences = {row["sequence"] for row in world.ledger.rows("waiting_events")}
+    sequences = {item.sequence for item in world.ledger.unsent_lineage()}
     built = world.rows(
         "select sequence from tidegate.lineage_event join tidegate.batch using (batch_id) where pipeline = %s",
         f"{pipeline.name}~replay",

@@ -83,8 +83,8 @@ def _halts(world: World, pipeline: Pipeline, code: str) -> Halt:
     with pytest.raises(Halt) as halt:
         world.drain(pipeline)
     status: Any = world.ledger.status(pipeline.name)
-    assert (halt.value.code, status["state"], status["halt_code"]) == (code, "halted", code)
-    assert status["halt_detail"] == halt.value.detail.to_json()
+    assert (halt.value.code, status.state, status.halt_code) == (code, "halted", code)
+    assert status.halt_detail == halt.value.detail.to_json()
     with pytest.raises(Halt, match="it has not been settled"):
         world.drain(pipeline)
     return halt.value

@@ -198,7 +198,9 @@ def test_a_transform_that_returns_or_does_the_wrong_thing_is_refused_and_told_wh
             world.drain(replace(pipeline, transform=transform))
         assert "assets/bank/transfers.py" in str(refusal.value), name
     assert world.table(pipeline) == []
-    assert world.ledger.status(pipeline.name)["waiting"]  # pyright: ignore[reportOptionalSubscript]
+    status = world.ledger.status(pipeline.name)
+    assert status is not None
+    assert status.backed_off
     assert [batch.rows for batch in world.drain(pipeline)] == [4]
 
 

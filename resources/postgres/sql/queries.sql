@@ -150,8 +150,8 @@ UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
 
 -- status: what the sensor, `tidegate lag` and `tidegate plan` ask of the ledger. A back-off lasts an hour at most: a longer
 -- one comes from a clock that was set back, and does not count.
-SELECT state, halt_code, halt_detail, pending, retry_at > now() AND retry_at <= now() + interval '1 hour' AS waiting,
-       retry_at, owner, run_id, epoch
+SELECT name AS pipeline, state, halt_code, halt_detail, pending, retry_at, owner, run_id, epoch,
+       coalesce(retry_at > now() AND retry_at <= now() + interval '1 hour', false) AS backed_off
   FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- unreported: committed batches that have not been reported to Dagster.
@@ -166,14 +166,14 @@ SELECT topic, partition, from_offset, until_offset, leader_epoch
 SELECT check_name, table_name, severity, passed, observed
   FROM tidegate.check_result WHERE batch_id = %(batch_id)s ORDER BY table_name, check_name;
 
--- told: the batch has been reported to Dagster.
+-- mark_reported: the batch has been reported to Dagster.
 UPDATE tidegate.batch SET told_at = now() WHERE batch_id = %(batch_id)s AND told_at IS NULL;
 
--- waiting_events: lineage events in the order in which they must be sent. Those of a replay wait until it is in place.
+-- unsent_lineage: lineage events in the order in which they must be sent. Those of a replay wait until it is in place.
 SELECT sequence, event FROM tidegate.lineage_event JOIN tidegate.batch USING (batch_id)
  WHERE emitted_at IS NULL AND right(pipeline, 7) <> '~replay' ORDER BY sequence LIMIT 100;
 
--- emitted: a lineage event has been sent.
+-- mark_sent: a lineage event has been sent.
 UPDATE tidegate.lineage_event SET emitted_at = now() WHERE sequence = %(sequence)s;
 
 -- output_owner: which pipeline owns a table.

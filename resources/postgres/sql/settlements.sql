@@ -1,5 +1,5 @@
 -- progress: the position of each partition of a pipeline, and the batch that moved it there.
-SELECT p.partition, p.cluster_id, p.topic_id, p.next_offset, p.leader_epoch, p.batch_id, b.committed_at
+SELECT p.partition, p.next_offset, p.batch_id, b.committed_at
   FROM tidegate.source_position AS p LEFT JOIN tidegate.batch AS b USING (batch_id)
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s ORDER BY p.partition;
 
@@ -25,7 +25,11 @@ SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value,
 -- halted: what a settlement is about; no other session settles or runs the pipeline while its row is locked.
 SELECT epoch, state, halt_code, halt_detail, pending, owner FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
--- settled_positions: the positions, locked before they are moved.
+-- started_positions: where each partition was started, and where it is.
+SELECT partition, cluster_id, topic_id, start_offset, next_offset
+  FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition;
+
+-- settled_positions: the same, locked before they are moved.
 SELECT partition, cluster_id, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition FOR UPDATE;
 

@@ -1,0 +1,38 @@
+"""The ledger and the broker as every command opens them: from TIDEGATE_*, else the embedded stack's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # a command imports only the clients of what it asks
+    from resources.endpoints import Endpoints
+    from resources.kafka.broker import KafkaBroker
+    from resources.postgres.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class Outside:
+    """The systems at `endpoints`, each opened when it is first asked for."""
+
+    endpoints: Endpoints
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        from resources.postgres.ledger import Ledger
+
+        return Ledger(self.endpoints.postgres_url)
+
+    @cached_property
+    def broker(self) -> KafkaBroker:
+        from resources.kafka.broker import KafkaBroker
+
+        return KafkaBroker(self.endpoints.kafka_options())
+
+
+def outside() -> Outside:
+    """Raises BadInput where the embedded stack is needed and is not running."""
+    from resources.endpoints import connection
+
+    return Outside(connection())

@@ -1,0 +1,118 @@
+"""What the ledger answers: one frozen dataclass for each question of resources/postgres/ledger.py."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from platform_defs.errors import Halt
+from platform_defs.offsets import PendingBatch, Position
+
+
+@dataclass(frozen=True)
+class PipelineStatus:
+    """One pipeline's row in the ledger."""
+
+    pipeline: str
+    state: Literal["active", "halted"] = "active"
+    halt_code: str | None = None  # a HaltCode; of another version of Tidegate, perhaps one that is unknown here
+    halt_detail: Mapping[str, Any] | None = None
+    pending: PendingBatch | None = None  # the batch whose offsets are fixed
+    backed_off: bool = False  # a gate failed, and it is not yet `retry_at`
+    retry_at: datetime | None = None
+    owner: UUID | None = None  # of the newest run that has not ended by itself; it may be dead (Ledger.alive)
+    run_id: str | None = None
+    epoch: int = 0
+
+    @property
+    def halt(self) -> Halt | None:
+        """Why the pipeline is halted, if it is."""
+        if self.state != "halted":
+            return None
+        return Halt.remembered(self.pipeline, self.halt_code or "", self.halt_detail)
+
+
+@dataclass(frozen=True)
+class PipelineProgress:
+    """Where a pipeline is in a partition, and the batch that moved it there."""
+
+    partition: int
+    next_offset: int
+    batch_id: int | None
+    committed_at: datetime | None
+
+
+@dataclass(frozen=True)
+class StartedPosition:
+    """Where a pipeline started in a log, and where it is."""
+
+    partition: int
+    cluster_id: str
+    topic_id: str
+    start_offset: int
+    next_offset: int
+
+
+@dataclass(frozen=True)
+class StatusAndPositions:
+    """A pipeline's status and positions, as of one moment."""
+
+    status: PipelineStatus
+    positions: list[Position]
+
+
+@dataclass(frozen=True)
+class DeadLetterCount:
+    """How many dead letters there are of one reason."""
+
+    stage: str
+    error_class: str
+    status: str
+    messages: int
+
+
+@dataclass(frozen=True)
+class DeadLetterLine:
+    """A dead letter without its content."""
+
+    batch_id: int
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    stage: str
+    error_class: str
+    error_message: str
+    field: str | None
+    status: str
+    bytes: int | None  # of the value; None for a tombstone
+
+
+@dataclass(frozen=True)
+class StoredDeadLetter:
+    """A dead letter, with the message as it was in the topic."""
+
+    topic: str
+    topic_id: str
+    batch_id: int
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    stage: str
+    error_class: str
+    error_message: str
+    field: str | None
+    status: str
+    status_by: str | None
+    status_at: datetime | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True)
+class LineageEvent:
+    """An OpenLineage event that waits in the outbox."""
+
+    sequence: int
+    event: Mapping[str, Any]

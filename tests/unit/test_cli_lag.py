@@ -1,0 +1,50 @@
+"""`tidegate lag` and a contract that cannot be used."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import assets
+from assets import read_contracts
+from platform_defs.cli.main import app
+from platform_defs.errors import BadInput
+
+
+@pytest.fixture
+def broken_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of contracts of which the only one has a mistake in it, and systems that are never asked."""
+    good = (assets.HERE / "web" / "page_views.odcs.yaml").read_text()
+    (tmp_path / "web").mkdir()
+    path = tmp_path / "web" / "page_views.odcs.yaml"
+    path.write_text(good.replace("format: json", "format: jsno", 1))
+    monkeypatch.setattr(assets, "read_contracts", lambda _folder=None: read_contracts(tmp_path))
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://nobody@127.0.0.1:1/none")
+    monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    return path
+
+
+def lag(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["lag", *arguments])
+
+
+def test_a_broken_contract_is_a_line_of_lag_with_file_line_and_field(broken_folder: Path) -> None:
+    shown = lag()
+    assert shown.exit_code == 0
+    assert f"web/page_views cannot be used: {broken_folder}:" in shown.stdout
+    assert "jsno" in shown.stdout
+
+
+def test_a_broken_contract_is_in_the_document_of_lag(broken_folder: Path) -> None:
+    shown = lag("-o", "json")
+    (broken,) = json.loads(shown.stdout)["broken"]
+    assert (shown.exit_code, broken["pipeline"], broken["file"]) == (0, "web/page_views", str(broken_folder))
+    assert broken["line"] > 1
+    assert broken["field"]
+
+
+def test_a_broken_contract_that_is_named_fails_the_command_with_its_error(broken_folder: Path) -> None:
+    shown = lag("web_page_views")
+    assert isinstance(shown.exception, BadInput)
+    assert str(shown.exception).startswith(f"{broken_folder}:")
