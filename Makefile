@@ -18,7 +18,7 @@ install:  ## uv if absent, the locked Python environment, the Kafka jars, Spark'
 	@$(UV) python find --quiet --no-python-downloads '>=3.11,<3.14' >/dev/null 2>&1 || { \
 	    echo "Python 3.11 to 3.13 is needed, and uv found none ($$(python3 --version 2>&1)). Install one (uv python install 3.13," \
 	         "or your system's package), then make again." >&2; exit 1; }
-	@$(UV) sync --locked --quiet
+	@$(UV) sync --locked --quiet --compile-bytecode
 	@$(RUN) python -m resources.spark.archive
 
 demo: install  ## 200,000 transfers from Kafka to Postgres, exactly once, and a report

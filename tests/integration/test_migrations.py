@@ -71,7 +71,7 @@ def test_lag_on_a_fresh_database_shows_every_pipeline_unread(
 
 def test_what_writes_says_that_there_is_no_ledger_and_how_to_get_one(url: str) -> None:
     with pytest.raises(LedgerMissing, match="tidegate migrate"):
-        Ledger(url).execute("told", batch_id=1)
+        Ledger(url).mark_reported(1)
 
 
 def test_of_processes_that_migrate_at_once_one_does_and_all_go_on(url: str) -> None:
