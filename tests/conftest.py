@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psutil
@@ -23,7 +24,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.ports import Published
 from resources.endpoints import Endpoints, connection
 from resources.local import processes, stack
-from tests.order import first_the_longest, room_of
+from tests.order import GroupScheduling, first_the_longest, room_of, write_groups
 from tests.world import World
 
 # Every process that a test starts inherits it; one that outlives the tests is found by it.
@@ -51,12 +52,22 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.basetemp = config.option.basetemp or tempfile.mkdtemp(prefix="tidegate-tests-")
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups after it
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks each test with its room and what it shares a worker with; the longest come first."""
     for item in items:
         item.add_marker(room_of(item))
     items[:] = first_the_longest(items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """A worker lets the scheduler know which tests belong together."""
+    if _is_worker(session.config):
+        write_groups(Path(session.config.option.basetemp).parent, session.items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    return GroupScheduling(config, log, Path(config.option.basetemp))
 
 
 @pytest.hookimpl(trylast=True)

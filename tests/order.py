@@ -3,12 +3,18 @@
 What is last must be short, or one worker works while the others have nothing left to do.
 """
 
-from collections.abc import Iterable
+import json
+import os
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 TESTS = Path(__file__).parent
+GROUPS = "groups.json"
 ROOMS = ("docs", "chaos", "model", "integration", "unit")  # the folders of tests, the longest tests first
 MARKS = {room: room for room in ROOMS} | {"chaos": "scenario"}
 # What takes longest of all: it begins first, whatever room it is in. Parts of test ids.
@@ -36,6 +42,38 @@ def first_the_longest(items: Iterable[pytest.Item]) -> list[pytest.Item]:
         if _shares_its_file(item) and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
     return sorted(found, key=_rank)
+
+
+def groups_of(items: Iterable[pytest.Item]) -> dict[str, str]:
+    """The group of each test that has one, by its id."""
+    marked = ((item.nodeid, item.get_closest_marker("xdist_group")) for item in items)
+    return {name: str(mark.args[0]) for name, mark in marked if mark is not None}
+
+
+class GroupScheduling(LoadScopeScheduling):
+    """Gives a worker all tests of a group, and any other test by itself, in their order.
+
+    Not xdist's own loadgroup: it renames the tests of a group, which pytest 9.2 ignores. Workers, which alone have seen
+    the tests' marks, write the groups down in `folder`.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any, folder: Path) -> None:
+        super().__init__(config, log)
+        self._folder = folder
+
+    @cached_property
+    def _groups(self) -> Mapping[str, str]:
+        return json.loads((self._folder / GROUPS).read_text())
+
+    def _split_scope(self, nodeid: str) -> str:
+        return self._groups.get(nodeid, nodeid)
+
+
+def write_groups(folder: Path, items: Iterable[pytest.Item]) -> None:
+    """For `GroupScheduling`; every worker writes the same."""
+    written = folder / f"{GROUPS}.{os.getpid()}"
+    written.write_text(json.dumps(groups_of(items)))
+    written.replace(folder / GROUPS)
 
 
 def _rank(item: pytest.Item) -> tuple[int, int, int]:
