@@ -17,7 +17,7 @@ from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, RowRe
 from platform_defs.halts import HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from resources.postgres import tables
-from resources.postgres.connection import DURABLE, application_name, connect, database_errors, queries
+from resources.postgres.connection import DURABLE, ROW_ERRORS, application_name, connect, database_errors, queries
 from resources.postgres.positions import positions_of
 from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
@@ -151,6 +151,9 @@ class PostgresHold:
             self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
             crash_points.reach("in_publish")
             self.connection.execute("COMMIT")
+        except ROW_ERRORS as error:  # first: Postgres' limits are OperationalErrors to psycopg
+            self._roll_back()
+            raise _row_refused(error) from error
         except _CONNECTION_TROUBLE as error:
             if not self.connection.closed:
                 self._roll_back()
@@ -164,9 +167,6 @@ class PostgresHold:
                 ) from error
             if not self._committed(batch_id):
                 raise LedgerAway(f"the connection died before batch {batch_id} was in the ledger: {error}") from error
-        except (psycopg.DataError, psycopg.IntegrityError) as error:
-            self._roll_back()
-            raise _row_refused(error) from error
         except BaseException:
             self._roll_back()
             raise
@@ -181,7 +181,7 @@ class PostgresHold:
                 publication.check_tables()
                 publication.write_rows()
                 self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        except (psycopg.DataError, psycopg.IntegrityError) as error:
+        except ROW_ERRORS as error:
             raise _row_refused(error) from error
 
     def refused_row(self, staged: Staged) -> RefusedRow | None:

@@ -15,7 +15,7 @@ from platform_defs.contract.own_columns import target_columns
 from platform_defs.engine.ports import RefusedRow, Staged
 from platform_defs.errors import Fenced, StagingLost
 from platform_defs.offsets import OffsetRange, nth_offset, whole_spans
-from resources.postgres.connection import queries
+from resources.postgres.connection import ROW_ERRORS, queries
 from resources.postgres.staging import multirange
 from resources.postgres.tables import Connection, check_target, identifier, lock_target, staging_table
 
@@ -307,7 +307,7 @@ def _refusal(publication: PostgresPublication, where: sql.Composable) -> psycopg
         with scratch(publication.connection):
             write(publication, publication.contract.row_table, where)
             publication.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    except (psycopg.DataError, psycopg.IntegrityError) as error:
+    except ROW_ERRORS as error:
         return error
     return None
 
