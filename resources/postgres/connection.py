@@ -22,7 +22,6 @@ ROW_ERRORS = (
     psycopg.IntegrityError,
     psycopg.errors.ProgramLimitExceeded,
     psycopg.errors.StatementTooComplex,
-    psycopg.errors.TooManyColumns,
 )
 TRY_AGAIN = {"08", "40", "53", "55", "57"}  # connection, rollback, resources, not in the state, operator intervention
 NOT_HERE = {"25006", "25P03"}  # a read-only server; a session that sat idle for longer than a server allows
