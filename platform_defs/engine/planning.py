@@ -51,7 +51,7 @@ def decide(
 ) -> Plan:
     """The next batch, from what the ledger (`positions`, `pending`) and then the broker (`view`) said.
 
-    Raises Halt where going on would lose or repeat messages, BadInput where the topic does not suit the table.
+    Raises Halt where continuing would lose or repeat messages, BadInput where the topic does not suit the table.
     """
     _suits(contract, view)
     offsets.judge(contract.pipeline, positions, view)

@@ -270,7 +270,7 @@ class PipelineHold(Protocol):
 
         `recorded`: the batch's own row is written in it, and decides what became of a COMMIT that was not answered.
         Raises RowRefused where a table rejects a row, LedgerAway where the transaction certainly did not commit (or,
-        not being `recorded`, left no trace to tell by), OutcomeUnknown where it cannot be told.
+        not being `recorded`, left no trace to find), OutcomeUnknown where that cannot be established.
         """
         ...
 

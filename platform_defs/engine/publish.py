@@ -108,7 +108,8 @@ TRANSACTIONS: Mapping[Delivery, tuple[PublishTransaction, ...]] = {
 def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: Staged, record: BatchRecord) -> None:
     """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing.
 
-    Raises Fenced, Halt, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the ledger knows.
+    Raises Fenced, Halt, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the ledger has
+    the outcome.
     That is exactly_once. With at_least_once each of these may leave rows that the next try writes again; at_most_once
     raises RowsLost where offsets were committed and rows were not.
     """
@@ -132,7 +133,7 @@ def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: St
 
 @contextmanager
 def _naming_lost_rows(contract: Contract, staged: Staged, number: int) -> Generator[None]:
-    """Whatever stops the second transaction of at_most_once leaves rows that will never be written: say so."""
+    """Whatever stops the second transaction of at_most_once leaves rows that were not written and cannot be: say so."""
     try:
         yield
     except OutcomeUnknown:

@@ -87,7 +87,7 @@ def read_range(work: TaskWork, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
 
 
 def stage_rows(work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Step 5: COPY `batches`, each row tagged with this attempt, and tell the driver (attempt, rows)."""
+    """Step 5: COPY `batches`, each row tagged with this attempt, and give the driver (attempt, rows)."""
     attempt, schema = uuid4(), work.staged_schema
     first = next(batches, None)
     rows = 0

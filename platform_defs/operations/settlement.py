@@ -1,13 +1,13 @@
 """What settles a halt: decided and shown (`plan`), then done in one transaction if nothing has changed (`settle`).
 
-retention_passed                  the missing offsets become a declared skip; go on at the low watermark
-log_truncated                     the truncated offsets are recorded as lost history; go on at the new end
+retention_passed                  the missing offsets become a declared skip; reading resumes at the low watermark
+log_truncated                     the truncated offsets are recorded as lost history; reading resumes at the new end
 topic_recreated, cluster_switched a new generation, from its beginning or its end; the old one is lost history. The same
                                   for any halt where the log is a different one by now; and where it is the old one
-                                  again (the address was corrected), go on where it was
+                                  again (the address was corrected), reading resumes where it stopped
 partition_missing                 the position is forgotten; what it had read is lost history
 too_many_dead_letters             the pending batch is published with all of them
-anything else                     go on, once the cause is fixed
+anything else                     the batch is retried, once the cause is fixed
 """
 
 import hashlib
@@ -143,26 +143,24 @@ def _decide(
         hint = "If the contract is wrong, correct it instead: nothing was published."
         return _Decision(f"{kept} ({hint})", accept=True, keep_pending=True)
     if isinstance(detail, AccumulateRefused | UnknownHalt):
-        return _Decision(
-            "The pipeline goes on with the same batch. Fix the cause first; see the detail.", keep_pending=True
-        )
+        return _Decision("The pipeline retries the same batch. Fix the cause first; see the detail.", keep_pending=True)
     view = broker.describe(contract.topic)
     # Whatever it halted for: offsets of one log mean nothing in another.
     if any((at.cluster_id, at.topic_id) != (view.cluster_id, view.topic_id) for _, at in positions):
         return _new_generation(positions, view, start)
     if isinstance(detail, TopicRecreated | ClusterSwitched):
-        return _Decision("The log that was read is back. Reading goes on where it was.", keep_pending=True)
-    asked = detail.partitions if isinstance(detail, LogCut) else ()  # found by leader epoch: truncated and written on
+        return _Decision("The log that was read is back. Reading resumes where it stopped.", keep_pending=True)
+    asked = detail.partitions if isinstance(detail, LogCut) else ()  # found by leader epoch
     found = ((number, at, _repair(number, at, view.partitions.get(number))) for number, at in positions)
     steps = [step or PartitionChange(number, at, at) for number, at, step in found if step or number in asked]
     return _Decision(_EXPLAINED[detail.code], steps)
 
 
 _EXPLAINED: Mapping[HaltCode, str] = {
-    "retention_passed": "The offsets that retention deleted are given up; reading goes on at the first one left.",
+    "retention_passed": "The offsets that retention deleted are given up; reading resumes at the first one left.",
     "log_truncated": (
-        "Reading goes on at the current end of the log, or where it was if the log was written on. Rows of the"
-        " truncated offsets stay in the tables; no log can confirm them any more."
+        "Reading resumes at the current end of the log, or where it stopped if messages were appended after the "
+        "truncation. Rows of the truncated offsets stay in the tables; no log can confirm them any more."
     ),
     "partition_missing": "The partition's position is forgotten; its rows stay in the tables.",
 }
@@ -196,8 +194,8 @@ def _new_generation(positions: Sequence[tuple[int, Place]], view: TopicView, sta
         was = known.get(number)
         lost = _span(0, was.next_offset) if was else None
         steps.append(PartitionChange(number, was, Place(view.cluster_id, view.topic_id, first, first), lost=lost))
-    old = "Rows of the old one stay in the tables; what it held after the positions is unknown and was never read."
-    return _Decision(f"Reading goes on at the {start} of the new log. {old}", steps)
+    old = "Rows of the old one stay in the tables; anything it held beyond these positions was never read."
+    return _Decision(f"Reading resumes at the {start} of the new log. {old}", steps)
 
 
 def _span(start: int, until: int) -> tuple[int, int] | None:

@@ -96,7 +96,7 @@ def database_errors() -> Generator[None]:
         if lost or state in NOT_HERE:
             raise LedgerAway(
                 f"Postgres: {str(error).strip()} (SQLSTATE {state or 'none: no connection'}). "
-                "This try published nothing; the next run goes on.",
+                "Nothing was published by this attempt; the next run will retry.",
                 sqlstate=state,
             ) from error
         raise

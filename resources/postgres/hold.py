@@ -85,8 +85,8 @@ class PostgresHold:
                 position = {**key, **place, "late": len(added) < len(every)}
                 if self.connection.execute(queries()["add_position"], position).rowcount != 1:
                     raise Fenced(
-                        f"{self.holder.pipeline}: the other partitions of {self.contract.topic} have positions of "
-                        f"another topic id than partition {item.partition}; nothing was changed",
+                        f"{self.holder.pipeline}: the other partitions of {self.contract.topic} were read under "
+                        f"a different topic id than partition {item.partition}; nothing was changed",
                         pipeline=self.holder.pipeline,
                     )
 
@@ -139,7 +139,7 @@ class PostgresHold:
     def publication(self, staged: Staged, *, recorded: bool = True) -> Generator[Publication]:
         """The publishing transaction: commits when the block ends without an error.
 
-        Raises LedgerAway where it certainly did not commit, OutcomeUnknown where that cannot be told now. If the
+        Raises LedgerAway where it certainly did not commit, OutcomeUnknown where that cannot be established now. If the
         connection dies and the batch is found committed by this owner, it ends as if COMMIT had been answered. A
         transaction that is not `recorded` by the batch's row leaves no trace to be found: LedgerAway, whether it
         committed or not.
@@ -162,8 +162,8 @@ class PostgresHold:
                 ) from error
             if not recorded:
                 raise LedgerAway(
-                    f"the connection died while the rows of batch {batch_id} were written; it is not known whether "
-                    f"they are there: {error}"
+                    f"the connection died while the rows of batch {batch_id} were written; it is unknown whether "
+                    f"they were committed: {error}"
                 ) from error
             if not self._committed(batch_id):
                 raise LedgerAway(f"the connection died before batch {batch_id} was in the ledger: {error}") from error
@@ -281,7 +281,7 @@ def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: st
         except psycopg.errors.LockNotAvailable as error:
             if connection.execute(queries()["replacing"], key).fetchone() == (True,):
                 raise LedgerAway(
-                    f"a replay of {name} is being put in place; the next run goes on after that"
+                    f"a replay of {name} is being put in place; the next run can start once that is done"
                 ) from error
             if last_try:
                 raise LedgerAway(

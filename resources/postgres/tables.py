@@ -86,7 +86,7 @@ def refuse_unique(connection: Connection, table: Table) -> None:
     if names:
         raise BadInput(
             f"{table.name} accepts a row only once ({', '.join(names)}), and at_least_once may write it again: after a "
-            "crash it could never go on. Drop the constraint, or deliver exactly_once",
+            "crash it could never continue. Drop the constraint, or deliver exactly_once",
             field=table.name,
         )
 
