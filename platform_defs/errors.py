@@ -160,6 +160,26 @@ class StagingLost(Retryable):
         )
 
     @classmethod
+    def decoded(cls, staged: int, decoded: int) -> "StagingLost":
+        return cls(
+            f"the tasks decoded {decoded} rows and staged {staged} of them; the batch will be read again",
+            reported=decoded,
+            found=staged,
+        )
+
+    @classmethod
+    def ranges(cls) -> "StagingLost":
+        return cls("the staged ranges are not the planned ones; the batch will be read again")
+
+    @classmethod
+    def unread(cls, span: object) -> "StagingLost":
+        return cls(f"no task read {span} to its end; the batch will be read again")
+
+    @classmethod
+    def disagree(cls, span: object, one: object, other: object) -> "StagingLost":
+        return cls(f"two complete attempts at {span} disagree: {one} and {other}; the batch will be read again")
+
+    @classmethod
     def coverage(cls, span: object) -> "StagingLost":
         return cls(f"the coverage of {span} is gone from staging (did Postgres restart?); the batch will be read again")
 

@@ -11,7 +11,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit
 from platform_defs.engine.planning import Plan
 from platform_defs.engine.publish import TRANSACTIONS
-from platform_defs.engine.stage import transform_file
+from platform_defs.engine.transform import transform_file
 from platform_defs.offsets import OffsetRange, PendingBatch
 from platform_defs.words import noun_for, plural
 

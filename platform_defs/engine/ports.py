@@ -17,6 +17,8 @@ from platform_defs.formats.block import Block
 from platform_defs.halts import HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
+MessagePlace = tuple[int, int]  # where a message is in the topic: partition, offset
+
 
 class Source(Protocol):
     """Reads a topic inside a task."""

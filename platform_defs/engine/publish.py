@@ -116,7 +116,7 @@ def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: St
     # 1. A consumer does not notice that a topic was deleted and created again while it reads.
     still_readable(contract.pipeline, staged.pending, broker.describe(contract.topic))
     if {item.range for item in staged.coverage} != set(staged.pending.ranges):
-        raise StagingLost("the staged ranges are not the planned ones; the batch will be read again")
+        raise StagingLost.ranges()
     if contract.delivery == "at_most_once":
         ledger.rehearse(staged)  # once the offsets have moved, no message could be left out any more
     for number, part in enumerate(TRANSACTIONS[contract.delivery]):

@@ -1,7 +1,6 @@
 """The publishing transaction, statement by statement. Their order, and the reasons for it, are in engine/publish.py."""
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -69,7 +68,7 @@ class PostgresPublication:
             if stored.get(item.attempt) != seen:
                 raise StagingLost.coverage(span)
         if sorted(item.range for item in self.staged.coverage) != sorted(self.staged.pending.ranges):
-            raise StagingLost("a planned range was not read to its end; the batch will be read again")
+            raise StagingLost.ranges()
 
     def move_positions(self) -> None:
         """Each position from where the batch was planned to where it ends, with the epoch of its last message."""
@@ -276,13 +275,6 @@ def _aggregate(item: Aggregate) -> sql.Composable:
     return sql.SQL("{}({})").format(sql.SQL(item.function), source)
 
 
-@contextmanager
-def scratch(connection: Connection) -> Generator[None]:
-    """A savepoint that is always rolled back: to try what the tables accept."""
-    with connection.transaction(force_rollback=True):
-        yield
-
-
 def find_refused(publication: PostgresPublication) -> RefusedRow | None:
     """The first message, by partition and offset, whose rows the row table rejects.
 
@@ -304,7 +296,7 @@ def find_refused(publication: PostgresPublication) -> RefusedRow | None:
 def _refusal(publication: PostgresPublication, where: sql.Composable) -> psycopg.Error | None:
     write = append if publication.contract.row_table.disposition == "append" else upsert
     try:
-        with scratch(publication.connection):
+        with publication.connection.transaction(force_rollback=True):  # a savepoint: nothing stays
             write(publication, publication.contract.row_table, where)
             publication.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
     except ROW_ERRORS as error:
