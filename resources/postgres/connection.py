@@ -25,6 +25,7 @@ ROW_ERRORS = (
 )
 TRY_AGAIN = {"08", "40", "53", "55", "57"}  # connection, rollback, resources, not in the state, operator intervention
 NOT_HERE = {"25006", "25P03"}  # a read-only server; a session that sat idle for longer than a server allows
+LOCK_WAIT = "30s"  # longer than a publication takes; a session that holds a pipeline's row for longer is ended
 # Milliseconds for which a connection may deliver nothing and acknowledge nothing before both its ends give it up.
 SILENCE = 30_000
 # Once COMMIT is answered, the batch has happened: a role or server that answers before the disk does is overruled.

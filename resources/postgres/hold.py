@@ -17,14 +17,21 @@ from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, RowRe
 from platform_defs.halts import HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from resources.postgres import tables
-from resources.postgres.connection import DURABLE, ROW_ERRORS, application_name, connect, database_errors, queries
+from resources.postgres.connection import (
+    DURABLE,
+    LOCK_WAIT,
+    ROW_ERRORS,
+    application_name,
+    connect,
+    database_errors,
+    queries,
+)
 from resources.postgres.positions import positions_of
 from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
 
 # The third ends the session as well: the process was stopped for so long inside the publishing transaction.
 _CONNECTION_TROUBLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.IdleInTransactionSessionTimeout)
-LOCK_WAIT = "30s"  # longer than a publication takes; a session that holds a pipeline's row for longer is ended
 
 
 def acquire(url: str, contract: Contract, run_id: str | None = None) -> "PostgresHold":

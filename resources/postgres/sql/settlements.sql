@@ -33,8 +33,8 @@ SELECT partition, cluster_id, topic_id, start_offset, next_offset
 SELECT partition, cluster_id, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition FOR UPDATE;
 
--- settle_position: where reading resumes. Compare-and-swap, as a batch's. In the same log, what an upsert must read before it
--- reads partitions added later stays so.
+-- settle_position: where reading resumes. Compare-and-swap, as a batch's. In the same log, what an upsert must read before
+-- it reads partitions added later stays so.
 UPDATE tidegate.source_position
    SET next_offset = %(next_offset)s, start_offset = %(start_offset)s, cluster_id = %(cluster_id)s, topic_id = %(topic_id)s,
        leader_epoch = NULL, updated_at = now(),
