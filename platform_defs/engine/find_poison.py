@@ -114,7 +114,11 @@ class _Nowhere:
     staging_id = 0
 
     @contextmanager
-    def recorder(self, partition: int, attempt: UUID) -> Generator[Recorder]:  # noqa: ARG002  # the port names them; nothing is recorded here
+    def recorder(
+        self,
+        partition: int,  # noqa: ARG002  # the port's
+        attempt: UUID,  # noqa: ARG002  # the port's
+    ) -> Generator[Recorder]:
         yield self
 
     def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None: ...
