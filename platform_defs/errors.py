@@ -1,16 +1,16 @@
 """Every error the engine raises on purpose.
 
 TidegateError
-├── Retryable                nothing was lost and nothing half-written; the next run goes on from the ledger
+├── Retryable                nothing was lost and nothing half-written; the next run continues from the ledger
 │   ├── Fenced               another run took the pipeline over; this one changed nothing
 │   ├── BrokerAway           Kafka did not answer within the limit
 │   ├── LedgerAway           Postgres did not answer within the limit
 │   ├── OffsetsUnavailable   the broker does not have the offsets asked for; the next run finds out why
-│   ├── LogTruncated         the log was truncated and written on; raised in a task, and the batch makes a Halt of it
+│   ├── LogTruncated         the log was truncated, then appended to; raised in a task, and the batch makes a Halt of it
 │   ├── StagingLost          staged rows or coverage are missing or disagree; the same ranges are read again
 │   ├── NotReproduced        a failure could not be reproduced; the same ranges are read again
 │   ├── ChangedMeanwhile     what a person was shown, or what this depends on, has changed; look again
-│   └── OutcomeUnknown       the connection died in COMMIT and the answer could not be had; the ledger knows it
+│   └── OutcomeUnknown       the connection died in COMMIT and its outcome could not be read; the ledger has it
 ├── RowsLost                 at_most_once: the offsets were committed and the rows were not
 ├── RowRefused               a table rejects a row; the message becomes a dead letter of stage `publish`
 ├── TransformFailed          the transform fails on a message, which becomes a dead letter of stage `transform`
@@ -18,7 +18,7 @@ TidegateError
 │   ├── GateFailed           a blocking check failed
 │   ├── TransformBroken      the transform fails on every message of a sample
 │   └── TooManyRefused       more messages fail in the transform or the table than are isolated one by one
-├── Halt                     going on would lose or repeat data: a person decides (platform_defs/halts.py)
+├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
     ├── LedgerMissing        the database has no ledger yet
     ├── LedgerOutdated       the ledger is older than this version of Tidegate; `tidegate migrate`
@@ -49,7 +49,7 @@ def _restore(kind: type[TidegateError], args: tuple[Any, ...], attributes: Mappi
 
 
 class Retryable(TidegateError):
-    """Nothing was lost and nothing half-written: the next run goes on from the ledger."""
+    """Nothing was lost and nothing half-written: the next run continues from the ledger."""
 
 
 class Fenced(Retryable):
@@ -129,7 +129,7 @@ class OffsetsUnavailable(Retryable):
 
 
 class LogTruncated(Retryable):
-    """The log was truncated below the position and written on from there: the broker's leader epochs say so (KIP-320).
+    """The log was truncated below the position, then appended to: the broker's leader epochs say so (KIP-320).
 
     Raised in tasks, which know no pipeline; the batch makes a Halt of it.
     """
@@ -158,6 +158,26 @@ class StagingLost(Retryable):
             reported=reported,
             found=found,
         )
+
+    @classmethod
+    def decoded(cls, staged: int, decoded: int) -> "StagingLost":
+        return cls(
+            f"the tasks decoded {decoded} rows and staged {staged} of them; the batch will be read again",
+            reported=decoded,
+            found=staged,
+        )
+
+    @classmethod
+    def ranges(cls) -> "StagingLost":
+        return cls("the staged ranges are not the planned ones; the batch will be read again")
+
+    @classmethod
+    def unread(cls, span: object) -> "StagingLost":
+        return cls(f"no task read {span} to its end; the batch will be read again")
+
+    @classmethod
+    def disagree(cls, span: object, one: object, other: object) -> "StagingLost":
+        return cls(f"two complete attempts at {span} disagree: {one} and {other}; the batch will be read again")
 
     @classmethod
     def coverage(cls, span: object) -> "StagingLost":
@@ -195,7 +215,7 @@ class OutcomeUnknown(Retryable):
     def of_batch(cls, batch_id: int, reason: object) -> "OutcomeUnknown":
         return cls(
             f"the connection died in the COMMIT of batch {batch_id} and Postgres cannot be asked: {reason}. The ledger "
-            "knows the outcome; the next run goes on from it.",
+            "has the outcome; the next run continues from there.",
             batch_id=batch_id,
         )
 
@@ -210,8 +230,8 @@ class RowsLost(TidegateError):
     @classmethod
     def of_batch(cls, pipeline: str, batch_id: int, rows: int, reason: object) -> "RowsLost":
         return cls(
-            f"{pipeline} is at_most_once: the offsets of batch {batch_id} are committed, and its {rows} rows will "
-            f"never be written: {reason}",
+            f"{pipeline} is at_most_once: the offsets of batch {batch_id} are committed, and its {rows} rows "
+            f"were not written and cannot be: {reason}",
             pipeline=pipeline,
             batch_id=batch_id,
             rows=rows,

@@ -89,7 +89,7 @@ class RetentionPassed:
 @dataclass(frozen=True)
 class LogCut:
     """The log was truncated. Found by its end: the `ranges` that are gone. Found by its leader epochs, since it was
-    written on: the `partitions` that were asked about, and the `error` that the broker's answer led to.
+    appended to: the `partitions` that were asked about, and the `error` that the broker's answer led to.
     """
 
     code: ClassVar[HaltCode] = "log_truncated"

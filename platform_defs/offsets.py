@@ -1,6 +1,6 @@
 """Offsets: where a pipeline is, what the broker holds, and the pure decision of what to read next.
 
-No connection is opened here. `judge` compares what the ledger and the broker say, and raises Halt where reading on
+No connection is opened here. `judge` compares what the ledger and the broker say, and raises Halt where reading
 would lose or repeat messages; `next_ranges` makes OffsetRanges of them; engine/planning.py puts the two together.
 """
 
@@ -139,9 +139,9 @@ def first_positions(positions: Sequence[Position], view: TopicView) -> list[Posi
 
 def note_ends(positions: Sequence[Position], view: TopicView) -> list[Position]:
     """`positions` as they are once partitions are added: an upsert reads each up to where it ends now before it reads
-    those, what lies in open transactions included: the same one may write a key's newer value to a new partition.
+    those, open transactions included: the same one may write a key's newer value to a new partition.
 
-    While others are still drained for partitions added earlier, those that wait for it go on waiting.
+    While others are still drained for partitions added earlier, those that wait for it keep waiting.
     """
     draining = _draining(positions, view)
     return [
@@ -171,7 +171,7 @@ def _draining(positions: Sequence[Position], view: TopicView) -> bool:
 
 
 def judge(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:
-    """Raise Halt where going on from `positions` would lose or repeat messages; do nothing otherwise."""
+    """Raise Halt where continuing from `positions` would lose or repeat messages; do nothing otherwise."""
     _same_log(pipeline, positions, view)
     missing = [item.partition for item in positions if item.partition not in view.partitions]
     if missing:
@@ -241,7 +241,7 @@ def still_readable(pipeline: str, pending: PendingBatch, view: TopicView) -> Non
     """Raise Halt unless the log still is the one that `pending` was planned on and still holds its ranges.
 
     Asked when a pending batch is taken up again, and once more right before publish: a consumer whose topic is deleted
-    and created again in mid-range goes on with the new one's messages, and no error says so.
+    and created again in mid-range continues with the new one's messages, and no error says so.
     """
     log = pending.cluster_id, pending.topic_id
     judge(pipeline, [Position(s.partition, *log, s.from_offset) for s in whole_spans(pending.ranges)], view)

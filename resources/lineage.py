@@ -63,7 +63,7 @@ def emit_waiting(ledger: Ledger, home: Path) -> int:
         return 0
     client = _client(home)
     for item in waiting:
-        client.transport.emit(_Stored(item.event))  # pyright: ignore[reportArgumentType]
+        client.transport.emit(_Stored(item.event))  # pyright: ignore[reportArgumentType]  # see _Stored
         ledger.mark_sent(item.sequence)
     return len(waiting)
 

@@ -12,7 +12,8 @@ from platform_defs.cli.output import Output, OutputOption, print_answer, print_f
 from platform_defs.errors import BadInput
 
 if TYPE_CHECKING:
-    from platform_defs.operations.settlement import Place, Settlement
+    from platform_defs.operations.settlement import Settlement
+    from resources.postgres.settlement_ledger import LogPosition
 
 app = typer.Typer(add_completion=False)
 
@@ -95,5 +96,5 @@ def _show(decided: Settlement) -> None:
         print_table(["partition", "position", "new position", "skipped", "no longer in the log"], rows)
 
 
-def _place(place: Place | None) -> str | None:
+def _place(place: LogPosition | None) -> str | None:
     return None if place is None else f"{place.next_offset} of {place.topic_id}"

@@ -16,6 +16,8 @@ _ESCAPES = r"in a key, a dot is written \. and a backslash \\; the empty key is 
 def parse_path(text: str) -> MessagePath:
     """The keys that `text` spells. Raises ValueError, saying what is wrong: an empty part, a lone backslash."""
     keys, position = list[str](), 0
+    if re.search("[\ud800-\udfff]", text):
+        raise ValueError(f"{text!r} has half a surrogate pair, which no UTF-8 message can hold")
     while True:
         part = _PART.match(text, position)
         if part is None:

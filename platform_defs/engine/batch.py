@@ -4,11 +4,11 @@
 1 plan      which offsets                         engine/planning.py, offsets.py
 2 read      the messages, in Spark's tasks        engine/task.py, resources/kafka/source.py
 3 check     decode and row rules, in the task     formats/json/decode.py, engine/row_checks.py
-4 transform the pipeline's own PySpark function   assets/<domain>/<name>.py, engine/row_local.py
+4 transform the pipeline's own PySpark function   assets/<domain>/<name>.py, engine/transform.py
 5 stage     COPY beside the tables                engine/stage.py, resources/postgres/staging.py
 6 audit     rules over the batch                  engine/audit.py, resources/postgres/auditor.py
 7 publish   one transaction                       engine/publish.py, resources/postgres/publication.py
-8 tell      Dagster, lineage                      orchestration/
+8 report    Dagster, lineage                      orchestration/reporter.py, orchestration/events.py
 """
 
 import time
@@ -21,12 +21,14 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attem
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
+from platform_defs.engine.find_poison import REFUSALS, find_poison
 from platform_defs.engine.planning import TASKS, decide
 from platform_defs.engine.ports import (
     Auditor,
     Broker,
     FaultGroup,
     LineageEvents,
+    MessagePlace,
     PipelineHold,
     Published,
     Refusal,
@@ -36,7 +38,6 @@ from platform_defs.engine.ports import (
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.stage import stage
 from platform_defs.engine.task import TaskWork
-from platform_defs.engine.trial import REFUSALS, find_poison
 from platform_defs.errors import (
     BadInput,
     BatchRejected,
@@ -53,8 +54,6 @@ from platform_defs.errors import (
 )
 from platform_defs.halts import AccumulateRefused, LogCut, TooManyDeadLetters
 from platform_defs.offsets import PendingBatch, Position, TopicView
-
-Place = tuple[int, int]  # of a message: partition, offset
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
         return None
     clock.lap("plan")
     crash_points.reach("after_plan")
-    excluded: dict[Place, Refusal] = {}
+    excluded: dict[MessagePlace, Refusal] = {}
     while True:  # once, and once more for each message that the transform or the table refuses
         try:
             return _attempt(pipeline, outside, pending, excluded, clock)
@@ -175,7 +174,7 @@ def _last_answer(state: RetryCallState) -> TopicView:
 
 
 def _attempt(
-    pipeline: Pipeline, outside: Outside, pending: PendingBatch, excluded: Mapping[Place, Refusal], clock: Clock
+    pipeline: Pipeline, outside: Outside, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal], clock: Clock
 ) -> Published:
     """Steps 2 to 7 for a planned batch."""
     contract, ledger = pipeline.contract, outside.ledger
@@ -286,6 +285,6 @@ def _refused_by_table(contract: Contract, ledger: PipelineHold, staged: Staged, 
 class _Excluded(Exception):  # inside this module only: go round again
     """The message at `place` will be a dead letter; the batch runs again without it."""
 
-    def __init__(self, place: Place, refusal: Refusal) -> None:
+    def __init__(self, place: MessagePlace, refusal: Refusal) -> None:
         self.place, self.refusal = place, refusal
         super().__init__(refusal.message)

@@ -13,7 +13,7 @@ from typing import Literal
 CrashPoint = Literal[
     "after_plan", "in_decode", "in_copy", "after_stage", "after_audit", "in_publish", "between_commits", "after_commit"
 ]
-_reached: set[str] = set()  # in this process: a run that was stopped and goes on is not stopped again
+_reached: set[str] = set()  # in this process: a run that was stopped and resumes is not stopped again
 
 
 def reach(point: CrashPoint) -> None:

@@ -24,9 +24,8 @@ class Plan:
     pending: PendingBatch | None = None  # the batch that these ranges are of, where it will be read again
     added: tuple[Position, ...] = ()  # to be stored before anything is read, with the `seen_end` of the others
     waiting: tuple[int, ...] = ()  # partitions of an upsert that are read once the others have been drained
-    halt: Halt | None = (
-        None  # of partitions to be added: raised once they are stored, so that a settlement can move them
-    )
+    # Of partitions to be added: raised once they are stored, so that a settlement can move them.
+    halt: Halt | None = None
 
     @property
     def offsets(self) -> int:
@@ -51,7 +50,7 @@ def decide(
 ) -> Plan:
     """The next batch, from what the ledger (`positions`, `pending`) and then the broker (`view`) said.
 
-    Raises Halt where going on would lose or repeat messages, BadInput where the topic does not suit the table.
+    Raises Halt where continuing would lose or repeat messages, BadInput where the topic does not suit the table.
     """
     _suits(contract, view)
     offsets.judge(contract.pipeline, positions, view)

@@ -17,6 +17,8 @@ from platform_defs.formats.block import Block
 from platform_defs.halts import HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
+MessagePlace = tuple[int, int]  # where a message is in the topic: partition, offset
+
 
 class Source(Protocol):
     """Reads a topic inside a task."""
@@ -270,7 +272,7 @@ class PipelineHold(Protocol):
 
         `recorded`: the batch's own row is written in it, and decides what became of a COMMIT that was not answered.
         Raises RowRefused where a table rejects a row, LedgerAway where the transaction certainly did not commit (or,
-        not being `recorded`, left no trace to tell by), OutcomeUnknown where it cannot be told.
+        not being `recorded`, left no trace to find), OutcomeUnknown where that cannot be established.
         """
         ...
 

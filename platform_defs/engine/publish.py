@@ -108,14 +108,15 @@ TRANSACTIONS: Mapping[Delivery, tuple[PublishTransaction, ...]] = {
 def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: Staged, record: BatchRecord) -> None:
     """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing.
 
-    Raises Fenced, Halt, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the ledger knows.
+    Raises Fenced, Halt, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the ledger has
+    the outcome.
     That is exactly_once. With at_least_once each of these may leave rows that the next try writes again; at_most_once
     raises RowsLost where offsets were committed and rows were not.
     """
     # 1. A consumer does not notice that a topic was deleted and created again while it reads.
     still_readable(contract.pipeline, staged.pending, broker.describe(contract.topic))
     if {item.range for item in staged.coverage} != set(staged.pending.ranges):
-        raise StagingLost("the staged ranges are not the planned ones; the batch will be read again")
+        raise StagingLost.ranges()
     if contract.delivery == "at_most_once":
         ledger.rehearse(staged)  # once the offsets have moved, no message could be left out any more
     for number, part in enumerate(TRANSACTIONS[contract.delivery]):
@@ -132,7 +133,7 @@ def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: St
 
 @contextmanager
 def _naming_lost_rows(contract: Contract, staged: Staged, number: int) -> Generator[None]:
-    """Whatever stops the second transaction of at_most_once leaves rows that will never be written: say so."""
+    """Whatever stops the second transaction of at_most_once leaves rows that were not written and cannot be: say so."""
     try:
         yield
     except OutcomeUnknown:

@@ -85,34 +85,42 @@ class History:
 
 def refuse_impossible_replay(contract: Contract, history: History, view: TopicView) -> None:
     """Raise BadInput, with the reason, where rebuilt tables would not be what the log says."""
-    name, first = contract.pipeline, history.from_batch
     partial = [table for table in contract.tables if table.disposition != "append"]
     later = "" if partial else " A replay may start after them, at a later batch."
+    _refuse_gone_logs(contract, history, later)
+    if partial and not history.whole:
+        names = " and ".join(f"{table.name} ({table.disposition})" for table in partial)
+        raise BadInput(
+            f"{names} cannot be replayed from batch {history.from_batch}: earlier row values are not kept; only a full "
+            "rebuild is possible: --from earliest",
+            field=contract.pipeline,
+        )
+    if contract.row_table.disposition == "upsert" and any(item.added_late for item in history.partitions):
+        raise BadInput(
+            f"partitions were added to {contract.topic} since {contract.pipeline} started. One key's messages in old "
+            "and new partitions are ordered by when they were read, which a replay cannot repeat",
+            field=contract.pipeline,
+        )
+    _refuse_deleted_messages(contract, history, view, later)
+
+
+def _refuse_gone_logs(contract: Contract, history: History, later: str) -> None:
+    first = history.from_batch
     if first <= history.lost_until:
         raise BadInput(
             f"the log that the batches up to {history.lost_until} read is gone (tidegate.lost_history): their rows "
             f"cannot be rebuilt.{later}",
-            field=name,
+            field=contract.pipeline,
         )
     if history.other_logs:
         raise BadInput(
             f"batches from {first} on read {', '.join(history.other_logs)}, which is not the current topic: their rows "
             f"cannot be rebuilt.{later}",
-            field=name,
+            field=contract.pipeline,
         )
-    if partial and not history.whole:
-        names = " and ".join(f"{table.name} ({table.disposition})" for table in partial)
-        raise BadInput(
-            f"{names} cannot be replayed from batch {first}: earlier row values are not kept; only a full rebuild is "
-            "possible: --from earliest",
-            field=name,
-        )
-    if contract.row_table.disposition == "upsert" and any(item.added_late for item in history.partitions):
-        raise BadInput(
-            f"partitions were added to {contract.topic} since {name} started. One key's messages in old and new "
-            "partitions are ordered by when they were read, which a replay cannot repeat",
-            field=name,
-        )
+
+
+def _refuse_deleted_messages(contract: Contract, history: History, view: TopicView, later: str) -> None:
     lows = {number: held.low for number, held in view.partitions.items()}
     gone = [
         PartitionSpan(item.partition, item.from_offset, lows[item.partition])
@@ -122,7 +130,7 @@ def refuse_impossible_replay(contract: Contract, history: History, view: TopicVi
     if gone:
         raise BadInput(
             f"{contract.topic} no longer holds {spell(gone)} (retention); their rows cannot be rebuilt.{later}",
-            field=name,
+            field=contract.pipeline,
         )
 
 
@@ -199,5 +207,10 @@ class InTheNameOf:
     events: LineageEvents
     contract: Contract
 
-    def of_batch(self, contract: Contract, staged: Staged, checks: Sequence[CheckResult]) -> Mapping[str, object]:  # noqa: ARG002
+    def of_batch(
+        self,
+        contract: Contract,  # noqa: ARG002  # the building pipeline's, in whose name no event is sent
+        staged: Staged,
+        checks: Sequence[CheckResult],
+    ) -> Mapping[str, object]:
         return self.events.of_batch(self.contract, staged, checks)

@@ -16,7 +16,7 @@ from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
-from platform_defs.engine.ports import Coverage, Refusal, Source, StagingArea
+from platform_defs.engine.ports import Coverage, MessagePlace, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.formats.arrow import (
     ArrowField,
@@ -35,7 +35,6 @@ from platform_defs.formats.decode import decode
 from platform_defs.offsets import OffsetRange
 
 RESULT = "attempt string, rows bigint"
-Place = tuple[int, int]  # partition, offset
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class TaskWork:
     ranges: tuple[OffsetRange, ...]
     source: Source
     area: StagingArea
-    excluded: Mapping[Place, Refusal] = field(default_factory=dict[Place, Refusal])
+    excluded: Mapping[MessagePlace, Refusal] = field(default_factory=dict[MessagePlace, Refusal])
 
     @property
     def keyed(self) -> bool:
@@ -87,7 +86,7 @@ def read_range(work: TaskWork, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
 
 
 def stage_rows(work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Step 5: COPY `batches`, each row tagged with this attempt, and tell the driver (attempt, rows)."""
+    """Step 5: COPY `batches`, each row tagged with this attempt, and give the driver (attempt, rows)."""
     attempt, schema = uuid4(), work.staged_schema
     first = next(batches, None)
     rows = 0

@@ -69,9 +69,9 @@ class Replay:
         return found
 
     def show(self, from_batch: int, say: Say) -> Shown:
-        """Build, or go on building, up to the pipeline's positions, and compare. The live tables stay as they are.
+        """Build, or continue building, up to the pipeline's positions, and compare. The live tables stay as they are.
 
-        Raises BadInput where the result would be wrong, Retryable where the pipeline reads faster than this follows.
+        Raises BadInput where the result would be wrong, Retryable where the pipeline reads too fast for it.
         """
         with self._replacement.alone(self.endpoints.postgres_url):
             return self._show(from_batch, say)
@@ -213,7 +213,8 @@ class Replay:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             if self._replacement.apart(connection):
                 raise _Moved(
-                    f"{self.live.name} reads its topic faster than the replay follows. Try again when it has caught up",
+                    f"{self.live.name} reads its topic faster than the replay can keep up with. Try again when it "
+                    "has caught up",
                     pipeline=self.live.name,
                 )
             read = self._replays.messages_read(self._built.name)

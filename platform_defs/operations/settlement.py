@@ -1,24 +1,20 @@
 """What settles a halt: decided and shown (`plan`), then done in one transaction if nothing has changed (`settle`).
 
-retention_passed                  the missing offsets become a declared skip; go on at the low watermark
-log_truncated                     the truncated offsets are recorded as lost history; go on at the new end
+retention_passed                  the missing offsets become a declared skip; reading resumes at the low watermark
+log_truncated                     the truncated offsets are recorded as lost history; reading resumes at the new end
 topic_recreated, cluster_switched a new generation, from its beginning or its end; the old one is lost history. The same
                                   for any halt where the log is a different one by now; and where it is the old one
-                                  again (the address was corrected), go on where it was
+                                  again (the address was corrected), reading resumes where it stopped
 partition_missing                 the position is forgotten; what it had read is lost history
 too_many_dead_letters             the pending batch is published with all of them
-anything else                     go on, once the cause is fixed
+anything else                     the batch is retried, once the cause is fixed
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
-
-import psycopg
-from psycopg.rows import dict_row
-from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine.ports import Broker
@@ -36,20 +32,11 @@ from platform_defs.halts import (
     read_detail,
 )
 from platform_defs.offsets import PartitionView, TopicView, spell
-from resources.postgres.connection import connect, database_errors, queries
+from resources.postgres.connection import connect, database_errors
 from resources.postgres.ledger import Ledger
+from resources.postgres.settlement_ledger import LockedPipeline, LogPosition, SettlementLedger
 
 NewLogStart = Literal["beginning", "end"]
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a partition is read from: its log, and the offset."""
-
-    cluster_id: str
-    topic_id: str
-    start_offset: int
-    next_offset: int
 
 
 @dataclass(frozen=True)
@@ -57,8 +44,8 @@ class PartitionChange:
     """What a settlement does to one partition. `was` is None for a new one, `becomes` for one that is forgotten."""
 
     partition: int
-    was: Place | None
-    becomes: Place | None
+    was: LogPosition | None
+    becomes: LogPosition | None
     skip: tuple[int, int] | None = None  # offsets given up
     lost: tuple[int, int] | None = None  # offsets whose rows no log can confirm any more
 
@@ -74,7 +61,7 @@ class Settlement:
     steps: tuple[PartitionChange, ...] = ()
     accept: bool = False  # the dead letters of the pending batch
     keep_pending: bool = False
-    positions: tuple[tuple[int, Place], ...] = field(default=(), repr=False)  # as they were when this was decided
+    positions: tuple[tuple[int, LogPosition], ...] = field(default=(), repr=False)  # as they were when this was decided
 
     def to_json(self) -> dict[str, Any]:
         """What `tidegate ack -o json` prints, and what the record of the settlement keeps."""
@@ -104,7 +91,7 @@ def propose(contract: Contract, ledger: Ledger, broker: Broker, start: NewLogSta
     if status is None or status.state == "active":
         return None
     positions = [
-        (at.partition, Place(at.cluster_id, at.topic_id, at.start_offset, at.next_offset))
+        (at.partition, LogPosition(at.cluster_id, at.topic_id, at.start_offset, at.next_offset))
         for at in ledger.started_positions(contract.pipeline, contract.topic)
     ]
     detail = read_detail(status.halt_code or "", status.halt_detail)
@@ -133,7 +120,7 @@ class _Decision:
 
 def _decide(
     detail: HaltDetail,
-    positions: Sequence[tuple[int, Place]],
+    positions: Sequence[tuple[int, LogPosition]],
     contract: Contract,
     broker: Broker,
     start: NewLogStart | None,
@@ -143,45 +130,45 @@ def _decide(
         hint = "If the contract is wrong, correct it instead: nothing was published."
         return _Decision(f"{kept} ({hint})", accept=True, keep_pending=True)
     if isinstance(detail, AccumulateRefused | UnknownHalt):
-        return _Decision(
-            "The pipeline goes on with the same batch. Fix the cause first; see the detail.", keep_pending=True
-        )
+        return _Decision("The pipeline retries the same batch. Fix the cause first; see the detail.", keep_pending=True)
     view = broker.describe(contract.topic)
     # Whatever it halted for: offsets of one log mean nothing in another.
     if any((at.cluster_id, at.topic_id) != (view.cluster_id, view.topic_id) for _, at in positions):
         return _new_generation(positions, view, start)
     if isinstance(detail, TopicRecreated | ClusterSwitched):
-        return _Decision("The log that was read is back. Reading goes on where it was.", keep_pending=True)
-    asked = detail.partitions if isinstance(detail, LogCut) else ()  # found by leader epoch: truncated and written on
+        return _Decision("The log that was read is back. Reading resumes where it stopped.", keep_pending=True)
+    asked = detail.partitions if isinstance(detail, LogCut) else ()  # found by leader epoch
     found = ((number, at, _repair(number, at, view.partitions.get(number))) for number, at in positions)
     steps = [step or PartitionChange(number, at, at) for number, at, step in found if step or number in asked]
     return _Decision(_EXPLAINED[detail.code], steps)
 
 
 _EXPLAINED: Mapping[HaltCode, str] = {
-    "retention_passed": "The offsets that retention deleted are given up; reading goes on at the first one left.",
+    "retention_passed": "The offsets that retention deleted are given up; reading resumes at the first one left.",
     "log_truncated": (
-        "Reading goes on at the current end of the log, or where it was if the log was written on. Rows of the"
-        " truncated offsets stay in the tables; no log can confirm them any more."
+        "Reading resumes at the current end of the log, or where it stopped if messages were appended after the "
+        "truncation. Rows of the truncated offsets stay in the tables; no log can confirm them any more."
     ),
     "partition_missing": "The partition's position is forgotten; its rows stay in the tables.",
 }
 
 
-def _repair(number: int, at: Place, held: PartitionView | None) -> PartitionChange | None:
+def _repair(number: int, at: LogPosition, held: PartitionView | None) -> PartitionChange | None:
     """What makes a partition readable again; None where it is."""
     if held is None:
         return PartitionChange(number, at, None, lost=_span(0, at.next_offset))
     if held.low > at.next_offset:
-        becomes = Place(at.cluster_id, at.topic_id, at.start_offset, held.low)
+        becomes = LogPosition(at.cluster_id, at.topic_id, at.start_offset, held.low)
         return PartitionChange(number, at, becomes, skip=(at.next_offset, held.low))
     if held.end < at.next_offset:
-        becomes = Place(at.cluster_id, at.topic_id, min(at.start_offset, held.end), held.end)
+        becomes = LogPosition(at.cluster_id, at.topic_id, min(at.start_offset, held.end), held.end)
         return PartitionChange(number, at, becomes, lost=(held.end, at.next_offset))
     return None
 
 
-def _new_generation(positions: Sequence[tuple[int, Place]], view: TopicView, start: NewLogStart | None) -> _Decision:
+def _new_generation(
+    positions: Sequence[tuple[int, LogPosition]], view: TopicView, start: NewLogStart | None
+) -> _Decision:
     if start is None:
         spans = spell(PartitionSpan(n, held.low, held.end) for n, held in sorted(view.partitions.items()))
         raise BadInput(
@@ -195,9 +182,9 @@ def _new_generation(positions: Sequence[tuple[int, Place]], view: TopicView, sta
         first = held.low if start == "beginning" else held.end
         was = known.get(number)
         lost = _span(0, was.next_offset) if was else None
-        steps.append(PartitionChange(number, was, Place(view.cluster_id, view.topic_id, first, first), lost=lost))
-    old = "Rows of the old one stay in the tables; what it held after the positions is unknown and was never read."
-    return _Decision(f"Reading goes on at the {start} of the new log. {old}", steps)
+        steps.append(PartitionChange(number, was, LogPosition(view.cluster_id, view.topic_id, first, first), lost=lost))
+    old = "Rows of the old one stay in the tables; anything it held beyond these positions was never read."
+    return _Decision(f"Reading resumes at the {start} of the new log. {old}", steps)
 
 
 def _span(start: int, until: int) -> tuple[int, int] | None:
@@ -208,38 +195,23 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
     """Carry out `decided` and record it; the settlement's id. Raises ChangedMeanwhile, with nothing changed, where
     anything is not as it was decided on.
     """
-    key = {
-        "pipeline": contract.pipeline,
-        "topic": contract.topic,
-        "epoch": decided.epoch,
-        "reason": reason,
-        "settled_by": who,
-    }
     with connect(url) as connection, database_errors(), connection.transaction():
-        connection.execute("SET LOCAL lock_timeout = '30s'")
+        ledger = SettlementLedger(connection, contract.pipeline, contract.topic, decided.epoch, reason, who)
         # 1. Everything is as it was shown.
-        _unchanged(connection, key, decided)
+        _unchanged(ledger.lock(), decided)
         # 2. Who, why, and what: the positions before are in the steps.
-        record = {
-            **key,
-            "code": decided.code,
-            "detail": Jsonb(decided.detail.to_json()),
-            "actions": Jsonb(decided.to_json()),
-        }
-        (settlement_id,) = connection.execute(queries()["record_settlement"], record).fetchone() or (0,)
+        settlement_id = ledger.record(decided.code, decided.detail.to_json(), decided.to_json())
         # 3. The positions, each as a compare-and-swap.
         in_order = sorted(decided.steps, key=lambda item: item.was is None)  # a new partition needs its siblings moved
         for step in in_order:
-            for name, parameters in _statements(step):
-                done = connection.execute(queries()[name], {**key, "settlement_id": settlement_id, **parameters})
-                if name in _SWAPS and done.rowcount != 1:
-                    raise ChangedMeanwhile(
-                        f"the position of {contract.pipeline} in partition {step.partition} moved; nothing was changed",
-                        pipeline=contract.pipeline,
-                    )
-        # 4. The pipeline, under the next epoch: a run from before the halt changes nothing any more.
-        going = {**key, "accept": decided.accept, "keep_pending": decided.keep_pending}
-        if connection.execute(queries()["reactivate"], going).rowcount != 1:
+            _give_up(ledger, settlement_id, step)
+            if not _move(ledger, step):
+                raise ChangedMeanwhile(
+                    f"the position of {contract.pipeline} in partition {step.partition} moved; nothing was changed",
+                    pipeline=contract.pipeline,
+                )
+        # 4. The pipeline.
+        if not ledger.reactivate(accept=decided.accept, keep_pending=decided.keep_pending):
             raise ChangedMeanwhile(
                 f"{contract.pipeline} was settled or taken over meanwhile; nothing was changed",
                 pipeline=contract.pipeline,
@@ -247,44 +219,33 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
     return settlement_id
 
 
-_SWAPS = ("settle_position", "forget_position", "add_position")
+def _give_up(ledger: SettlementLedger, settlement_id: int, step: PartitionChange) -> None:
+    """Record the offsets that will not be read, and those whose rows no log can confirm any more."""
+    if step.was is None:
+        return
+    topic_id = step.was.topic_id
+    if step.skip:
+        ledger.skip(step.partition, topic_id, step.skip)
+    if step.lost:
+        ledger.lose(settlement_id, step.partition, topic_id, step.lost)
+        if step.becomes is None or step.becomes.topic_id == topic_id:
+            ledger.set_aside(settlement_id, step.partition, topic_id, step.lost)
 
 
-def _statements(step: PartitionChange) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The named statements that carry out one step, with their parameters."""
-    here: dict[str, Any] = {"partition": step.partition}
-    if step.skip and step.was:
-        yield (
-            "declare_skip",
-            {**here, "topic_id": step.was.topic_id, "from_offset": step.skip[0], "until_offset": step.skip[1]},
-        )
-    if step.lost and step.was:
-        gone = {**here, "from_offset": step.lost[0], "until_offset": step.lost[1], "topic_id": step.was.topic_id}
-        yield "declare_lost", gone
-        if step.becomes is None or step.becomes.topic_id == step.was.topic_id:
-            yield "set_aside", gone
+def _move(ledger: SettlementLedger, step: PartitionChange) -> bool:
+    """Move, forget or add the partition's position. False where it is not as the step has it."""
     if step.was and step.becomes:
-        was = {
-            "was_next": step.was.next_offset,
-            "was_topic_id": step.was.topic_id,
-            "was_cluster_id": step.was.cluster_id,
-        }
-        yield "settle_position", {**here, **asdict(step.becomes), **was}
-    elif step.was:
-        yield "forget_position", {**here, "was_next": step.was.next_offset}
-    elif step.becomes:
-        yield "add_position", {**here, **asdict(step.becomes), "late": True}
+        return ledger.move(step.partition, step.was, step.becomes)
+    if step.was:
+        return ledger.forget(step.partition, step.was)
+    return step.becomes is None or ledger.add(step.partition, step.becomes)
 
 
-def _unchanged(connection: psycopg.Connection[Any], key: dict[str, Any], decided: Settlement) -> None:
-    """Lock the pipeline's row and positions. Raises ChangedMeanwhile unless they are as `decided` saw them."""
-    with connection.cursor(row_factory=dict_row) as cursor:
-        row = cursor.execute(queries()["halted"], key).fetchone() or {}
-        now = cursor.execute(queries()["settled_positions"], key).fetchall()
-    halted = row.get("state") == "halted" and row["epoch"] == decided.epoch
-    places = tuple((item.pop("partition"), Place(**item)) for item in now)
-    same = halted and read_detail(row["halt_code"], row["halt_detail"]) == decided.detail
-    if not same or places != decided.positions:
+def _unchanged(now: LockedPipeline, decided: Settlement) -> None:
+    """Raise ChangedMeanwhile unless the pipeline is as `decided` saw it."""
+    halted = now.state == "halted" and now.epoch == decided.epoch
+    same = halted and read_detail(now.halt_code or "", now.halt_detail) == decided.detail
+    if not same or now.positions != decided.positions:
         raise ChangedMeanwhile(
             f"{decided.pipeline} is no longer as it was shown; nothing was changed. Look again: "
             f"tidegate ack {decided.pipeline}",

@@ -40,7 +40,7 @@ class GreatExpectationsAuditor:
         except ConnectionError as error:  # Great Expectations' TestConnectionError
             said = str(error).partition("\n")[0]
             raise LedgerAway(
-                f"the audit could not read {view.schema}.{view.name}: {said}. The next run goes on."
+                f"the audit could not read {view.schema}.{view.name}: {said}. The next run will retry."
             ) from error
         try:
             batch = asset.add_batch_definition_whole_table("whole").get_batch()

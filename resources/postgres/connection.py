@@ -15,8 +15,17 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from platform_defs.errors import LedgerAway
 
 SQL = Path(__file__).parent / "sql"
+# What a row itself makes Postgres say: SQLSTATE classes 22 and 23, and 54, a limit that a value exceeds (a key too long
+# for its index, JSON nested too deep). The same row always says it again, so it is never retried.
+ROW_ERRORS = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    psycopg.errors.ProgramLimitExceeded,
+    psycopg.errors.StatementTooComplex,
+)
 TRY_AGAIN = {"08", "40", "53", "55", "57"}  # connection, rollback, resources, not in the state, operator intervention
 NOT_HERE = {"25006", "25P03"}  # a read-only server; a session that sat idle for longer than a server allows
+LOCK_WAIT = "30s"  # longer than a publication takes; a session that holds a pipeline's row for longer is ended
 # Milliseconds for which a connection may deliver nothing and acknowledge nothing before both its ends give it up.
 SILENCE = 30_000
 # Once COMMIT is answered, the batch has happened: a role or server that answers before the disk does is overruled.
@@ -88,7 +97,7 @@ def database_errors() -> Generator[None]:
         if lost or state in NOT_HERE:
             raise LedgerAway(
                 f"Postgres: {str(error).strip()} (SQLSTATE {state or 'none: no connection'}). "
-                "This try published nothing; the next run goes on.",
+                "Nothing was published by this attempt; the next run will retry.",
                 sqlstate=state,
             ) from error
         raise

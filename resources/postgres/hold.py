@@ -17,14 +17,21 @@ from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, RowRe
 from platform_defs.halts import HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from resources.postgres import tables
-from resources.postgres.connection import DURABLE, application_name, connect, database_errors, queries
+from resources.postgres.connection import (
+    DURABLE,
+    LOCK_WAIT,
+    ROW_ERRORS,
+    application_name,
+    connect,
+    database_errors,
+    queries,
+)
 from resources.postgres.positions import positions_of
 from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
 
 # The third ends the session as well: the process was stopped for so long inside the publishing transaction.
 _CONNECTION_TROUBLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.IdleInTransactionSessionTimeout)
-LOCK_WAIT = "30s"  # longer than a publication takes; a session that holds a pipeline's row for longer is ended
 
 
 def acquire(url: str, contract: Contract, run_id: str | None = None) -> "PostgresHold":
@@ -85,8 +92,8 @@ class PostgresHold:
                 position = {**key, **place, "late": len(added) < len(every)}
                 if self.connection.execute(queries()["add_position"], position).rowcount != 1:
                     raise Fenced(
-                        f"{self.holder.pipeline}: the other partitions of {self.contract.topic} have positions of "
-                        f"another topic id than partition {item.partition}; nothing was changed",
+                        f"{self.holder.pipeline}: the other partitions of {self.contract.topic} were read under "
+                        f"a different topic id than partition {item.partition}; nothing was changed",
                         pipeline=self.holder.pipeline,
                     )
 
@@ -139,7 +146,7 @@ class PostgresHold:
     def publication(self, staged: Staged, *, recorded: bool = True) -> Generator[Publication]:
         """The publishing transaction: commits when the block ends without an error.
 
-        Raises LedgerAway where it certainly did not commit, OutcomeUnknown where that cannot be told now. If the
+        Raises LedgerAway where it certainly did not commit, OutcomeUnknown where that cannot be established now. If the
         connection dies and the batch is found committed by this owner, it ends as if COMMIT had been answered. A
         transaction that is not `recorded` by the batch's row leaves no trace to be found: LedgerAway, whether it
         committed or not.
@@ -151,6 +158,9 @@ class PostgresHold:
             self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
             crash_points.reach("in_publish")
             self.connection.execute("COMMIT")
+        except ROW_ERRORS as error:  # first: Postgres' limits are OperationalErrors to psycopg
+            self._roll_back()
+            raise _row_refused(error) from error
         except _CONNECTION_TROUBLE as error:
             if not self.connection.closed:
                 self._roll_back()
@@ -159,14 +169,11 @@ class PostgresHold:
                 ) from error
             if not recorded:
                 raise LedgerAway(
-                    f"the connection died while the rows of batch {batch_id} were written; it is not known whether "
-                    f"they are there: {error}"
+                    f"the connection died while the rows of batch {batch_id} were written; it is unknown whether "
+                    f"they were committed: {error}"
                 ) from error
             if not self._committed(batch_id):
                 raise LedgerAway(f"the connection died before batch {batch_id} was in the ledger: {error}") from error
-        except (psycopg.DataError, psycopg.IntegrityError) as error:
-            self._roll_back()
-            raise _row_refused(error) from error
         except BaseException:
             self._roll_back()
             raise
@@ -181,7 +188,7 @@ class PostgresHold:
                 publication.check_tables()
                 publication.write_rows()
                 self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        except (psycopg.DataError, psycopg.IntegrityError) as error:
+        except ROW_ERRORS as error:
             raise _row_refused(error) from error
 
     def refused_row(self, staged: Staged) -> RefusedRow | None:
@@ -281,7 +288,7 @@ def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: st
         except psycopg.errors.LockNotAvailable as error:
             if connection.execute(queries()["replacing"], key).fetchone() == (True,):
                 raise LedgerAway(
-                    f"a replay of {name} is being put in place; the next run goes on after that"
+                    f"a replay of {name} is being put in place; the next run can start once that is done"
                 ) from error
             if last_try:
                 raise LedgerAway(

@@ -1,7 +1,6 @@
 """The publishing transaction, statement by statement. Their order, and the reasons for it, are in engine/publish.py."""
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -15,9 +14,9 @@ from platform_defs.contract.own_columns import target_columns
 from platform_defs.engine.ports import RefusedRow, Staged
 from platform_defs.errors import Fenced, StagingLost
 from platform_defs.offsets import OffsetRange, nth_offset, whole_spans
-from resources.postgres.connection import queries
+from resources.postgres.connection import ROW_ERRORS, queries
 from resources.postgres.staging import multirange
-from resources.postgres.tables import Connection, check_target, identifier, lock_target, staging_table
+from resources.postgres.tables import Connection, check_target, closed_list, identifier, lock_target, staging_table
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class PostgresPublication:
             if stored.get(item.attempt) != seen:
                 raise StagingLost.coverage(span)
         if sorted(item.range for item in self.staged.coverage) != sorted(self.staged.pending.ranges):
-            raise StagingLost("a planned range was not read to its end; the batch will be read again")
+            raise StagingLost.ranges()
 
     def move_positions(self) -> None:
         """Each position from where the batch was planned to where it ends, with the epoch of its last message."""
@@ -127,25 +126,41 @@ class PostgresPublication:
         self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]
     ) -> None:
         """The batch, its ranges, its check results and its lineage event; the pending batch is done."""
-        batch = {**self.holder.key, "batch_id": self.staged.pending.batch_id}
-        staged, topic_id = self.staged, self.staged.pending.topic_id
+        self._record_batch(timings)
+        self._record_ranges()
+        self._record_checks(checks)
+        self._execute("write_lineage", **self._batch, event=Jsonb(dict(event)))
+        self._execute("clear_pending", **self._batch)
+
+    @property
+    def winners(self) -> sql.Composable:
+        """The condition that a staged row was copied by an attempt whose result arrived."""
+        return sql.SQL("_attempt = ANY({})").format(sql.Literal(list(self.staged.winners)))
+
+    @property
+    def _batch(self) -> dict[str, Any]:
+        return {**self.holder.key, "batch_id": self.staged.pending.batch_id}
+
+    def _record_batch(self, timings: Mapping[str, float]) -> None:
         self._execute(
             "write_batch",
-            **batch,
-            messages=staged.messages,
-            rows=staged.rows,
-            dead_letters=staged.dead_letters,
-            unknown_fields=staged.unknown_fields,
+            **self._batch,
+            messages=self.staged.messages,
+            rows=self.staged.rows,
+            dead_letters=self.staged.dead_letters,
+            unknown_fields=self.staged.unknown_fields,
             contract_version=self.contract.version,
             timings=Jsonb(dict(timings)),
         )
-        for item in staged.coverage:
+
+    def _record_ranges(self) -> None:
+        for item in self.staged.coverage:
             span = item.range
             self._execute(
                 "write_batch_range",
-                **batch,
+                **self._batch,
                 topic=span.topic,
-                topic_id=topic_id,
+                topic_id=self.staged.pending.topic_id,
                 partition=span.partition,
                 from_offset=span.from_offset,
                 until_offset=span.until_offset,
@@ -153,23 +168,18 @@ class PostgresPublication:
                 gaps=multirange(item.gaps),
                 leader_epoch=item.leader_epoch,
             )
+
+    def _record_checks(self, checks: Sequence[CheckResult]) -> None:
         for check in checks:
             self._execute(
                 "write_check",
-                **batch,
+                **self._batch,
                 check_name=check.name,
                 table_name=check.table,
                 severity=check.severity,
                 passed=check.passed,
                 observed=Jsonb(check.observed),
             )
-        self._execute("write_lineage", **batch, event=Jsonb(dict(event)))
-        self._execute("clear_pending", **batch)
-
-    @property
-    def winners(self) -> sql.Composable:
-        """The condition that a staged row was copied by an attempt whose result arrived."""
-        return sql.SQL("_attempt = ANY({})").format(sql.Literal(list(self.staged.winners)))
 
     def _count(self) -> int:
         query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(staging_table(self.staged.staging_id), self.winners)
@@ -231,7 +241,7 @@ def _cast(table: Table) -> sql.Composable:
     return sql.SQL(", ").join(
         sql.Identifier(column.name)
         if column.type.staged == column.type.postgres
-        else sql.SQL("{}::{}").format(sql.Identifier(column.name), sql.SQL(column.type.postgres))  # pyright: ignore[reportArgumentType]  # a closed list
+        else sql.SQL("{}::{}").format(sql.Identifier(column.name), closed_list(column.type.postgres))
         for column in table.columns
     )
 
@@ -268,19 +278,12 @@ _MERGE = {
 
 
 def _merge(item: Aggregate) -> sql.Composable:
-    return sql.SQL(_MERGE[item.function]).format(sql.Identifier(item.column))  # pyright: ignore[reportArgumentType]  # a closed list
+    return closed_list(_MERGE[item.function]).format(sql.Identifier(item.column))
 
 
 def _aggregate(item: Aggregate) -> sql.Composable:
     source = sql.SQL("*") if item.source is None else sql.Identifier(item.source)
     return sql.SQL("{}({})").format(sql.SQL(item.function), source)
-
-
-@contextmanager
-def scratch(connection: Connection) -> Generator[None]:
-    """A savepoint that is always rolled back: to try what the tables accept."""
-    with connection.transaction(force_rollback=True):
-        yield
 
 
 def find_refused(publication: PostgresPublication) -> RefusedRow | None:
@@ -304,10 +307,10 @@ def find_refused(publication: PostgresPublication) -> RefusedRow | None:
 def _refusal(publication: PostgresPublication, where: sql.Composable) -> psycopg.Error | None:
     write = append if publication.contract.row_table.disposition == "append" else upsert
     try:
-        with scratch(publication.connection):
+        with publication.connection.transaction(force_rollback=True):  # a savepoint: nothing stays
             write(publication, publication.contract.row_table, where)
             publication.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    except (psycopg.DataError, psycopg.IntegrityError) as error:
+    except ROW_ERRORS as error:
         return error
     return None
 

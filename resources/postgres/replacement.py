@@ -19,8 +19,8 @@ from platform_defs.contract.model import Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.replay_plan import History
 from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown
-from resources.postgres.connection import DURABLE, application_name, connect, database_errors, queries
-from resources.postgres.hold import LOCK_WAIT, PostgresHold
+from resources.postgres.connection import DURABLE, LOCK_WAIT, application_name, connect, database_errors, queries
+from resources.postgres.hold import PostgresHold
 from resources.postgres.publication import lock_as_owner
 from resources.postgres.row_replacement import Difference, Pair
 from resources.postgres.tables import Connection, check_target, drop_staging, identifier
@@ -87,7 +87,7 @@ class Replacement:
     def _refuse_unfit(self, connection: Connection, old: Table) -> None:
         if connection.execute(queries()["plain_table"], {"table": old.name}).fetchone() != (True,):
             raise BadInput(
-                f"{old.name} is partitioned or has child tables; a replay puts rows in place in plain tables only",
+                f"{old.name} is partitioned or has child tables; replay supports ordinary tables only",
                 field=old.name,
             )
         if connection.execute(queries()["may_replace"], {"table": old.name}).fetchone() != (True,):
@@ -119,7 +119,7 @@ class Replacement:
         """All of it, as the pipeline's owner, or nothing. Raises Fenced, ChangedMeanwhile or BadInput: nothing was
         changed.
 
-        OutcomeUnknown: the ledger knows.
+        OutcomeUnknown: the ledger has the outcome.
         """
         try:
             with database_errors(), held.connection.transaction():
@@ -172,12 +172,12 @@ class Replacement:
         connection = held.connection
         key = {**self.key, "replay_id": done.replay_id, "from_batch": done.history.from_batch}
         # 1. Both pipelines' rows, locked: the live one as its owner, the building one with no session at work on it.
-        #    How long this takes depends on the rows, and a run that waits for the live one's row is told why.
+        #    How long this takes depends on the rows, and a run that waits for the live one's row reports why.
         connection.execute(queries()["replace_now"], key)
         lock_as_owner(connection, held.holder)
         if connection.execute(queries()["lock_builder"], key).fetchone() is None:
             raise self._changed(
-                "another session is building its replay or has discarded it, or a task of that is still running; "
+                "its replay is being built or was discarded by another session, or one of its tasks is still running; "
                 "nothing was changed"
             )
         # 2. They are at the same offsets of the same log.
@@ -192,7 +192,7 @@ class Replacement:
         for pair in self._pairs(done.history):
             connection.execute(queries()["name_live_table"], {**key, "live": pair.old.name, "built": pair.new.name})
         connection.execute(queries()["take_dead_letters_over"], key)
-        # 5. The batches. Their ids go on growing with their offsets, so a pending one gets a new id.
+        # 5. The batches. Their ids keep growing with their offsets, so a pending one gets a new id.
         for name in ("replace_batches", "take_batches_over", "take_positions_over", "renumber_pending"):
             connection.execute(queries()[name], key)
         # 6. The record: who, why, and the differences as they were shown. The building pipeline is deleted.
@@ -205,7 +205,7 @@ class Replacement:
     def _replace_rows(self, held: PostgresHold, history: History) -> None:
         try:
             for pair in self._pairs(history):
-                lock = sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE")  # readers go on, writers of any kind wait
+                lock = sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE")  # readers continue, writers wait
                 held.connection.execute(lock.format(identifier(pair.old.name)))
                 check_target(held.connection, self.live.name, pair.old)
                 check_target(held.connection, self.built.name, pair.new)

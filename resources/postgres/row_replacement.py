@@ -4,6 +4,7 @@ A row that is the same stays: only the batch that it belongs to changes. So what
 values in columns that the contract does not know.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from platform_defs.contract.own_columns import target_columns
 from resources.postgres.tables import Connection, identifier
 
 SAMPLES = 5
+LONGEST_INT = 1_000  # digits; sys.get_int_max_str_digits() is 4,300 unless it is lowered
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,9 @@ class Pair:
         samples: list[dict[str, Any]] = []
         for side, query in only.items():
             taken = connection.execute(
-                both + sql.SQL("SELECT row_to_json(x) FROM ({} LIMIT {}) AS x").format(query, SAMPLES)
+                both + sql.SQL("SELECT row_to_json(x)::text FROM ({} LIMIT {}) AS x").format(query, SAMPLES)
             )
-            samples += [{"only": side, **row} for (row,) in taken.fetchall()]
+            samples += [{"only": side, **_sample(text)} for (text,) in taken.fetchall()]
         return Difference(self.old.name, there, made, only_live, only_rebuilt, tuple(samples))
 
     def orphans(self, connection: Connection, built: str) -> int:
@@ -126,3 +128,8 @@ _KEYED = (
 
 def _list(names: Any, alias: str | None = None) -> sql.Composable:
     return sql.SQL(", ").join(sql.Identifier(*(part for part in (alias, name) if part)) for name in names)
+
+
+def _sample(text: str) -> dict[str, Any]:
+    """A row as JSON. A number of thousands of digits, which jsonb takes and Python's int does not, stays text."""
+    return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < LONGEST_INT else digits)

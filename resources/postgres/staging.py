@@ -51,11 +51,10 @@ class PostgresStaging:
         import adbc_driver_postgresql.dbapi as adbc
 
         reader = pa.RecordBatchReader.from_batches(schema, batches)
+        session = session_url(self.url, self.application_name)
         try:
-            with (
-                adbc.connect(session_url(self.url, self.application_name)) as connection,  # pyright: ignore[reportUnknownMemberType]  # its **kwargs have no type
-                connection.cursor() as cursor,
-            ):
+            opened = adbc.connect(session)  # pyright: ignore[reportUnknownMemberType]  # its **kwargs have no type
+            with opened as connection, connection.cursor() as cursor:
                 rows = cursor.adbc_ingest(
                     f"rows_{self.staging_id}", reader, mode="append", db_schema_name=STAGING_SCHEMA
                 )

@@ -1,7 +1,7 @@
 """A class data sharing archive of Spark: halves what a run waits for the JVM and for its first job.
 
 `python -m resources.spark.archive` makes it, once for each environment, as part of the installation: a session that
-does what a batch does, whose classes the JVM writes to a file when it ends (JEP 350). It lies in the environment,
+does what a batch does, whose classes the JVM writes to a file when it ends (JEP 350). It is kept in the environment,
 since it is good for that environment's jars and Java alone; the JVM checks, and ignores one that does not fit.
 """
 

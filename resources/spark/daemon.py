@@ -9,20 +9,20 @@ these, so forking after it is safe.
 
 import gc
 
-import adbc_driver_manager.dbapi  # noqa: F401
-import adbc_driver_postgresql.dbapi  # noqa: F401
-import confluent_kafka  # noqa: F401
-import orjson  # noqa: F401
-import pandas  # noqa: F401
-import psycopg  # noqa: F401
+import adbc_driver_manager.dbapi
+import adbc_driver_postgresql.dbapi
+import confluent_kafka
+import orjson
+import pandas
+import psycopg
 import pyarrow.compute
-import pyarrow.json  # noqa: F401
-import pyspark.worker  # noqa: F401
+import pyarrow.json
+import pyspark.worker
 from pyspark.daemon import manager
 
-import platform_defs.engine.task  # noqa: F401
+import platform_defs.engine.task
 import resources.kafka.source
-import resources.postgres.staging  # noqa: F401
+import resources.postgres.staging
 
 if __name__ == "__main__":
     gc.freeze()  # what was imported stays: no collection, and there is one after each task, walks through it

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -128,8 +129,8 @@ def test_nested_fields_and_json_columns_are_appended_and_replayed_the_same(world
     assert [letter[1] for letter in letters[: len(REFUSED)]] == list(REFUSED.values())
     wanted = [
         ("decode", "WrongType", "city", "city (user.address.city) cannot be reached: user.address is the number 5"),
-        ("check", "city_min_length", "city", "city (user.address.city) is U; the contract wants at least 2"),
-        ("check", "city_required", "city", "city (user.address.city) is missing; the contract wants a value"),
+        ("check", "city_min_length", "city", "city (user.address.city) is U; the contract requires at least 2"),
+        ("check", "city_required", "city", "city (user.address.city) is missing; the contract requires a value"),
         ("decode", "DuplicateKey", "device_id", "deviceId appears twice in the message"),
     ]
     for letter, (*of, sentence) in zip(letters[len(REFUSED) :], wanted, strict=True):
@@ -159,19 +160,25 @@ def test_nested_fields_and_json_columns_are_upserted_and_replayed_the_same(world
 
 def spoilt(messages: DataFrame) -> DataFrame:
     """Sees json columns as text, and makes of some what is not JSON."""
+    deep = F.concat(F.repeat(F.lit("["), 50_000), F.repeat(F.lit("]"), 50_000))
     spelt = F.when(F.col("payload") == '"spoil"', F.lit("{not json")).when(F.col("payload") == '"nul"', r'"\u0000"')
+    spelt = spelt.when(F.col("payload") == '"deep"', deep)
     return messages.withColumn("payload", spelt.otherwise(F.concat(F.lit("["), F.col("payload"), F.lit("]"))))
 
 
 def test_what_a_transform_returns_in_a_json_column_is_json_or_a_dead_letter(world: World, tmp_path: Path) -> None:
     pipeline = new_pipeline(world, tmp_path, "append", spoilt)
-    payload = ['{"a":1.10}', '"spoil"', "2", '"nul"', "3"]
+    payload = ['{"a":1.10}', '"spoil"', "2", '"nul"', "3", '"deep"']
     world.send(pipeline, [event(n, text) for n, text in enumerate(payload)], partition=0)
     (batch,) = world.drain(pipeline)
-    assert (batch.rows, batch.dead_letters) == (3, 2)
+    assert (batch.rows, batch.dead_letters) == (3, 3)
     assert payloads(world, pipeline) == [[{"a": Decimal("1.10")}], [2], [3]]
     letters = [(d["offset"], d["stage"], d["error_class"]) for d in world.dead_letters(pipeline)]
-    assert letters == [(1, "publish", "InvalidTextRepresentation"), (3, "publish", "UntranslatableCharacter")]
+    assert letters == [
+        (1, "publish", "InvalidTextRepresentation"),
+        (3, "publish", "UntranslatableCharacter"),
+        (5, "publish", "StatementTooComplex"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["address", "payload"])
@@ -183,3 +190,13 @@ def test_the_table_must_have_jsonb_where_the_contract_says_json(world: World, tm
     world.rows(f"alter table {pipeline.contract.row_table.name} alter column {name} type text")
     with pytest.raises(BadInput, match=f"column {name} .* is text, and the contract says jsonb"):
         world.drain(pipeline)
+
+
+def test_a_key_too_long_for_its_index_is_a_dead_letter_and_stops_nothing(world: World, tmp_path: Path) -> None:
+    pipeline = new_pipeline(world, tmp_path, "upsert")
+    long_key = token_hex(4_000).encode()  # nothing in it that compresses: a btree takes about 2,700 bytes
+    world.send(pipeline, [event(n, "1") for n in range(3)], keys=[b"a", long_key, b"b"], partition=0)
+    (batch,) = world.drain(pipeline)
+    assert (batch.rows, batch.dead_letters) == (2, 1)
+    letters = [(d["offset"], d["stage"], d["error_class"]) for d in world.dead_letters(pipeline)]
+    assert letters == [(1, "publish", "ProgramLimitExceeded")]

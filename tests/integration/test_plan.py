@@ -238,7 +238,7 @@ def test_the_command_explains_a_batch_step_by_step_and_starts_nothing_but_spark(
     answer = json.loads(told.stdout)
     assert answer["batch"]["offsets"] >= 20
     steps = {step["name"]: "\n".join(step["does"]) for step in answer["steps"]}
-    assert list(steps) == ["plan", "read", "check", "transform", "stage", "audit", "publish", "tell"]
+    assert list(steps) == ["plan", "read", "check", "transform", "stage", "audit", "publish", "report"]
     assert "currency_enum: currency: one of CHF, EUR, GBP, USD" in steps["check"]
     assert "postings_sum_to_zero on bank.postings (blocking)" in steps["audit"]
     assert "balance = sum(amount)" in steps["publish"]

@@ -127,7 +127,7 @@ def test_a_partitioned_table_is_refused_before_anything_is_built(world: World) -
     world.rows(f"create table {pipeline.name}.child () inherits ({table})")
     world.send(pipeline, [view(n) for n in range(4)])
     world.drain(pipeline)
-    with pytest.raises(BadInput, match="plain tables only"):
+    with pytest.raises(BadInput, match="ordinary tables only"):
         shown(world, pipeline)
     assert nothing_left(world, pipeline)
 

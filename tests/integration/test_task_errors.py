@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from platform_defs import errors
-from platform_defs.engine.stage import run
+from platform_defs.engine.job import run
 from platform_defs.errors import BadInput, BrokerAway, Retryable, TidegateError, TransformFailed
 
 

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.ports import Coverage
-from platform_defs.engine.row_local import check_row_local
 from platform_defs.engine.stage import one_attempt_each
+from platform_defs.engine.transform_rules import check_row_local
 from platform_defs.errors import BadInput, Halt, StagingLost, TransformBroken
 from platform_defs.offsets import OffsetRange
 from tests.world import World, transfer, transfers

@@ -138,7 +138,7 @@ def test_a_rule_on_a_nested_field_goes_by_its_name_and_shows_its_path() -> None:
     checked = Contract("p", "1", "d", "", "t", "json", fields=(city,), tables=())
     found = check_rows(checked, decoded(checked, b'{"user":{"city":"Ulm"}}', b'{"user":{"city":"U"}}'))
     assert [(f.index, f.error_class, f.field) for f in found.faults] == [(1, "city_min_length", "city")]
-    assert found.faults[0].message.startswith("city (user.city) is U; the contract wants")
+    assert found.faults[0].message.startswith("city (user.city) is U; the contract requires")
 
 
 def test_required_goes_for_json_columns_too() -> None:

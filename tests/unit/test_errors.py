@@ -73,7 +73,7 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
 
 
 def test_what_a_task_raises_can_be_made_of_its_sentence_alone() -> None:
-    """Spark hands back nothing but text (engine/stage.py)."""
+    """Spark hands back nothing but text (engine/job.py)."""
     for kind in tree():
         if issubclass(kind, errors.Retryable | BadInput):
             assert str(kind("a sentence")) == "a sentence"

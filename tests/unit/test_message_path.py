@@ -43,3 +43,8 @@ def test_a_path_is_keys_between_dots(text: str, path: tuple[str, ...]) -> None:
 def test_what_is_no_path_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a path of keys"):
         parse_path(text)
+
+
+def test_half_a_surrogate_pair_is_refused() -> None:
+    with pytest.raises(ValueError, match="half a surrogate pair"):
+        parse_path("user.\ud800")

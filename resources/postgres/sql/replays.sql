@@ -143,7 +143,7 @@ SELECT pg_try_advisory_xact_lock(hashtextextended('tidegate replay ' || %(pipeli
 -- replace_now: while this transaction lasts, a run that waits for the pipeline's row knows of the replay and ends no session.
 SELECT pg_advisory_xact_lock(hashtextextended('tidegate replacement ' || %(pipeline)s, 0));
 
--- replacing: whether such a transaction is going on.
+-- replacing: whether such a transaction is in progress.
 SELECT NOT pg_try_advisory_xact_lock(hashtextextended('tidegate replacement ' || %(pipeline)s, 0));
 
 -- plain_table: not partitioned, without child tables, so that a row's ctid identifies it.

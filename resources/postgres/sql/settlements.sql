@@ -33,8 +33,8 @@ SELECT partition, cluster_id, topic_id, start_offset, next_offset
 SELECT partition, cluster_id, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition FOR UPDATE;
 
--- settle_position: from where to go on. Compare-and-swap, as a batch's. In the same log, what an upsert must read before it
--- reads partitions added later stays so.
+-- settle_position: where reading resumes. Compare-and-swap, as a batch's. In the same log, what an upsert must read before
+-- it reads partitions added later stays so.
 UPDATE tidegate.source_position
    SET next_offset = %(next_offset)s, start_offset = %(start_offset)s, cluster_id = %(cluster_id)s, topic_id = %(topic_id)s,
        leader_epoch = NULL, updated_at = now(),
@@ -68,7 +68,7 @@ INSERT INTO tidegate.settlement (pipeline, halt_code, halt_detail, actions, epoc
 VALUES (%(pipeline)s, %(code)s, %(detail)s, %(actions)s, %(epoch)s, %(reason)s, %(settled_by)s)
 RETURNING settlement_id;
 
--- reactivate: the pipeline goes on, under an epoch that no run has yet.
+-- reactivate: the pipeline is active again, under an epoch that no run has yet.
 UPDATE tidegate.pipeline
    SET state = 'active', halt_code = NULL, halt_detail = NULL, epoch = epoch + 1, owner = NULL, failed_tries = 0, retry_at = NULL,
        pending = CASE WHEN %(accept)s THEN pending || '{"dead_letters_accepted": true}'

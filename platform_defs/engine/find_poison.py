@@ -12,9 +12,11 @@ from pyspark.sql import SparkSession
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import task
+from platform_defs.engine.job import bound, range_numbers, run
 from platform_defs.engine.ports import Coverage, Recorder, Source
-from platform_defs.engine.stage import bound, range_numbers, run, stage_frame, transform_file, transformed
+from platform_defs.engine.stage import stage_frame
 from platform_defs.engine.task import TaskWork
+from platform_defs.engine.transform import transform_file, transformed
 from platform_defs.errors import NotReproduced, TransformBroken, TransformFailed
 from platform_defs.formats.block import Block
 from platform_defs.offsets import OffsetRange, nth_offset
@@ -112,7 +114,11 @@ class _Nowhere:
     staging_id = 0
 
     @contextmanager
-    def recorder(self, partition: int, attempt: UUID) -> Generator[Recorder]:  # noqa: ARG002
+    def recorder(
+        self,
+        partition: int,  # noqa: ARG002  # the port's
+        attempt: UUID,  # noqa: ARG002  # the port's
+    ) -> Generator[Recorder]:
         yield self
 
     def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None: ...

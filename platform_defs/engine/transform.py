@@ -1,0 +1,90 @@
+"""Step 4, from the driver: the pipeline's own transform over the decoded messages, checked before a message is read."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from platform_defs.contract.own_columns import PROVENANCE
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine import task
+from platform_defs.engine.job import as_raised, bound
+from platform_defs.engine.task import TaskWork
+from platform_defs.engine.transform_rules import check_columns, check_row_local
+from platform_defs.errors import BadInput
+
+# A local property of Spark's jobs: set while the transform only describes what is to be done.
+DESCRIBING = "tidegate.describing"
+
+
+def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork) -> DataFrame:
+    """The pipeline's own transform over the decoded messages. Raises BadInput unless row-local and of the right
+    columns.
+    """
+    where = transform_file(pipeline)
+    if work.keyed:
+        raise BadInput(
+            "an upsert table has no transform: each row is one message under its key, and a transform could drop "
+            "the one that deletes it. Write the messages as they are, and make a downstream asset of them",
+            file=where,
+        )
+    decoded = numbers.mapInArrow(bound(_read_ranges, work), spark_ddl(work.decoded_schema))
+    result = _described(pipeline, decoded, where)
+    check_row_local(decoded, result, where=where)
+    staged = [name for name in work.staged_schema.names if name != "_attempt"]
+    wanted = {c.name: c.type.spark for c in pipeline.contract.row_table.columns}
+    wanted |= {name: kind.spark for name, kind in PROVENANCE}
+    check_columns(result, wanted, where=where)
+    return result.select(*staged)
+
+
+def transform_file(pipeline: Pipeline) -> str:
+    """The file of the pipeline's transform, for messages."""
+    path = pipeline.contract.path
+    return str(path.with_name(path.name.removesuffix(".odcs.yaml") + ".py")) if path else f"{pipeline.name}.py"
+
+
+def _described(pipeline: Pipeline, decoded: DataFrame, where: str) -> DataFrame:
+    """What the transform makes of `decoded`. Raises BadInput for whatever it raises, and for an action on the
+    messages.
+    """
+    assert pipeline.transform is not None  # noqa: S101  # the callers ask
+    context = decoded.sparkSession.sparkContext
+    context.setLocalProperty(DESCRIBING, "true")
+    try:
+        result = pipeline.transform(decoded)
+    except Exception as error:  # a user's code may raise anything
+        ours = as_raised(error) if isinstance(error, PySparkException) else None
+        said = str(error).partition("\n")[0]
+        raise BadInput(
+            str(ours) if isinstance(ours, BadInput) else f"the transform raises {type(error).__name__}: {said}",
+            file=where,
+        ) from error
+    finally:
+        context.setLocalProperty(DESCRIBING, None)  # pyright: ignore[reportArgumentType]  # null takes it away
+    if not isinstance(result, DataFrame):  # pyright: ignore[reportUnnecessaryIsInstance]  # of a user's function
+        raise BadInput(f"the transform returns {type(result).__name__}; it must return a DataFrame", file=where)
+    return result
+
+
+def _read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The source of a transform, in a task."""
+    if (running := TaskContext.get()) and running.getLocalProperty(DESCRIBING):
+        raise BadInput(
+            "it runs an action on the messages (count, collect, show, first or the like); a transform only says what "
+            "is done with each message"
+        )
+    yield from task.read_ranges(work, numbers)
+
+
+def spark_ddl(schema: pa.Schema) -> str:
+    """`schema` as Spark's DDL."""
+    return ", ".join(f"`{name}` {_spark_type(kind)}" for name, kind in zip(schema.names, schema.types, strict=True))
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return from_arrow_type(kind).simpleString()

@@ -1,0 +1,114 @@
+"""The statements of one settlement, each a method, inside the one open transaction in which it is carried out."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from resources.postgres.connection import LOCK_WAIT, queries
+
+
+@dataclass(frozen=True)
+class LogPosition:
+    """Where a partition is read from: its log, and the offset."""
+
+    cluster_id: str
+    topic_id: str
+    start_offset: int
+    next_offset: int
+
+
+@dataclass(frozen=True)
+class LockedPipeline:
+    """A pipeline's row and positions, which no other session changes while this transaction lasts."""
+
+    state: str | None  # None where there is no such pipeline
+    epoch: int
+    halt_code: str | None
+    halt_detail: Mapping[str, Any] | None
+    positions: tuple[tuple[int, LogPosition], ...]
+
+
+@dataclass(frozen=True)
+class SettlementLedger:
+    """One settlement of `pipeline`, under the `epoch` that it was decided on. Each change is a compare-and-swap.
+
+    The methods that give a bool return False, with nothing changed, where the ledger has changed.
+    """
+
+    connection: psycopg.Connection[Any]
+    pipeline: str
+    topic: str
+    epoch: int
+    reason: str
+    who: str
+
+    def lock(self) -> LockedPipeline:
+        """Lock the pipeline's row and positions, and read them."""
+        self.connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT)))
+        with self.connection.cursor(row_factory=dict_row) as cursor:
+            row = cursor.execute(queries()["halted"], self._key).fetchone() or {}
+            found = cursor.execute(queries()["settled_positions"], self._key).fetchall()
+        positions = tuple((item.pop("partition"), LogPosition(**item)) for item in found)
+        return LockedPipeline(
+            row.get("state"), row.get("epoch", 0), row.get("halt_code"), row.get("halt_detail"), positions
+        )
+
+    def record(self, code: str, detail: Mapping[str, Any], actions: Mapping[str, Any]) -> int:
+        """Who decided what, and why; the settlement's id."""
+        parameters = {"code": code, "detail": Jsonb(detail), "actions": Jsonb(actions)}
+        (settlement_id,) = self._execute("record_settlement", parameters).fetchone() or (0,)
+        return settlement_id
+
+    def skip(self, partition: int, topic_id: str, span: tuple[int, int]) -> None:
+        """Declare offsets that will not be read."""
+        self._execute("declare_skip", _span(partition, topic_id, span))
+
+    def lose(self, settlement_id: int, partition: int, topic_id: str, span: tuple[int, int]) -> None:
+        """Record committed offsets that no log holds any more."""
+        self._execute("declare_lost", {"settlement_id": settlement_id, **_span(partition, topic_id, span)})
+
+    def set_aside(self, settlement_id: int, partition: int, topic_id: str, span: tuple[int, int]) -> None:
+        """Rename the log of dead letters and skips whose offsets come again with other messages."""
+        self._execute("set_aside", {"settlement_id": settlement_id, **_span(partition, topic_id, span)})
+
+    def move(self, partition: int, was: LogPosition, becomes: LogPosition) -> bool:
+        """Where reading resumes."""
+        before = {"was_next": was.next_offset, "was_topic_id": was.topic_id, "was_cluster_id": was.cluster_id}
+        return self._swap("settle_position", {"partition": partition, **asdict(becomes), **before})
+
+    def forget(self, partition: int, was: LogPosition) -> bool:
+        """Delete the position of a partition that the broker no longer has."""
+        return self._swap("forget_position", {"partition": partition, "was_next": was.next_offset})
+
+    def add(self, partition: int, becomes: LogPosition) -> bool:
+        """The position of a partition that is new in the log. Its siblings must have been moved there before."""
+        return self._swap("add_position", {"partition": partition, **asdict(becomes), "late": True})
+
+    def reactivate(self, *, accept: bool, keep_pending: bool) -> bool:
+        """The pipeline is active again, under the next epoch: a run from before the halt changes nothing any more."""
+        return self._swap("reactivate", {"accept": accept, "keep_pending": keep_pending})
+
+    @property
+    def _key(self) -> dict[str, Any]:
+        return {
+            "pipeline": self.pipeline,
+            "topic": self.topic,
+            "epoch": self.epoch,
+            "reason": self.reason,
+            "settled_by": self.who,
+        }
+
+    def _swap(self, name: str, parameters: Mapping[str, Any]) -> bool:
+        return self._execute(name, parameters).rowcount == 1
+
+    def _execute(self, name: str, parameters: Mapping[str, Any]) -> psycopg.Cursor[Any]:
+        return self.connection.execute(queries()[name], {**self._key, **parameters})
+
+
+def _span(partition: int, topic_id: str, span: tuple[int, int]) -> dict[str, Any]:
+    return {"partition": partition, "topic_id": topic_id, "from_offset": span[0], "until_offset": span[1]}
