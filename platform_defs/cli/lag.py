@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, plural, print_json, print_line, print_table
-from platform_defs.errors import BadInput
+from platform_defs.errors import TopicMissing
 
 if TYPE_CHECKING:
     from assets import BrokenContract
@@ -99,7 +99,7 @@ def _lag(contract: Contract, systems: Outside, *, must_exist: bool) -> PipelineL
     )
     try:
         partitions = _partitions(contract, systems)
-    except BadInput:  # the topic does not exist
+    except TopicMissing:
         if must_exist:
             raise
         return answer
@@ -107,7 +107,7 @@ def _lag(contract: Contract, systems: Outside, *, must_exist: bool) -> PipelineL
 
 
 def _partitions(contract: Contract, systems: Outside) -> tuple[PartitionLag, ...]:
-    """Raises BadInput where the topic does not exist."""
+    """Raises TopicMissing."""
     at = systems.ledger.progress(contract.pipeline, contract.topic)
     view = systems.broker.describe(contract.topic)
     found = list[PartitionLag]()

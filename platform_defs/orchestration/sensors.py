@@ -44,14 +44,14 @@ def lag_sensor(contract: Contract, job: AssetJob) -> dg.SensorDefinition:
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         try:
             return look(context.instance, contract, connection(), context.cursor)
-        except BadInput as error:  # no stack, or no topic yet
+        except BadInput as error:  # each says which: no stack, no topic yet, a ledger of another version
             return dg.SensorResult(skip_reason=str(error))
 
     return sense_lag
 
 
 def look(instance: DagsterInstance, contract: Contract, endpoints: Endpoints, cursor: str | None) -> dg.SensorResult:
-    """One tick. Raises BrokerAway, LedgerAway, and BadInput where the topic does not exist."""
+    """One tick. Raises BrokerAway, LedgerAway, BadInput (no topic, or an unusable ledger or broker)."""
     ledger = Ledger(endpoints.postgres_url)
     report_dead(instance, ledger, contract)
     if (run := writer(instance, contract)) is not None:
