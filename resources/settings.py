@@ -151,7 +151,7 @@ def settings() -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = PREFIX + "_".join(str(part) for part in first["loc"]).upper()
-        raise BadInput(first["msg"], field=name) from error
+        raise BadInput(first["msg"].removeprefix("Value error, "), field=name) from error
 
 
 def unknown_variables() -> list[str]:
