@@ -174,7 +174,7 @@ class AppendComparison:
                 if kept < high - low:
                     what = f"{spelt(part.number, (low, high))}: the topic has no message here, the tables have no row"
                     self.findings.bad(
-                        "lost", f"{what}, and the ledger knows of no gap", part.number, low, high - low - kept
+                        "lost", f"{what}, and the ledger records no gap", part.number, low, high - low - kept
                     )
 
     def _deleted(self, part: Partition, start: int, until: int) -> None:

@@ -33,9 +33,7 @@ class Report:
     compacted: int = 0  # removed by compaction since
     lost: int = 0  # neither row nor dead letter, or too few rows
     duplicated: int = 0  # more rows or dead letters than there should be, or committed twice
-    wrong: int = (
-        0  # a value that is not the message's, a row instead of a dead letter, or a dead letter instead of a row
-    )
+    wrong: int = 0  # a value that is not the message's, or a row instead of a dead letter, or the reverse
     uncovered: int = 0  # below the position, but read by no committed batch; or committed beyond the position
     unverifiable: int = 0  # the topic no longer holds the messages
     keys: int = 0  # keys of accumulate tables that are right
@@ -78,8 +76,8 @@ class Report:
         if not self.unverifiable:
             return ""
         return (
-            f" {_counted(self.unverifiable, 'more message')} can no longer be verified:"
-            " they were read, but the topic does not hold them any more."
+            f" {_counted(self.unverifiable, 'more message')} can no longer be verified: "
+            "they were read, but the topic no longer has them."
         )
 
 
