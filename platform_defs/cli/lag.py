@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, plural, print_json, print_line, print_table
+from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table
 from platform_defs.errors import TopicMissing
+from platform_defs.words import plural
 
 if TYPE_CHECKING:
     from assets import BrokenContract

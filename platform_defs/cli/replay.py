@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, plural, print_answer, print_line, print_table, progress
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
+from platform_defs.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.operations.replay import Shown

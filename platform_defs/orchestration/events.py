@@ -16,6 +16,7 @@ from platform_defs.engine.audit import SAMPLES
 from platform_defs.engine.ports import Published
 from platform_defs.offsets import OffsetRange
 from platform_defs.orchestration.keys import is_row_table, table_key
+from platform_defs.words import plural
 
 SEVERITIES = {"blocking": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN}
 PLACE = ("partition", "offset")
@@ -51,7 +52,7 @@ def materializations(
     return [
         dg.AssetMaterialization(
             table_key(table.name),
-            description=f"Batch {batch.batch_id}: {batch.messages:,} messages of {contract.topic}",
+            description=f"Batch {batch.batch_id}: {plural(batch.messages, 'message')} of {contract.topic}",
             metadata=_numbers(contract, table, batch)
             | _known({"lag": lag, "dagster/row_count": row_counts.get(table.name)}),
         )
@@ -116,17 +117,14 @@ def _numbers(contract: Contract, table: Table, batch: Published) -> dict[str, An
 def _sentence(tally: Tally, *, published: bool) -> str:
     result = tally.latest
     if not tally.failed_batches:
-        return f"Passed in {_batches(tally.batches)} of this run."
+        return f"Passed in {plural(tally.batches, 'batch', 'batches')} of this run."
     value = result.observed.get("observed_value")
     seen = f"{tally.failed:,} failed" if "failed" in result.observed else f"observed {value}"
-    where = f"in {_batches(tally.failed_batches)} of {tally.batches} of this run, last in batch {tally.batch_id}"
+    batches = plural(tally.batches, "batch", "batches")
+    where = f"in {tally.failed_batches} of {batches} of this run, last in batch {tally.batch_id}"
     if result.severity == "blocking" and not published:
         return f"{seen}, {where}: nothing of that batch was published, and its offsets stay."
     return f"{seen}, {where}."
-
-
-def _batches(count: int) -> str:
-    return "1 batch" if count == 1 else f"{count} batches"
 
 
 def _cell(value: Any) -> str | int | float | bool:

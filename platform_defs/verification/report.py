@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from platform_defs.words import plural
+
 SAMPLES = 20
 BAD = ("lost", "duplicated", "wrong", "uncovered")
 _LONGEST = 80  # characters of a value that are shown
@@ -64,19 +66,19 @@ class Report:
 
     @property
     def _compared(self) -> str:
-        return f"{_counted(self.messages, 'message')} compared one by one in {self.seconds:.1f} s"
+        return f"{plural(self.messages, 'message')} compared one by one in {self.seconds:.1f} s"
 
     @property
     def _made(self) -> str:
         filtered = f", {self.filtered:,} filtered out by the transform" if self.filtered else ""
-        return f"{_counted(self.rows, 'row')}, {_counted(self.dead_letters, 'dead letter')}{filtered}"
+        return f"{plural(self.rows, 'row')}, {plural(self.dead_letters, 'dead letter')}{filtered}"
 
     @property
     def _doubt(self) -> str:
         if not self.unverifiable:
             return ""
         return (
-            f" {_counted(self.unverifiable, 'more message')} can no longer be verified: "
+            f" {plural(self.unverifiable, 'more message')} can no longer be verified: "
             "they were read, but the topic no longer has them."
         )
 
@@ -121,10 +123,6 @@ def shown(value: Any) -> str:
     """A value as a sentence shows it: texts in quotes, nothing longer than a line."""
     spelt = "null" if value is None else repr(value) if isinstance(value, str) else str(value)
     return spelt if len(spelt) <= _LONGEST else f"{spelt[:_LONGEST]}..."
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 _COUNTS = {item.name for item in fields(Report) if item.type is int or item.type == "int"}
