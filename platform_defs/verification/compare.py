@@ -133,10 +133,8 @@ class AppendComparison:
         elif gone and any(start <= offset < until for start, until in chunk.part.skips):
             self.findings.count("skipped")
         elif gone:
-            bad(
-                "lost",
-                f"{plural(len(gone), 'row')} of the message {noun_for(len(gone), 'is', 'are')} missing from the table",
-            )
+            rows = f"{plural(len(gone), 'row')} of the message {noun_for(len(gone), 'is', 'are')}"
+            bad("lost", f"{rows} missing from the table")
         elif offset in chunk.wanted:
             bad("duplicated", f"the table has {plural(len(extra), 'row')} too many of the message")
         else:
@@ -193,10 +191,9 @@ class AppendComparison:
             there = missing(sorted({*offsets, *dead}), start, until)
             lost = [span for low, high in due for span in within(there, low, high)]
             if have.num_rows > len(offsets):
-                what = (
-                    f"{spelt(part.number, (start, until))} has {plural(have.num_rows - len(offsets), 'row')} too many"
-                )
-                self.findings.bad("duplicated", what, part.number, start, have.num_rows - len(offsets))
+                extra = have.num_rows - len(offsets)
+                what = f"{spelt(part.number, (start, until))} has {plural(extra, 'row')} too many"
+                self.findings.bad("duplicated", what, part.number, start, extra)
         for span in lost:
             what = f"{spelt(part.number, span)} has neither rows nor dead letters"
             self.findings.bad("lost", what, part.number, span[0], size([span]))
