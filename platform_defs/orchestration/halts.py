@@ -34,9 +34,9 @@ def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
     )
 
 
-def not_halted(contract: Contract, status: PipelineStatus | None) -> dg.AssetCheckEvaluation:
-    """The check, from the ledger's `status` of the pipeline (None: it has never run)."""
-    halt = status.halt if status else None
+def not_halted(contract: Contract, status: PipelineStatus) -> dg.AssetCheckEvaluation:
+    """The check, from the ledger's `status` of the pipeline."""
+    halt = status.halt
     return dg.AssetCheckEvaluation(
         asset_key=table_key(contract.row_table.name),
         check_name=NOT_HALTED,
@@ -68,10 +68,10 @@ def report_halt_at_end(context: dg.AssetExecutionContext, ledger: Ledger, contra
 
 
 def stale_halt_check(
-    instance: DagsterInstance, contract: Contract, status: PipelineStatus | None
+    instance: DagsterInstance, contract: Contract, status: PipelineStatus
 ) -> list[dg.AssetCheckEvaluation]:
     """The check, where Dagster shows something else than the ledger says. Ask between runs: a run reports it itself."""
-    if status is None:
+    if not status.has_run:
         return []
     found = not_halted(contract, status)
     shown = instance.get_latest_asset_check_evaluation_record(found.asset_check_key)

@@ -17,6 +17,7 @@ from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.keys import PIPELINE_TAG
 from platform_defs.orchestration.runs import failures_in_a_row, report_dead, writer
 from platform_defs.orchestration.waiting import Waiting, back_off, due, still_waiting
+from platform_defs.words import plural
 from resources.endpoints import Endpoints, connection
 from resources.kafka.broker import KafkaBroker
 from resources.postgres.answers import PipelineStatus
@@ -65,7 +66,7 @@ def _start(
     instance: DagsterInstance,
     ledger: Ledger,
     contract: Contract,
-    status: PipelineStatus | None,
+    status: PipelineStatus,
     endpoints: Endpoints,
     cursor: str | None,
 ) -> dg.SensorResult:
@@ -86,15 +87,15 @@ def _start(
     if reason := due(behind, waiting, contract.limits, now):
         request = dg.RunRequest(tags={PIPELINE_TAG: contract.pipeline, "tidegate/started_for": reason})
         return dg.SensorResult(run_requests=[request], cursor=remembered)
-    return dg.SensorResult(skip_reason=f"{behind:,} unread messages; no run is due yet", cursor=remembered)
+    return dg.SensorResult(skip_reason=f"{plural(behind, 'unread message')}; no run is due yet", cursor=remembered)
 
 
 def _must_not_start(
-    instance: DagsterInstance, ledger: Ledger, contract: Contract, status: PipelineStatus | None, now: float
+    instance: DagsterInstance, ledger: Ledger, contract: Contract, status: PipelineStatus, now: float
 ) -> str | None:
     """Why no run may start now, whatever the lag."""
     name = contract.pipeline
-    if status is None:
+    if not status.has_run:
         return None
     if status.state == "halted":
         code = status.halt_code
