@@ -202,5 +202,6 @@ class Ledger:
 def _status(pipeline: str, row: Row | None) -> PipelineStatus:
     if row is None:
         return PipelineStatus(pipeline)
-    pending = PendingBatch.from_json(row["pending"]) if row["pending"] else None
-    return PipelineStatus(**{**row, "pending": pending}, has_run=True)
+    fields = dict(row)
+    fields["pending"] = PendingBatch.from_json(row["pending"]) if row["pending"] else None
+    return PipelineStatus(**fields, has_run=True)
