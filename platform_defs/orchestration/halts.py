@@ -27,8 +27,8 @@ def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
         NOT_HALTED,
         asset=table_key(contract.row_table.name),
         description=(
-            f"Fails while {contract.pipeline} is halted: it stopped because reading further would lose or repeat messages. "
-            f"To see how to settle it: tidegate ack {contract.pipeline}"
+            f"Fails while {contract.pipeline} is halted: it stopped because reading further would lose or repeat "
+            f"messages. To see how to settle it: tidegate ack {contract.pipeline}"
         ),
         metadata={"evaluated": "at the end of each run, and when the ledger changes"},
     )
