@@ -26,7 +26,7 @@ Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 
 @dataclass(frozen=True)
 class RowRule:
-    """A rule that one message either keeps or breaks; a breaker becomes a dead letter with `error_class = name`."""
+    """A rule for one message; a message that breaks it becomes a dead letter with `error_class = name`."""
 
     name: str  # <field>_<kind>: also the name of its Dagster asset check
     field: str
@@ -116,9 +116,9 @@ class Table:
 class Limits:
     """What a pipeline may do before it acts, waits or stops."""
 
-    batch_messages: int = 1_000_000  # a batch reads at most so many offsets
-    lag_messages: int = 10_000  # the sensor starts a run at so many unread messages ...
-    lag_seconds: float = 30.0  # ... or when the oldest of them has waited so long
+    batch_messages: int = 1_000_000  # the most offsets that one batch reads
+    lag_messages: int = 10_000  # the sensor starts a run once this many messages are unread ...
+    lag_seconds: float = 30.0  # ... or when the oldest of them has waited this long
     dead_letter_share: float = 0.5  # of a batch: above it, and above the count below, the pipeline halts
     dead_letter_minimum: int = 1_000
     freshness_seconds: float = 3600.0
@@ -172,7 +172,7 @@ class Fault:
     index: int  # of the message in its block
     stage: Stage
     error_class: str  # a decode error (InvalidJson, ...) or the name of the row rule that it breaks
-    message: str  # a sentence a person understands; no NUL
+    message: str  # a sentence for people; no NUL
     field: str | None = None
 
 

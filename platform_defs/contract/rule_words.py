@@ -19,6 +19,6 @@ def anchored(pattern: str) -> str:
 
 
 def wanted(rule: RowRule) -> str:
-    """What the rule asks for, to follow "the contract wants": at least 0.01."""
+    """What the rule asks for, to follow "the contract requires": at least 0.01."""
     argument = ", ".join(map(str, rule.argument)) if rule.kind == "enum" else rule.argument
     return _WANTED[rule.kind].format(argument)

@@ -120,7 +120,7 @@ class YamlText:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                raise self._refused("a key is a word, not a list or mapping", line)
+                raise self._refused("a key must be a scalar, not a list or mapping", line)
             key = self._value(key_node)
             if key == "<<":
                 raise self._refused("merge keys (<<) are not part of YAML 1.2; write the keys out", line)

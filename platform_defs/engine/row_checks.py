@@ -50,4 +50,4 @@ def check_rows(contract: Contract, decoded: Decoded) -> Decoded:
 
 def _fault(rule: RowRule, place: str, value: Any, index: int) -> Fault:
     spelt = "missing" if value is None else excerpt(str(value) if not isinstance(value, Decimal) else f"{value:f}")
-    return Fault(index, "check", rule.name, f"{place} is {spelt}; the contract wants {wanted(rule)}", rule.field)
+    return Fault(index, "check", rule.name, f"{place} is {spelt}; the contract requires {wanted(rule)}", rule.field)

@@ -15,8 +15,14 @@ DEEP = transfer(26)[:-1] + b',"memo":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_
 BAD: dict[str, tuple[bytes | None, str, str, str | None, str]] = {  # value, stage, error class, field, message
     "not JSON": (b"hello", "decode", "InvalidJson", None, "not JSON: expecting value at character 0: hello"),
     "half an object": (transfer(1)[:-20], "decode", "InvalidJson", None, "the value ends in the middle"),
-    "two objects": (transfer(2) + transfer(3), "decode", "InvalidJson", None, "more follows after the value ends"),
-    "two lines": (transfer(2) + b"\n" + transfer(3), "decode", "InvalidJson", None, "more follows"),
+    "two objects": (
+        transfer(2) + transfer(3),
+        "decode",
+        "InvalidJson",
+        None,
+        "unexpected text after the end of the value",
+    ),
+    "two lines": (transfer(2) + b"\n" + transfer(3), "decode", "InvalidJson", None, "unexpected text"),
     "an array": (b"[" + transfer(4) + b"]", "decode", "NotAnObject", None, "valid JSON but not an object"),
     "empty": (b"", "decode", "EmptyValue", None, "empty"),
     "blank": (b" \t\r\n", "decode", "EmptyValue", None, "blank: 4 bytes of whitespace"),
@@ -27,7 +33,13 @@ BAD: dict[str, tuple[bytes | None, str, str, str | None, str]] = {  # value, sta
     "half a character": (transfer(7, memo="\ud800"), "decode", "InvalidUnicode", "memo", "half a surrogate pair"),
     "duplicate keys": (transfer(8)[:-1] + b',"amount":"1.00"}', "decode", "DuplicateKey", "amount", "appears twice"),
     "missing": (b'{"transfer_id":"T9"}', "check", "debit_account_required", "debit_account", "is missing"),
-    "null": (transfer(10, currency=None), "check", "currency_required", "currency", "is missing; the contract wants"),
+    "null": (
+        transfer(10, currency=None),
+        "check",
+        "currency_required",
+        "currency",
+        "is missing; the contract requires",
+    ),
     "a number for a string": (transfer(11, transfer_id=11), "decode", "WrongType", "transfer_id", "the number 11; the"),
     "a string for a number": (transfer(12, "ten"), "decode", "WrongType", "amount", 'the string "ten"; the contract'),
     "an object for a string": (transfer(13, memo={"a": 1}), "decode", "WrongType", "memo", "is an object; the"),
@@ -39,10 +51,16 @@ BAD: dict[str, tuple[bytes | None, str, str, str | None, str]] = {  # value, sta
     "30 February": (transfer(19, occurred_at="2026-02-30T10:00:00Z"), "decode", "InvalidTimestamp", "occurred_at", NO),
     "25 o'clock": (transfer(20, occurred_at="2026-02-20T25:00:00Z"), "decode", "InvalidTimestamp", "occurred_at", NO),
     "no zone": (transfer(21, occurred_at="2026-02-20T10:00:00"), "decode", "InvalidTimestamp", "occurred_at", "with a"),
-    "below the minimum": (transfer(22, "0.00"), "check", "amount_minimum", "amount", "0.00; the contract wants"),
-    "not in the list": (transfer(23, currency="XXX"), "check", "currency_enum", "currency", "wants one of CHF, EUR"),
+    "below the minimum": (transfer(22, "0.00"), "check", "amount_minimum", "amount", "0.00; the contract requires"),
+    "not in the list": (transfer(23, currency="XXX"), "check", "currency_enum", "currency", "requires one of CHF, EUR"),
     "no such account": (transfer(24, debit="A1"), "check", "debit_account_pattern", "debit_account", "a match of A"),
-    "900 KB": (transfer(25, memo="x" * 900_000), "check", "memo_max_length", "memo", "…; the contract wants at most"),
+    "900 KB": (
+        transfer(25, memo="x" * 900_000),
+        "check",
+        "memo_max_length",
+        "memo",
+        "…; the contract requires at most",
+    ),
     "900 KB of nonsense": (b"\x00\xff" * 450_000, "decode", "InvalidUtf8", None, "byte 1 is not UTF-8"),
     "100,000 levels": (b"[" * 100_000 + b"]" * 100_000, "decode", "TooDeep", None, "deeper than 100 levels"),
     "deep in a field": (DEEP, "decode", "TooDeep", None, "deeper than 100 levels"),
@@ -86,7 +104,7 @@ def test_each_rule_counts_what_it_turned_away_with_samples(world: World) -> None
     checks = {check.name: check for check in batch.checks}
     assert checks["message_decodes"].observed["failed"] == 1
     first, second = checks["amount_minimum"].observed["samples"]
-    assert (first["field"], first["message"]) == ("amount", "amount is 0.00; the contract wants at least 0.01")
+    assert (first["field"], first["message"]) == ("amount", "amount is 0.00; the contract requires at least 0.01")
     assert {(s["partition"], s["offset"]) for s in (first, second)} == set(places[6:8])
     assert [name for name, check in checks.items() if not check.passed] == ["message_decodes", "amount_minimum"]
 

@@ -129,8 +129,8 @@ def test_nested_fields_and_json_columns_are_appended_and_replayed_the_same(world
     assert [letter[1] for letter in letters[: len(REFUSED)]] == list(REFUSED.values())
     wanted = [
         ("decode", "WrongType", "city", "city (user.address.city) cannot be reached: user.address is the number 5"),
-        ("check", "city_min_length", "city", "city (user.address.city) is U; the contract wants at least 2"),
-        ("check", "city_required", "city", "city (user.address.city) is missing; the contract wants a value"),
+        ("check", "city_min_length", "city", "city (user.address.city) is U; the contract requires at least 2"),
+        ("check", "city_required", "city", "city (user.address.city) is missing; the contract requires a value"),
         ("decode", "DuplicateKey", "device_id", "deviceId appears twice in the message"),
     ]
     for letter, (*of, sentence) in zip(letters[len(REFUSED) :], wanted, strict=True):

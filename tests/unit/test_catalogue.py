@@ -75,7 +75,7 @@ UNREADABLE = [
     ("[" * 900 + "]" * 900, "nested too deeply"),
     ("x0: &x0 [1, 1]\n" + "".join(f"x{n}: &x{n} [*x{n - 1}, *x{n - 1}]\n" for n in range(1, 40)), "100,000 values"),
     (f"version: {'9' * 5000}", "cannot be read as"),
-    ("? [a, b]\n: c", "a key is a word"),
+    ("? [a, b]\n: c", "a key must be a scalar"),
     ("1: 2", "ODCS has no key '1'"),
     (
         CONTRACT.format(id="bad", domain="shop", topic="t", table="shop.bad").replace("name: event", "nmae: event"),
@@ -224,7 +224,7 @@ def test_a_pipeline_that_is_asked_for_says_its_own_mistake(folder: Path) -> None
     add(folder, "bad", "id: 1.5")
     add(folder, "worse", "a: [")
     for name in ("shop/bad", "shop_bad"):
-        with pytest.raises(BadInput, match=r"not 1\.5"):
+        with pytest.raises(BadInput, match=r"put 1\.5 in quotes"):
             find_contract(name, folder)
     with pytest.raises(
         BadInput, match=r"no pipeline 'nothing'; the pipelines are: good\. These contracts cannot"

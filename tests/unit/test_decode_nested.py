@@ -97,9 +97,9 @@ def test_a_path_leads_to_the_value_or_to_null(value: bytes, wanted: dict[str, An
             b'{"user":{"address":5}}',
             "WrongType",
             "city",
-            "city (user.address.city) cannot be reached: user.address is the number 5; the contract wants an object",
+            "city (user.address.city) cannot be reached: user.address is the number 5; the contract requires an object",
         ),
-        (b'{"user":[{"address":{}}]}', "WrongType", "city", "user is an array; the contract wants an object"),
+        (b'{"user":[{"address":{}}]}', "WrongType", "city", "user is an array; the contract requires an object"),
         (b'{"user":"x"}', "WrongType", "city", 'user is the string "x"'),
         (b'{"user":false}', "WrongType", "city", "user is false"),
         (b'{"a.b":1}', "WrongType", "dotted", r"dotted (a\.b.c d) cannot be reached: a\.b is the number 1"),
@@ -107,7 +107,7 @@ def test_a_path_leads_to_the_value_or_to_null(value: bytes, wanted: dict[str, An
             b'{"user":{"address":{"zip":"1"}}}',
             "WrongType",
             "zip",
-            'zip (user.address.zip) is the string "1"; the contract wants an integer',
+            'zip (user.address.zip) is the string "1"; the contract requires an integer',
         ),
         (b'{"a.b":{"c d":1.234}}', "TooManyDecimals", "dotted", r"dotted (a\.b.c d) is 1.234"),
         (b'{"user":{"at":"now"}}', "InvalidTimestamp", "at", "at (user.at) is"),
@@ -138,7 +138,7 @@ def test_a_rule_on_a_nested_field_goes_by_its_name_and_shows_its_path() -> None:
     checked = Contract("p", "1", "d", "", "t", "json", fields=(city,), tables=())
     found = check_rows(checked, decoded(checked, b'{"user":{"city":"Ulm"}}', b'{"user":{"city":"U"}}'))
     assert [(f.index, f.error_class, f.field) for f in found.faults] == [(1, "city_min_length", "city")]
-    assert found.faults[0].message.startswith("city (user.city) is U; the contract wants")
+    assert found.faults[0].message.startswith("city (user.city) is U; the contract requires")
 
 
 def test_required_goes_for_json_columns_too() -> None:

@@ -76,13 +76,13 @@ def test_a_rule_keeps_and_breaks(kind: str, argument: Any, of: str, keep: list[A
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ((b'"12.34"', b'"-5.00"'), "amount is -5.00; the contract wants at least 0.01"),
-        ((b'"12.34"', b"1000000.01"), "amount is 1000000.01; the contract wants at most 1000000"),
-        ((b'"amount":"12.34",', b""), "amount is missing; the contract wants a value"),
-        ((b'"12.34"', b"null"), "amount is missing; the contract wants a value"),
-        ((b"EUR", b"DEM"), "currency is DEM; the contract wants one of CHF, EUR, GBP, USD"),
-        ((b"A00001", b"A1"), "debit_account is A1; the contract wants a match of A[0-9]{5}"),
-        ((b"payment", b"x" * 141), f"memo is {'x' * 80}…; the contract wants at most 140 characters"),
+        ((b'"12.34"', b'"-5.00"'), "amount is -5.00; the contract requires at least 0.01"),
+        ((b'"12.34"', b"1000000.01"), "amount is 1000000.01; the contract requires at most 1000000"),
+        ((b'"amount":"12.34",', b""), "amount is missing; the contract requires a value"),
+        ((b'"12.34"', b"null"), "amount is missing; the contract requires a value"),
+        ((b"EUR", b"DEM"), "currency is DEM; the contract requires one of CHF, EUR, GBP, USD"),
+        ((b"A00001", b"A1"), "debit_account is A1; the contract requires a match of A[0-9]{5}"),
+        ((b"payment", b"x" * 141), f"memo is {'x' * 80}…; the contract requires at most 140 characters"),
     ],
 )
 def test_a_fault_says_the_value_and_the_rule(change: tuple[bytes, bytes], message: str) -> None:
