@@ -141,7 +141,7 @@ def with_transform(contract: Contract) -> Pipeline:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Every file that was meant as a contract, wherever it is: one that nothing reads would be missed by nobody."""
+    """Every file that was meant as a contract, wherever it is: one that nothing reads would not be missed."""
     return sorted(path for ending in ("yaml", "yml") for path in folder.rglob(f"*.odcs.{ending}"))
 
 

@@ -6,7 +6,7 @@ TidegateError
 │   ├── BrokerAway           Kafka did not answer within the limit
 │   ├── LedgerAway           Postgres did not answer within the limit
 │   ├── OffsetsUnavailable   the broker does not have the offsets asked for; the next run finds out why
-│   ├── LogTruncated         the log was truncated and written on; raised in a task, and the batch makes a Halt of it
+│   ├── LogTruncated         the log was truncated and appended to; raised in a task, and the batch makes a Halt of it
 │   ├── StagingLost          staged rows or coverage are missing or disagree; the same ranges are read again
 │   ├── NotReproduced        a failure could not be reproduced; the same ranges are read again
 │   ├── ChangedMeanwhile     what a person was shown, or what this depends on, has changed; look again
@@ -129,7 +129,7 @@ class OffsetsUnavailable(Retryable):
 
 
 class LogTruncated(Retryable):
-    """The log was truncated below the position and written on from there: the broker's leader epochs say so (KIP-320).
+    """The log was truncated below the position and appended to: the broker's leader epochs say so (KIP-320).
 
     Raised in tasks, which know no pipeline; the batch makes a Halt of it.
     """
