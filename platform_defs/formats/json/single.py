@@ -125,9 +125,8 @@ def _document(value: bytes | None) -> JsonObject | Reason:
     if value is None:
         return Reason("NullValue", "the message has no value (a tombstone); only upsert tables accept those")
     if not value.strip():
-        return Reason(
-            "EmptyValue", f"the value is blank: {len(value)} bytes of whitespace" if value else "the value is empty"
-        )
+        what = f"blank: {len(value)} bytes of whitespace" if value else "empty"
+        return Reason("EmptyValue", f"the value is {what}")
     if value.startswith(_BOM):
         return Reason("InvalidJson", "the value begins with a byte-order mark, which JSON does not allow")
     try:
