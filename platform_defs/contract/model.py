@@ -17,11 +17,17 @@ from platform_defs.contract.message_path import MessagePath, spell_path
 if TYPE_CHECKING:  # a command that only reads contracts does not wait for Arrow's import
     import pyarrow as pa
 
+SUFFIX = ".odcs.yaml"  # editors know it: SchemaStore maps *.odcs.yaml to the standard's JSON schema
 Disposition = Literal["append", "upsert", "accumulate"]
 RuleKind = Literal["required", "enum", "pattern", "minimum", "maximum", "min_length", "max_length"]
 Severity = Literal["blocking", "warning"]
 Stage = Literal["decode", "check", "transform", "publish"]
 Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
+
+
+def stem(path: Path) -> str:
+    """`transfers` of `bank/transfers.odcs.yaml`."""
+    return path.name.removesuffix(SUFFIX)
 
 
 @dataclass(frozen=True)
@@ -139,6 +145,11 @@ class Contract:
     limits: Limits = field(default_factory=Limits)
     path: Path | None = None
     delivery: Delivery = "exactly_once"  # engine/publish.py says what each of them commits when
+
+    @property
+    def transform_path(self) -> Path | None:
+        """Where the transform is, if the contract has one: beside its file. None for a contract without a file."""
+        return self.path and self.path.with_name(f"{stem(self.path)}.py")
 
     @property
     def row_table(self) -> Table:

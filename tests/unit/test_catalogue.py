@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from assets import SUFFIX, Catalogue, find_all, find_contract, find_pipeline, read_contracts, stem, transform_path
-from platform_defs.contract.model import Contract
+from assets import Catalogue, find_all, find_contract, find_pipeline, read_contracts
+from platform_defs.contract import catalogue
+from platform_defs.contract.model import SUFFIX, Contract, stem
+from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput
 
 CONTRACT = """\
@@ -106,14 +108,14 @@ def test_a_link_to_nowhere_is_not_read(folder: Path) -> None:
 
 
 def test_an_error_nobody_foresaw_names_its_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bad, load = add(folder, "bad"), __import__("assets").load
+    bad = add(folder, "bad")
 
     def fails(path: Path) -> Contract:
         if path == bad:
             raise ZeroDivisionError("of all things")
         return load(path)
 
-    monkeypatch.setattr("assets.load", fails)
+    monkeypatch.setattr(catalogue, "load", fails)
     error = only_broken(find_all(folder), bad)
     assert (error.file, "ZeroDivisionError: of all things" in str(error)) == (str(bad), True)
 
@@ -234,7 +236,7 @@ def test_a_pipeline_that_is_asked_for_says_its_own_mistake(folder: Path) -> None
 
 
 def test_where_a_transform_is(folder: Path) -> None:
-    assert transform_path(find_contract("good", folder)) == folder / "shop" / "good.py"
+    assert find_contract("good", folder).transform_path == folder / "shop" / "good.py"
 
 
 def test_two_hundred_contracts_are_read_in_no_time(tmp_path: Path) -> None:
