@@ -17,7 +17,7 @@ from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, RowRe
 from platform_defs.halts import HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from resources.postgres import tables
-from resources.postgres.connection import (
+from resources.postgres.connection import Connection, (
     DURABLE,
     LOCK_WAIT,
     ROW_ERRORS,
@@ -262,12 +262,12 @@ class PostgresHold:
         return row == (self.holder.epoch, self.holder.owner)
 
 
-def _session(url: str, pipeline: str, owner: UUID) -> tables.Connection:
+def _session(url: str, pipeline: str, owner: UUID) -> Connection:
     """A session of this owner's, which waits for no lock for longer than LOCK_WAIT."""
     return connect(url, application_name(pipeline, owner), settings={"lock_timeout": LOCK_WAIT})
 
 
-def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: str | None) -> int:
+def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | None) -> int:
     """Lock the pipeline's row and take epoch + 1; a publication in flight is waited for, a stopped one is ended."""
     key = {"pipeline": name, "owner": owner, "run_id": run_id}
     epoch, fenced = 0, None
@@ -300,12 +300,12 @@ def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: st
     return epoch
 
 
-def _end_sessions(connection: tables.Connection, pipeline: str, owner: UUID | None) -> None:
+def _end_sessions(connection: Connection, pipeline: str, owner: UUID | None) -> None:
     if owner is not None:
         connection.execute(queries()["end_sessions"], {"application_name": application_name(pipeline, owner)})
 
 
-def _claim_tables(connection: tables.Connection, holder: Holder, contract: Contract) -> None:
+def _claim_tables(connection: Connection, holder: Holder, contract: Contract) -> None:
     with connection.transaction():
         lock_as_owner(connection, holder)
         for table in contract.tables:

@@ -17,7 +17,7 @@ from platform_defs.errors import BadInput, LedgerMissing, LedgerOutdated, Ledger
 from resources.postgres.connection import SQL, connect, database_errors
 
 if TYPE_CHECKING:  # tables imports the engine's ports, and so Arrow
-    from resources.postgres.tables import Connection
+    from resources.postgres.connection import Connection
 
 KNOWN = tuple(path.name for path in sorted(SQL.glob("[0-9]*.sql")))
 

@@ -19,11 +19,19 @@ from platform_defs.contract.model import Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.replay_plan import History
 from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown
-from resources.postgres.connection import DURABLE, LOCK_WAIT, application_name, connect, database_errors, queries
+from resources.postgres.connection import (
+    DURABLE,
+    LOCK_WAIT,
+    Connection,
+    application_name,
+    connect,
+    database_errors,
+    queries,
+)
 from resources.postgres.hold import PostgresHold
 from resources.postgres.publication import lock_as_owner
 from resources.postgres.row_replacement import Difference, Pair
-from resources.postgres.tables import Connection, check_target, drop_staging, identifier
+from resources.postgres.tables import check_target, drop_staging, identifier
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ def _object_text(raw: JsonObject) -> str:
     for key, _ in raw:
         if key in seen:
             raise _RefusedValueError(
-                "DuplicateKey", f'has the key "{excerpt(key)}" twice in one object: no one can tell which value holds'
+                "DuplicateKey",
+                f'has the key "{excerpt(key)}" twice in one object: it is ambiguous which value is meant',
             )
         seen.add(key)
     return f"{{{','.join(f'{_string_text(key)}:{_spell(value)}' for key, value in raw)}}}"
