@@ -17,10 +17,11 @@ from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, RowRe
 from platform_defs.halts import HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from resources.postgres import tables
-from resources.postgres.connection import Connection, (
+from resources.postgres.connection import (
     DURABLE,
     LOCK_WAIT,
     ROW_ERRORS,
+    Connection,
     application_name,
     connect,
     database_errors,
