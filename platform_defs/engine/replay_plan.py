@@ -144,7 +144,8 @@ def refuse_other_messages(contract: Contract, history: History, read: Mapping[in
             raise BadInput(
                 f"{PartitionSpan(item.partition, item.from_offset, item.next_offset)} of {contract.topic} had "
                 f"{plural(item.messages, 'message')} and now has {read.get(item.partition, 0)} (was the topic "
-                "compacted for a while, or truncated?). Tables rebuilt from these would lack the others; nothing was changed",
+                "compacted for a while, or truncated?). Tables rebuilt from these would lack the others; "
+                "nothing was changed",
                 field=contract.pipeline,
             )
 
