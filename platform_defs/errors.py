@@ -20,6 +20,7 @@ TidegateError
 │   └── TooManyRefused       more messages fail in the transform or the table than are isolated one by one
 ├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
+    ├── TopicMissing         Kafka has no topic of the contract's name
     ├── LedgerMissing        the database has no ledger yet
     ├── LedgerOutdated       the ledger is older than this version of Tidegate; `tidegate migrate`
     └── LedgerTooNew         the ledger is newer than this version of Tidegate; upgrade it
@@ -338,6 +339,14 @@ class BadInput(TidegateError):
         place = " ".join(part for part in (where, f"({field})" if field else "") if part)
         self.problem, self.file, self.line, self.field = message, file, line, field
         super().__init__(f"{place}: {message}" if place else message)
+
+
+class TopicMissing(BadInput):
+    """Kafka has no topic of this name."""
+
+    @classmethod
+    def named(cls, topic: str) -> "TopicMissing":
+        return cls(f"topic {topic} does not exist; create it, or start the stack that holds it", field=topic)
 
 
 class LedgerMissing(BadInput):

@@ -58,6 +58,10 @@ class PartitionView:
     leader_epoch: int | None = None  # grows whenever the partition gets a leader: without that no log is ever cut
     high: int | None = None  # the high watermark where it is known: beyond `end` lie transactions that are still open
 
+    def unread(self, next_offset: int | None) -> int:
+        """Offsets from `next_offset`, or without one from the low watermark, up to the last stable offset."""
+        return max(0, self.end - (self.low if next_offset is None else next_offset))
+
     @property
     def written(self) -> int:
         """The end of all that was written, whether its transaction has ended or not."""
@@ -123,7 +127,7 @@ def whole_spans(ranges: Sequence[OffsetRange]) -> list[PartitionSpan]:
 def lag(positions: Sequence[Position], view: TopicView) -> dict[int, int]:
     """Unread offsets by partition, up to the last stable offset; a partition without a position counts from its low."""
     known = {item.partition: item.next_offset for item in positions}
-    return {p: max(0, held.end - known.get(p, held.low)) for p, held in sorted(view.partitions.items())}
+    return {p: held.unread(known.get(p)) for p, held in sorted(view.partitions.items())}
 
 
 def first_positions(positions: Sequence[Position], view: TopicView) -> list[Position]:

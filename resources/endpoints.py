@@ -29,4 +29,4 @@ def connection() -> Endpoints:
     if running.postgres.address is None or running.kafka.address is None:
         server = "Postgres" if running.postgres.address is None else "Kafka"
         raise BadInput(f"the embedded {server} in {running.home} is not running (start it with `tidegate stack up`)")
-    return Endpoints(running.postgres.address, running.kafka.address, settings().kafka_options)
+    return Endpoints(running.postgres.address, running.kafka.address, settings().librdkafka_options)

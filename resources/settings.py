@@ -101,7 +101,7 @@ class Settings(BaseSettings):
         return self.postgres_url is None
 
     @property
-    def kafka_options(self) -> dict[str, str]:
+    def librdkafka_options(self) -> dict[str, str]:
         """The librdkafka options that TIDEGATE_KAFKA_* give, without the addresses: {"security.protocol": "SSL"}."""
         given = {name: value for name, value in os.environ.items() if name.startswith(KAFKA_PREFIX) and value}
         options = {name.removeprefix(KAFKA_PREFIX).lower().replace("_", "."): given[name] for name in given}
@@ -151,7 +151,7 @@ def settings() -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = PREFIX + "_".join(str(part) for part in first["loc"]).upper()
-        raise BadInput(first["msg"], field=name) from error
+        raise BadInput(first["msg"].removeprefix("Value error, "), field=name) from error
 
 
 def unknown_variables() -> list[str]:

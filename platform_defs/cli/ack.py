@@ -1,4 +1,4 @@
-"""`tidegate ack`: show what settles a halted pipeline, and do it."""
+"""`tidegate ack`: show how to settle a halted pipeline, and do it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, print_table
+from platform_defs.cli.reasons import required_reason
 from platform_defs.errors import BadInput
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def ack(
     ),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show what settles a halted pipeline; with --execute, settle it.
+    """Show how to settle a halted pipeline; with --execute, settle it.
 
     Nothing changes without --execute. The next run continues from where the
     settlement puts the pipeline.
@@ -64,8 +65,7 @@ def ack(
     from platform_defs.cli.outside import outside
     from platform_defs.operations import settlement
 
-    if execute and not (reason or "").strip():
-        raise typer.BadParameter("--execute needs --reason, which is recorded with the user and the time")
+    why = required_reason(execute, reason)
     contract, systems = find_contract(pipeline), outside()
     decided = settlement.propose(contract, systems.ledger, systems.broker, start.value if start else None)
     if decided is None:
@@ -77,14 +77,17 @@ def ack(
     if output is Output.human:
         _show(decided)
     if not execute:
-        again = f"tidegate ack {pipeline} --execute --expect {decided.fingerprint} --reason '...'"
-        again += f" --from {start.value}" if start else ""
-        print_answer({**decided.to_json(), "settled": False, "command": again}, f"To settle it: {again}", output)
+        _propose(decided, start, output)
         return
-    url = systems.endpoints.postgres_url
-    number = settlement.settle(url, contract, decided, reason or "", getpass.getuser())
+    number = settlement.settle(systems.endpoints.postgres_url, contract, decided, why, getpass.getuser())
     done: dict[str, Any] = {**decided.to_json(), "settled": True, "settlement_id": number, "state": "active"}
     print_answer(done, f"Settled (settlement {number}). The next run of {pipeline} continues from there.", output)
+
+
+def _propose(decided: Settlement, start: Start | None, output: Output) -> None:
+    command = f"tidegate ack {decided.pipeline} --execute --expect {decided.fingerprint} --reason '...'"
+    command += f" --from {start.value}" if start else ""
+    print_answer({**decided.to_json(), "settled": False, "command": command}, f"To settle it: {command}", output)
 
 
 def _show(decided: Settlement) -> None:

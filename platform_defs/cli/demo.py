@@ -10,9 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from decimal import Decimal
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, LiteralString
+from typing import Any
 
 import typer
 
@@ -44,8 +44,18 @@ def demo(
       lag                  unread messages
       messages_per_second  in the last batch
       sent                 the answer of tidegate produce
-      seconds              that all of it took
+      seconds              total duration
     """
+    report = _run(count)
+    if output is Output.json:
+        print_json(report)
+    else:
+        _print(report)
+    if not report["exact"] or report["lag"]:
+        raise typer.Exit(1)
+
+
+def _run(count: int) -> dict[str, Any]:
     from resources.endpoints import connection
     from resources.local import stack
     from resources.settings import settings
@@ -55,18 +65,8 @@ def demo(
         stack.up(show)
         sent = _produce(count, show)
         _materialize(settings().home / "logs" / "demo.log", show)
-    report = {
-        **_report(connection().postgres_url),
-        "lag": _lag(),
-        "sent": sent,
-        "seconds": round(time.monotonic() - started, 1),
-    }
-    if output is Output.json:
-        print_json(report)
-    else:
-        _print(report)
-    if not report["exact"] or report["lag"]:
-        raise typer.Exit(1)
+    answer = {**_report(connection().postgres_url), "lag": _lag(), "sent": sent}
+    return {**answer, "seconds": round(time.monotonic() - started, 1)}
 
 
 def _produce(count: int, show: Callable[[str], None]) -> dict[str, Any]:
@@ -116,37 +116,13 @@ def _installed(program: str) -> str:
     return str(Path(sys.executable).with_name(program))
 
 
-_REPORT: dict[str, LiteralString] = {
-    "messages": (
-        "SELECT coalesce(sum(messages), 0)::bigint FROM tidegate.batch WHERE pipeline = 'bank_transfers' AND"
-        " replaced_by IS NULL"
-    ),
-    "postings": "SELECT count(*) FROM bank.postings",
-    "dead_letters": "SELECT count(*) FROM tidegate.dead_letter WHERE pipeline = 'bank_transfers'",
-    "accounts": "SELECT count(*) FROM bank.balances",
-    "balances_sum": "SELECT sum(balance)::text FROM bank.balances",
-    "messages_per_second": (
-        """SELECT round(messages / (SELECT sum(value::numeric) FROM jsonb_each_text(timings)))::bigint
-        FROM tidegate.batch WHERE pipeline = 'bank_transfers' ORDER BY batch_id DESC LIMIT 1"""
-    ),
-}
-_REASONS: LiteralString = """SELECT stage || ': ' || error_class AS reason, count(*) AS count FROM tidegate.dead_letter
-    WHERE pipeline = 'bank_transfers' GROUP BY 1 ORDER BY 2 DESC, 1"""
-
-
 def _report(url: str) -> dict[str, Any]:
     """What the tables say, in one snapshot."""
-    import psycopg
+    from resources.postgres.demo import read_totals
 
-    with psycopg.connect(url) as connection:
-        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        answers: dict[str, Any] = {
-            name: (connection.execute(query).fetchone() or (None,))[0] for name, query in _REPORT.items()
-        }
-        reasons = dict(connection.execute(_REASONS).fetchall())
-    postings = 2 * (answers["messages"] - answers["dead_letters"])
-    exact = answers["postings"] == postings and Decimal(answers["balances_sum"] or 0) == 0
-    return {**answers, "dead_letters_by_reason": reasons, "exact": exact}
+    totals, reasons = read_totals(url)
+    sums = None if totals.balances_sum is None else str(totals.balances_sum)
+    return {**asdict(totals), "balances_sum": sums, "dead_letters_by_reason": reasons, "exact": totals.exact}
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -159,16 +135,17 @@ def _print(report: dict[str, Any]) -> None:
             **{f"  {reason}": f"{count:,}" for reason, count in report["dead_letters_by_reason"].items()},
             "balances": f"of {report['accounts']:,} accounts, sum {report['balances_sum']}",
             "lag": report["lag"],
-            "speed": (f"{report['messages_per_second']:,} messages a second in the last batch (Spark was cold)"),
+            "speed": f"{report['messages_per_second']:,} messages a second in the last batch (Spark was cold)",
             "took": f"{report['seconds']} s",
         }
     )
     print_line("")
-    print_line(
-        "Every message is two postings or one dead letter."
-        if report["exact"]
-        else "NOT EXACT: compare with tidegate verify bank_transfers"
-    )
+    exact = "Every message is two postings or one dead letter."
+    print_line(exact if report["exact"] else f"NOT EXACT: compare with tidegate verify {PIPELINE}")
+    _print_next()
+
+
+def _print_next() -> None:
     print_line("")
     print_line("What to type next (prefix each with `uv run`, except make):")
     print_fields(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, plural, print_fields, print_json, print_line, print_table
+from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table
 from platform_defs.errors import BadInput
+from platform_defs.words import plural
 
 if TYPE_CHECKING:
     from resources.postgres.answers import StoredDeadLetter

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, plural, print_json, print_line, print_table
-from platform_defs.errors import BadInput
+from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table
+from platform_defs.errors import TopicMissing
+from platform_defs.words import plural
 
 if TYPE_CHECKING:
     from assets import BrokenContract
-    from platform_defs.cli.outside import Outside
     from platform_defs.contract.model import Contract
+    from platform_defs.offsets import PartitionView, TopicView
+    from resources.kafka.broker import KafkaBroker
+    from resources.postgres.answers import PipelineProgress
+    from resources.postgres.ledger import Ledger
 
 app = typer.Typer(add_completion=False)
 
@@ -48,11 +54,12 @@ def lag(
     from platform_defs.cli.outside import outside
 
     if pipeline is not None:
-        item = _lag(find_contract(pipeline), outside(), must_exist=True)
+        contract, systems = find_contract(pipeline), outside()
+        (item,) = _lags([contract], systems.ledger, systems.broker.describe)
         _print_one(item) if output is Output.human else print_json(asdict(item))
         return
     contracts, systems = read_contracts(), outside()
-    found = [_lag(contract, systems, must_exist=False) for contract in contracts.good]
+    found = _lags(contracts.good, systems.ledger, partial(_described, systems.broker))
     if output is Output.json:
         broken = [_broken(item) for item in contracts.broken]
         print_json({"pipelines": [asdict(item) for item in found], "broken": broken})
@@ -86,38 +93,50 @@ class PipelineLag:
     partitions: tuple[PartitionLag, ...] = ()
 
 
-def _lag(contract: Contract, systems: Outside, *, must_exist: bool) -> PipelineLag:
-    status = systems.ledger.status(contract.pipeline)
-    answer = PipelineLag(
+def _lags(
+    contracts: Sequence[Contract], ledger: Ledger, describe: Callable[[str], TopicView | None]
+) -> list[PipelineLag]:
+    """What the ledger knows of all first, then the broker: no position is beyond the end that is shown with it."""
+    known = [(contract, _state(contract, ledger), _progress(contract, ledger)) for contract in contracts]
+    views = {topic: describe(topic) for topic in dict.fromkeys(contract.topic for contract in contracts)}
+    return [_with_lag(state, at, views[contract.topic]) for contract, state, at in known]
+
+
+def _state(contract: Contract, ledger: Ledger) -> PipelineLag:
+    status = ledger.status(contract.pipeline)
+    return PipelineLag(
         contract.pipeline,
         contract.topic,
-        state=status.state if status else "active",
-        halt_code=status.halt_code if status else None,
-        running=systems.ledger.is_running(status),
-        backed_off=status is not None and status.backed_off,
+        state=status.state,
+        halt_code=status.halt_code,
+        running=ledger.is_running(status),
+        backed_off=status.backed_off,
         lag=None,
     )
-    try:
-        partitions = _partitions(contract, systems)
-    except BadInput:  # the topic does not exist
-        if must_exist:
-            raise
-        return answer
-    return replace(answer, lag=sum(item.lag for item in partitions), partitions=partitions)
 
 
-def _partitions(contract: Contract, systems: Outside) -> tuple[PartitionLag, ...]:
-    """Raises BadInput where the topic does not exist."""
-    at = systems.ledger.progress(contract.pipeline, contract.topic)
-    view = systems.broker.describe(contract.topic)
-    found = list[PartitionLag]()
-    for number, held in sorted(view.partitions.items()):
-        here = at.get(number)
-        position = here.next_offset if here else None
-        behind = max(0, held.end - (held.low if position is None else position))
-        batch_id, committed_at = (here.batch_id, here.committed_at) if here else (None, None)
-        found.append(PartitionLag(number, position, held.end, behind, batch_id, committed_at))
-    return tuple(found)
+def _progress(contract: Contract, ledger: Ledger) -> Mapping[int, PipelineProgress]:
+    return ledger.progress(contract.pipeline, contract.topic)
+
+
+def _with_lag(state: PipelineLag, at: Mapping[int, PipelineProgress], view: TopicView | None) -> PipelineLag:
+    if view is None:
+        return state
+    partitions = tuple(_partition(number, held, at.get(number)) for number, held in sorted(view.partitions.items()))
+    return replace(state, lag=sum(item.lag for item in partitions), partitions=partitions)
+
+
+def _partition(number: int, held: PartitionView, at: PipelineProgress | None) -> PartitionLag:
+    if at is None:
+        return PartitionLag(number, None, held.end, held.unread(None), None, None)
+    return PartitionLag(number, at.next_offset, held.end, held.unread(at.next_offset), at.batch_id, at.committed_at)
+
+
+def _described(broker: KafkaBroker, topic: str) -> TopicView | None:
+    """None while the topic does not exist."""
+    with suppress(TopicMissing):
+        return broker.describe(topic)
+    return None
 
 
 def _broken(item: BrokenContract) -> dict[str, Any]:

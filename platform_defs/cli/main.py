@@ -26,7 +26,7 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "plan": "Show what the next batch would read and do, and change nothing.",
     "dlq": "Dead letters: messages that could not become rows.",
     "verify": "Read the topic again and compare every message with the tables.",
-    "ack": "Show what settles a halted pipeline; with --execute, settle it.",
+    "ack": "Show how to settle a halted pipeline; with --execute, settle it.",
     "replay": "Rebuild the tables beside the live ones, and put them in place.",
     "migrate": "Create the ledger in Postgres, or bring it up to date.",
 }
@@ -47,11 +47,11 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     @override
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     @override
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, found, rest = super().resolve_command(ctx, args)
         return name, load(name) if name is not None and found is not None else found, rest
 
@@ -70,8 +70,8 @@ def _version(wanted: bool) -> None:
 @app.callback(
     epilog=(
         "Every command takes -o json for one JSON document on stdout; progress and errors go to stderr.\n\n"
-        "Exit codes: 0, done; 1, it failed, or found what it looks for (plan and a halt, verify and a difference); "
-        "2, wrong usage; 130, interrupted."
+        "Exit codes: 0: done; 1: the command failed, plan found a halt, or verify found a difference; "
+        "2: wrong usage; 130: interrupted."
     )
 )
 def tidegate(

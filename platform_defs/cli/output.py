@@ -43,11 +43,6 @@ def print_answer(document: Mapping[str, Any], sentence: str, output: Output) -> 
         print_line(sentence)
 
 
-def plural(count: int, noun: str) -> str:
-    """A count with its noun: "1 message", "2,000 messages"."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> None:
     """Print a table for a person to stdout; None is shown as a dash."""
     table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import astuple, fields, replace
+from typing import TYPE_CHECKING
 
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
+from platform_defs.cli.plan_answer import (
+    Explanation,
+    PlanAnswer,
+    PlannedRange,
+    sentence,
+    state_of,
+    with_halt,
+    with_plan,
+)
 from platform_defs.errors import Halt
+from platform_defs.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.contract.model import Contract
     from platform_defs.engine.planning import Plan
-    from resources.postgres.answers import PipelineStatus
 
 app = typer.Typer(add_completion=False)
 
@@ -43,7 +51,7 @@ def plan(
                  ranges (partition, from_offset, until_offset, offsets)
       nothing    null, or why there is no batch
       added      partition, next_offset of those new to the ledger
-      waiting    partitions of an upsert that come after the others
+      waiting    partitions of an upsert that are read after the others
       lag, left  unread offsets before and after; null where halted
       dead_letters  share, minimum, accepted, rule
       tables     table, disposition, how
@@ -53,18 +61,18 @@ def plan(
     from assets import find_contract
 
     contract = find_contract(pipeline)
-    document, planned = look(contract)
+    answer, planned = look(contract)
     if explain and planned is not None and planned.ranges:
-        document |= _explained(contract, planned)
+        answer = replace(answer, explanation=_explained(contract, planned))
     if output is Output.json:
-        print_json(document)
+        print_json(answer.to_json())
     else:
-        _show(document)
-    if document["halt"] is not None:
+        _show(answer)
+    if answer.halt is not None:
         raise typer.Exit(1)
 
 
-def look(contract: Contract) -> tuple[dict[str, Any], Plan | None]:
+def look(contract: Contract) -> tuple[PlanAnswer, Plan | None]:
     """The answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run does."""
     from platform_defs.cli.outside import outside
     from platform_defs.engine.batch import describe
@@ -73,7 +81,7 @@ def look(contract: Contract) -> tuple[dict[str, Any], Plan | None]:
     systems = outside()
     found = systems.ledger.status_and_positions(contract)
     status = found.status
-    document = _state(contract, status, held=systems.ledger.is_running(status))
+    answer = state_of(contract, status, held=systems.ledger.is_running(status))
     try:
         if status.halt is not None:
             raise status.halt
@@ -82,83 +90,11 @@ def look(contract: Contract) -> tuple[dict[str, Any], Plan | None]:
         if planned.halt is not None:
             raise planned.halt
     except Halt as halt:
-        return {**document, "halt": _halt(halt, status.state)}, None
-    return {**document, **_batch(planned)}, planned
+        return with_halt(answer, halt), None
+    return with_plan(answer, planned), planned
 
 
-def _state(contract: Contract, status: PipelineStatus, *, held: bool) -> dict[str, Any]:
-    from platform_defs.engine.explain import dead_letter_limit, how
-
-    limits, pending = contract.limits, status.pending
-    return {
-        "pipeline": contract.pipeline,
-        "topic": contract.topic,
-        "state": status.state,
-        "epoch": status.epoch,
-        "delivery": contract.delivery,
-        "halt": None,
-        "held_by": {"run_id": status.run_id} if held else None,
-        "backed_off_until": status.retry_at if status.backed_off else None,
-        "batch": None,
-        "nothing": None,
-        "added": [],
-        "waiting": [],
-        "lag": None,
-        "left": None,
-        "dead_letters": {
-            "share": limits.dead_letter_share,
-            "minimum": limits.dead_letter_minimum,
-            "accepted": pending is not None and pending.dead_letters_accepted,
-            "rule": dead_letter_limit(limits, pending),
-        },
-        "tables": [{"table": t.name, "disposition": t.disposition, "how": how(t)} for t in contract.tables],
-    }
-
-
-def _halt(halt: Halt, state: str) -> dict[str, Any]:
-    coming = (
-        f"{halt.pipeline} will halt on its next run ({halt.code}): {halt.reason} Once it has, to see how to settle it: "
-        f"{halt.command}"
-    )
-    return {
-        "code": halt.code,
-        "reason": halt.reason,
-        "message": str(halt) if state == "halted" else coming,
-        "detail": halt.detail.to_json(),
-        "command": halt.command,
-    }
-
-
-def _batch(planned: Plan) -> dict[str, Any]:
-    """What a decided plan adds to the answer."""
-    pending = planned.pending
-    ranges = [
-        {
-            "partition": item.partition,
-            "from_offset": item.from_offset,
-            "until_offset": item.until_offset,
-            "offsets": len(item),
-        }
-        for item in planned.ranges
-    ]
-    batch = {
-        "batch_id": pending.batch_id if pending else None,
-        "again": pending is not None,
-        "offsets": planned.offsets,
-        "tasks": len(ranges),
-        "ranges": ranges,
-    }
-    return {
-        "batch": batch if ranges else None,
-        "nothing": None if ranges else "everything is read, up to the last stable offset of each partition",
-        "added": [{"partition": item.partition, "next_offset": item.next_offset} for item in planned.added],
-        "waiting": list(planned.waiting),
-        "lag": sum(planned.lag.values()),
-        "left": sum(planned.left.values()),
-    }
-
-
-def _explained(contract: Contract, planned: Plan) -> dict[str, Any]:
+def _explained(contract: Contract, planned: Plan) -> Explanation:
     """The steps in sentences, and Spark's plan of the job, for which Spark is started."""
     from assets import with_transform
     from platform_defs.engine.explain import explain
@@ -175,57 +111,46 @@ def _explained(contract: Contract, planned: Plan) -> dict[str, Any]:
         job = describe_job(spark, pipeline, KafkaSource(connection().kafka_options()), planned.ranges)
     finally:
         spark.stop()
-    return {"steps": [asdict(step) for step in explain(pipeline, planned)], "spark": job}
+    return Explanation(explain(pipeline, planned), job)
 
 
-def _show(found: Mapping[str, Any]) -> None:
-    print_line(f"{found['pipeline']}: {_sentence(found)}")
-    if found["held_by"]:
-        print_line(f"A run is at work (run {found['held_by']['run_id'] or 'by hand'}); it may be further by now.")
-    if found["backed_off_until"]:
+def _show(answer: PlanAnswer) -> None:
+    print_line(f"{answer.pipeline}: {sentence(answer)}")
+    if answer.held_by:
+        run = f"run {answer.held_by.run_id}" if answer.held_by.run_id else "started by hand"
+        print_line(f"A run is in progress ({run}); it may have read further since.")
+    if answer.backed_off_until:
         print_line(
-            f"A check failed; the sensor retries at {found['backed_off_until']:%F %T} UTC. Materialize to retry now."
+            f"A check failed; the sensor retries at {answer.backed_off_until:%F %T} UTC. Materialize to retry now."
         )
-    if found["halt"]:
-        print_fields(found["halt"]["detail"])
+    if answer.halt:
+        print_fields(answer.halt.detail)
         return
-    if found["batch"]:
-        columns = ("partition", "from_offset", "until_offset", "offsets")
-        rows = [[item[name] for name in columns] for item in found["batch"]["ranges"]]
-        print_table([name.replace("_", " ") for name in columns], rows)
-    _show_rest(found)
-    for step in found.get("steps", []):
-        print_line(f"\n{step['step']} {step['name']}")
-        for sentence in step["does"]:
-            print_line(f"  {sentence}")
-    if "spark" in found:
-        print_line(f"\nSpark's plan of the job (steps 2 to 5)\n{found['spark']}")
+    if answer.batch:
+        names = [field.name for field in fields(PlannedRange)]
+        print_table([name.replace("_", " ") for name in names], [astuple(item) for item in answer.batch.ranges])
+    _show_rest(answer)
+    if answer.explanation:
+        _show_explanation(answer.explanation)
 
 
-def _sentence(found: Mapping[str, Any]) -> str:
-    if found["halt"]:
-        halt, halted = found["halt"], found["state"] == "halted"
-        when = "halted" if halted else "will halt on its next run"
-        how = "To see how to settle it" if halted else "Once it has, to see how to settle it"
-        return f"{when} ({halt['code']}): {halt['reason']} {how}: {halt['command']}"
-    if found["nothing"]:
-        return f"nothing to read: {found['nothing']}."
-    batch = found["batch"]
-    what = f"batch {batch['batch_id']}, to be read again: " if batch["again"] else "a new batch of "
-    return f"{what}{batch['offsets']:,} offsets of {found['topic']} in {batch['tasks']} tasks"
-
-
-def _show_rest(found: Mapping[str, Any]) -> None:
+def _show_rest(answer: PlanAnswer) -> None:
+    added = ", ".join(f"partition {item.partition} from {item.next_offset}" for item in answer.added)
     print_fields(
         {
-            "left after it": f"{found['left']:,} of {found['lag']:,} unread offsets",
-            "added": (
-                ", ".join(f"partition {item['partition']} from {item['next_offset']}" for item in found["added"])
-                or None
-            ),
-            "waiting": ", ".join(f"partition {number}" for number in found["waiting"]) or None,
-            "delivery": found["delivery"],
-            "dead letters": found["dead_letters"]["rule"],
-            **{item["table"]: f"{item['disposition']}: {item['how']}" for item in found["tables"]},
+            "left after it": f"{answer.left or 0:,} of {plural(answer.lag or 0, 'unread offset')}",
+            "added": added or None,
+            "waiting": ", ".join(f"partition {number}" for number in answer.waiting) or None,
+            "delivery": answer.delivery,
+            "dead letters": answer.dead_letters.rule,
+            **{item.table: f"{item.disposition}: {item.how}" for item in answer.tables},
         }
     )
+
+
+def _show_explanation(explanation: Explanation) -> None:
+    for step in explanation.steps:
+        print_line(f"\n{step.step} {step.name}")
+        for does in step.does:
+            print_line(f"  {does}")
+    print_line(f"\nSpark's plan of the job (steps 2 to 5)\n{explanation.spark}")

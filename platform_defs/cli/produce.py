@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, progress
+from platform_defs.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.contract.model import Contract
@@ -88,7 +89,7 @@ def _amount(
     if bad is not None and total is None:
         raise typer.BadParameter("--bad needs --count; with --rate alone, give --bad-share")
     if bad is not None and total is not None and bad > total:
-        raise typer.BadParameter(f"--bad {bad} is more than the {total} messages to send")
+        raise typer.BadParameter(f"--bad {bad} is more than the {plural(total, 'message')} to send")
     if bad_share is None:
         bad_share = 0.0 if total is None else (total // ONE_BAD_IN if bad is None else bad) / total
     return _Amount(total, rate, seconds, bad_share)
@@ -101,7 +102,7 @@ def _send(sender: "Sender", mixture: "Mixture", amount: _Amount, show: Callable[
         total = amount.total or 0
         for done in range(0, total, BURST):
             sender.send(mixture.take(min(BURST, total - done)))
-            show(f"{sender.total:,} of {total:,} messages sent")
+            show(f"{sender.total:,} of {plural(total, 'message')} sent")
     sender.finish()
 
 
@@ -119,7 +120,7 @@ def _send_at_rate(
             if due == amount.total or (amount.seconds is not None and elapsed >= amount.seconds):
                 return
             if elapsed - shown_at >= SHOWN_EVERY:
-                show(f"{sender.total:,} messages sent")
+                show(f"{plural(sender.total, 'message')} sent")
                 shown_at = elapsed
             time.sleep(TICK)
 
@@ -155,7 +156,7 @@ def _answer(contract: "Contract", sender: "Sender", mixture: "Mixture") -> dict[
 
 def _print(answer: dict[str, Any]) -> None:
     print_line(
-        f"{answer['produced']:,} messages sent to topic {answer['topic']} in {answer['seconds']:.1f} s"
+        f"{plural(answer['produced'], 'message')} sent to topic {answer['topic']} in {answer['seconds']:.1f} s"
         f" ({answer['messages_per_second']:,} a second)"
     )
     print_fields({"good": answer["good"], "tombstones": answer["tombstones"], "bad": sum(answer["bad"].values())})

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import getpass
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, plural, print_answer, print_line, print_table, progress
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
+from platform_defs.cli.reasons import required_reason
+from platform_defs.words import plural
 
 if TYPE_CHECKING:
-    from platform_defs.operations.replay import Shown
+    from platform_defs.operations.replay import Replay, Shown
 
 app = typer.Typer(add_completion=False)
 
@@ -57,27 +59,33 @@ def replay(
     from platform_defs.operations.replay import Replay
     from resources.spark.session import spark_config, start_session
 
-    if execute and not (reason or "").strip():
-        raise typer.BadParameter("--execute needs --reason, which is recorded with the user and the time")
+    why = required_reason(execute, reason)
     wanted = Replay(find_pipeline(pipeline), outside().endpoints, lambda: start_session(spark_config()))
     if discard:
-        dropped = wanted.discard()
-        sentence = f"The replay of {pipeline} is dropped." if dropped else f"There is no replay of {pipeline} to drop."
-        print_answer({"pipeline": pipeline, "discarded": dropped}, sentence, output)
+        _discard(wanted, output)
         return
     begin = ReplayStart.parse(start)
     with progress() as say:
         if execute:
-            shown = wanted.execute(begin, reason or "", getpass.getuser(), say)
+            shown = wanted.execute(begin, why, getpass.getuser(), say)
         else:
             shown = wanted.show(wanted.first_batch(begin), say)
     if output is Output.human:
         _show(shown)
-    again = f"tidegate replay {pipeline} --from {start} --execute --reason '...'"
-    sentence = "It is in place." if execute else f"Nothing live has changed. To put it in place: {again}"
-    from_batch = shown.history.from_batch
-    document = {**asdict(shown), "pipeline": pipeline, "from_batch": from_batch, "executed": execute}
-    print_answer(document | ({} if execute else {"command": again}), sentence, output)
+    document = {**asdict(shown), "pipeline": pipeline, "from_batch": shown.history.from_batch, "executed": execute}
+    if execute:
+        print_answer(document, "It is in place.", output)
+        return
+    command = f"tidegate replay {pipeline} --from {start} --execute --reason '...'"
+    sentence = f"Nothing live has changed. To put it in place: {command}"
+    print_answer({**document, "command": command}, sentence, output)
+
+
+def _discard(wanted: Replay, output: Output) -> None:
+    name = wanted.live.name
+    dropped = wanted.discard()
+    sentence = f"The replay of {name} is dropped." if dropped else f"There is no replay of {name} to drop."
+    print_answer({"pipeline": name, "discarded": dropped}, sentence, output)
 
 
 def _show(shown: Shown) -> None:
@@ -87,8 +95,10 @@ def _show(shown: Shown) -> None:
     print_table(["partition", "from", "until", "messages"], spans)
     rows = [(item.name, item.live, item.rebuilt, item.only_live, item.only_rebuilt) for item in shown.differences]
     print_table(["", "live", "rebuilt", "only live", "only rebuilt"], rows)
-    samples: list[tuple[str, Any, dict[str, Any]]] = [
-        (item.name, sample.pop("only"), sample) for item in shown.differences for sample in item.samples
+    samples = [
+        (item.name, sample["only"], {name: value for name, value in sample.items() if name != "only"})
+        for item in shown.differences
+        for sample in item.samples
     ]
     if samples:
         print_table(["", "only", "row"], samples)

@@ -79,7 +79,7 @@ def reset(
     if not yes:
         typer.confirm(f"Delete everything under {home}?", abort=True, err=True)
     stack.reset()
-    print_answer({"home": str(home), "reset": True}, f"{home} is empty.", output)
+    print_answer({"home": str(home), "reset": True}, f"Deleted everything under {home}.", output)
 
 
 def _print(status: StackStatus, output: Output) -> None:

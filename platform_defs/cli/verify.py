@@ -19,12 +19,20 @@ def verify(
     \b
     JSON:
       pipeline
-      ok           whether the tables are exactly what the topic says
-      explanation  the same in a sentence
-      messages, rows, dead_letters, skipped, filtered, ...  counts
+      ok            whether the tables are exactly what the topic says
+      explanation   the same in a sentence
+      messages      compared: delivered between the first position and the last
+      rows, keys    right, in the row table and in the accumulates
+      dead_letters, filtered, skipped  messages without rows, each for a reason
+      gaps          offsets that the broker never delivered
+      compacted     removed by compaction since
       lost, duplicated, wrong  messages without their rows, rows that are there
-                   more than once, rows that differ
-      samples      of what is wrong: kind, partition, offset, what
+                    more than once, rows that differ
+      uncovered     offsets that no committed batch read, or beyond the position
+      unverifiable  messages that the topic no longer holds
+      seconds       duration
+      digest        of the tables' contents, however the batches were cut
+      samples       of what is wrong: kind, what, partition, offset
     """
     from assets import find_pipeline
     from platform_defs.cli.outside import outside

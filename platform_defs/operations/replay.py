@@ -54,9 +54,9 @@ class Replay:
     def first_batch(self, start: ReplayStart) -> int:
         """The batch that a replay from `start` begins with: batches are replayed whole. Raises BadInput."""
         name, status = self.live.name, self._ledger.status(self.live.name)
-        if status and status.state == "halted":
+        if status.state == "halted":
             raise BadInput(f"it is halted ({status.halt_code}); settle that first: tidegate ack {name}", field=name)
-        first = self._replays.first_batch() if status else None
+        first = self._replays.first_batch() if status.has_run else None
         if first is None:
             raise BadInput("it has published nothing yet: there is nothing to replay", field=name)
         if start == ReplayStart():
@@ -181,7 +181,7 @@ class Replay:
             wanted = replay_plan.fingerprint(self.live, history.from_batch, self._replacement.shapes(connection))
             found = self._replays.building()
             status = self._ledger.status(self._built.name)
-            if found and found.fingerprint == wanted and status and status.state == "active":
+            if found and found.fingerprint == wanted and status.state == "active":
                 return found.replay_id
             if found:
                 say(

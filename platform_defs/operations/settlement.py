@@ -89,7 +89,7 @@ def propose(contract: Contract, ledger: Ledger, broker: Broker, start: NewLogSta
     Raises BadInput where `start` is needed and missing, BrokerAway, LedgerAway.
     """
     status = ledger.status(contract.pipeline)
-    if status is None or status.state == "active":
+    if status.state == "active":
         return None
     positions = [
         (at.partition, LogPosition(at.cluster_id, at.topic_id, at.start_offset, at.next_offset))

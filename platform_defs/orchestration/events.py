@@ -14,8 +14,9 @@ import dagster as dg
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.engine.audit import SAMPLES
 from platform_defs.engine.ports import Published
-from platform_defs.offsets import OffsetRange
+from platform_defs.offsets import whole_spans
 from platform_defs.orchestration.keys import is_row_table, table_key
+from platform_defs.words import plural
 
 SEVERITIES = {"blocking": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN}
 PLACE = ("partition", "offset")
@@ -51,7 +52,7 @@ def materializations(
     return [
         dg.AssetMaterialization(
             table_key(table.name),
-            description=f"Batch {batch.batch_id}: {batch.messages:,} messages of {contract.topic}",
+            description=f"Batch {batch.batch_id}: {plural(batch.messages, 'message')} of {contract.topic}",
             metadata=_numbers(contract, table, batch)
             | _known({"lag": lag, "dagster/row_count": row_counts.get(table.name)}),
         )
@@ -92,15 +93,6 @@ def samples_table(samples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue
     return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
 
 
-def spans(ranges: Sequence[OffsetRange]) -> dict[int, tuple[int, int]]:
-    """By partition, [from, until): from the start of its first range to the end of its last."""
-    found: dict[int, tuple[int, int]] = {}
-    for item in ranges:
-        low, high = found.get(item.partition, (item.from_offset, item.until_offset))
-        found[item.partition] = (min(low, item.from_offset), max(high, item.until_offset))
-    return dict(sorted(found.items()))
-
-
 def _numbers(contract: Contract, table: Table, batch: Published) -> dict[str, Any]:
     seconds = sum(batch.timings.values())
     numbers: dict[str, Any] = {"batch_id": batch.batch_id, "messages": batch.messages}
@@ -108,25 +100,23 @@ def _numbers(contract: Contract, table: Table, batch: Published) -> dict[str, An
         numbers |= {"rows": batch.rows, "dead_letters": batch.dead_letters, "unknown_fields": batch.unknown_fields}
     numbers |= {"messages_per_second": round(batch.messages / seconds) if seconds else 0, "seconds": round(seconds, 3)}
     numbers |= {f"seconds_{step}": float(taken) for step, taken in batch.timings.items()}
-    for partition, (low, high) in spans(batch.ranges).items():
-        numbers |= {f"partition_{partition}_from": low, f"partition_{partition}_until": high}
+    for span in whole_spans(batch.ranges):
+        numbers |= {f"partition_{span.partition}_from": span.from_offset}
+        numbers |= {f"partition_{span.partition}_until": span.until_offset}
     return numbers
 
 
 def _sentence(tally: Tally, *, published: bool) -> str:
     result = tally.latest
     if not tally.failed_batches:
-        return f"Passed in {_batches(tally.batches)} of this run."
+        return f"Passed in {plural(tally.batches, 'batch', 'batches')} of this run."
     value = result.observed.get("observed_value")
     seen = f"{tally.failed:,} failed" if "failed" in result.observed else f"observed {value}"
-    where = f"in {_batches(tally.failed_batches)} of {tally.batches} of this run, last in batch {tally.batch_id}"
+    batches = plural(tally.batches, "batch", "batches")
+    where = f"in {tally.failed_batches} of {batches} of this run, last in batch {tally.batch_id}"
     if result.severity == "blocking" and not published:
         return f"{seen}, {where}: nothing of that batch was published, and its offsets stay."
     return f"{seen}, {where}."
-
-
-def _batches(count: int) -> str:
-    return "1 batch" if count == 1 else f"{count} batches"
 
 
 def _cell(value: Any) -> str | int | float | bool:

@@ -27,16 +27,16 @@ def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
         NOT_HALTED,
         asset=table_key(contract.row_table.name),
         description=(
-            f"Fails while {contract.pipeline} is halted: it stopped because going on would lose or repeat messages. To "
-            f"see what settles the halt: tidegate ack {contract.pipeline}"
+            f"Fails while {contract.pipeline} is halted: it stopped because reading further would lose or repeat "
+            f"messages. To see how to settle it: tidegate ack {contract.pipeline}"
         ),
         metadata={"evaluated": "at the end of each run, and when the ledger changes"},
     )
 
 
-def not_halted(contract: Contract, status: PipelineStatus | None) -> dg.AssetCheckEvaluation:
-    """The check, from the ledger's `status` of the pipeline (None: it has never run)."""
-    halt = status.halt if status else None
+def not_halted(contract: Contract, status: PipelineStatus) -> dg.AssetCheckEvaluation:
+    """The check, from the ledger's `status` of the pipeline."""
+    halt = status.halt
     return dg.AssetCheckEvaluation(
         asset_key=table_key(contract.row_table.name),
         check_name=NOT_HALTED,
@@ -68,10 +68,10 @@ def report_halt_at_end(context: dg.AssetExecutionContext, ledger: Ledger, contra
 
 
 def stale_halt_check(
-    instance: DagsterInstance, contract: Contract, status: PipelineStatus | None
+    instance: DagsterInstance, contract: Contract, status: PipelineStatus
 ) -> list[dg.AssetCheckEvaluation]:
     """The check, where Dagster shows something else than the ledger says. Ask between runs: a run reports it itself."""
-    if status is None:
+    if not status.has_run:
         return []
     found = not_halted(contract, status)
     shown = instance.get_latest_asset_check_evaluation_record(found.asset_check_key)

@@ -17,6 +17,7 @@ from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.keys import PIPELINE_TAG
 from platform_defs.orchestration.runs import failures_in_a_row, report_dead, writer
 from platform_defs.orchestration.waiting import Waiting, back_off, due, still_waiting
+from platform_defs.words import plural
 from resources.endpoints import Endpoints, connection
 from resources.kafka.broker import KafkaBroker
 from resources.postgres.answers import PipelineStatus
@@ -44,14 +45,14 @@ def lag_sensor(contract: Contract, job: AssetJob) -> dg.SensorDefinition:
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         try:
             return look(context.instance, contract, connection(), context.cursor)
-        except BadInput as error:  # no stack, or no topic yet
+        except BadInput as error:  # each says which: no stack, no topic yet, a ledger of another version
             return dg.SensorResult(skip_reason=str(error))
 
     return sense_lag
 
 
 def look(instance: DagsterInstance, contract: Contract, endpoints: Endpoints, cursor: str | None) -> dg.SensorResult:
-    """One tick. Raises BrokerAway, LedgerAway, and BadInput where the topic does not exist."""
+    """One tick. Raises BrokerAway, LedgerAway, BadInput (no topic, or an unusable ledger or broker)."""
     ledger = Ledger(endpoints.postgres_url)
     report_dead(instance, ledger, contract)
     if (run := writer(instance, contract)) is not None:
@@ -65,7 +66,7 @@ def _start(
     instance: DagsterInstance,
     ledger: Ledger,
     contract: Contract,
-    status: PipelineStatus | None,
+    status: PipelineStatus,
     endpoints: Endpoints,
     cursor: str | None,
 ) -> dg.SensorResult:
@@ -86,15 +87,15 @@ def _start(
     if reason := due(behind, waiting, contract.limits, now):
         request = dg.RunRequest(tags={PIPELINE_TAG: contract.pipeline, "tidegate/started_for": reason})
         return dg.SensorResult(run_requests=[request], cursor=remembered)
-    return dg.SensorResult(skip_reason=f"{behind:,} unread messages; no run is due yet", cursor=remembered)
+    return dg.SensorResult(skip_reason=f"{plural(behind, 'unread message')}; no run is due yet", cursor=remembered)
 
 
 def _must_not_start(
-    instance: DagsterInstance, ledger: Ledger, contract: Contract, status: PipelineStatus | None, now: float
+    instance: DagsterInstance, ledger: Ledger, contract: Contract, status: PipelineStatus, now: float
 ) -> str | None:
     """Why no run may start now, whatever the lag."""
     name = contract.pipeline
-    if status is None:
+    if not status.has_run:
         return None
     if status.state == "halted":
         code = status.halt_code

@@ -7,7 +7,7 @@ import dagster as dg
 
 from platform_defs.contract.message_path import MessagePath, spell_path
 from platform_defs.contract.model import Contract, Field
-from platform_defs.errors import BadInput
+from platform_defs.errors import TopicMissing
 from platform_defs.orchestration.keys import PIPELINE_TAG, topic_key
 from resources.endpoints import connection
 from resources.kafka.broker import KafkaBroker, topic_facts
@@ -62,7 +62,7 @@ def observe_topics(topics: Sequence[str]) -> dg.SensorDefinition:
         for topic in topics:
             try:
                 seen.append(observation(topic, options))
-            except BadInput as missing:  # one topic that does not exist yet must not hide the others
+            except TopicMissing as missing:  # a topic that does not exist yet must not hide the others
                 context.log.info(str(missing))
         return dg.SensorResult(asset_events=seen, skip_reason=f"Recorded {len(seen)} of {len(topics)} topics.")
 
@@ -70,7 +70,7 @@ def observe_topics(topics: Sequence[str]) -> dg.SensorDefinition:
 
 
 def observation(topic: str, options: dict[str, str]) -> dg.AssetObservation:
-    """What the broker says about the topic now. Raises BadInput without the topic, BrokerAway without Kafka."""
+    """What the broker says about the topic now. Raises TopicMissing, and BrokerAway."""
     facts = topic_facts(options, topic)
     view = KafkaBroker(options, timeout=PATIENCE).describe(topic)
     ends = {f"end_offset_{p}": held.end for p, held in sorted(view.partitions.items())}

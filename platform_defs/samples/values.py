@@ -25,7 +25,7 @@ WORDS = (
 
 
 class Values:
-    """Makes values of one field. They are usually right: whoever uses one asks `keeps` first."""
+    """Makes values of one field. They usually satisfy its rules: callers check with `keeps` first."""
 
     def __init__(self, item: Field, source: random.Random, keeps: Callable[[Value], bool]) -> None:
         self._item, self._random, self._keeps = item, source, keeps

@@ -14,6 +14,7 @@ from platform_defs.verification.messages import Chunk, Topic
 from platform_defs.verification.report import Findings, unlike
 from platform_defs.verification.snapshot import DeadLetter, Ordered, Partition
 from platform_defs.verification.spans import Span, less, missing, size, spelt, within
+from platform_defs.words import noun_for, plural
 
 LATE = ("transform", "publish")  # stages that may refuse a message which can be decoded
 STEP = 100_000  # offsets judged together where the topic holds no messages
@@ -132,9 +133,10 @@ class AppendComparison:
         elif gone and any(start <= offset < until for start, until in chunk.part.skips):
             self.findings.count("skipped")
         elif gone:
-            bad("lost", f"{_rows(len(gone))} of the message {_are(len(gone))} missing from the table")
+            rows = f"{plural(len(gone), 'row')} of the message {noun_for(len(gone), 'is', 'are')}"
+            bad("lost", f"{rows} missing from the table")
         elif offset in chunk.wanted:
-            bad("duplicated", f"the table has {_rows(len(extra))} too many of the message")
+            bad("duplicated", f"the table has {plural(len(extra), 'row')} too many of the message")
         else:
             bad("wrong", "the transform filters the message out, but the table has a row of it")
 
@@ -174,7 +176,7 @@ class AppendComparison:
                 if kept < high - low:
                     what = f"{spelt(part.number, (low, high))}: the topic has no message here, the tables have no row"
                     self.findings.bad(
-                        "lost", f"{what}, and the ledger knows of no gap", part.number, low, high - low - kept
+                        "lost", f"{what}, and the ledger records no gap", part.number, low, high - low - kept
                     )
 
     def _deleted(self, part: Partition, start: int, until: int) -> None:
@@ -189,8 +191,9 @@ class AppendComparison:
             there = missing(sorted({*offsets, *dead}), start, until)
             lost = [span for low, high in due for span in within(there, low, high)]
             if have.num_rows > len(offsets):
-                what = f"{spelt(part.number, (start, until))} has {_rows(have.num_rows - len(offsets))} too many"
-                self.findings.bad("duplicated", what, part.number, start, have.num_rows - len(offsets))
+                extra = have.num_rows - len(offsets)
+                what = f"{spelt(part.number, (start, until))} has {plural(extra, 'row')} too many"
+                self.findings.bad("duplicated", what, part.number, start, extra)
         for span in lost:
             what = f"{spelt(part.number, span)} has neither rows nor dead letters"
             self.findings.bad("lost", what, part.number, span[0], size([span]))
@@ -225,11 +228,3 @@ def needless(letter: DeadLetter) -> str:
 def _offsets(rows: pa.Table) -> list[int]:
     offsets: list[Any] = rows["_offset"].to_pylist()
     return offsets
-
-
-def _rows(number: int) -> str:
-    return f"{number} row" if number == 1 else f"{number} rows"
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"

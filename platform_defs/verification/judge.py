@@ -77,7 +77,7 @@ def key_text(key: bytes | None) -> str | NoRow:
 
 @dataclass(frozen=True)
 class _Object:
-    """An object that fields lie in: the message itself first, each one after the one that it lies in."""
+    """An object that holds fields: the message itself first, then each nested object after its parent."""
 
     path: MessagePath
     parent: int

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from platform_defs.words import plural
+
 SAMPLES = 20
 BAD = ("lost", "duplicated", "wrong", "uncovered")
 _LONGEST = 80  # characters of a value that are shown
@@ -33,9 +35,7 @@ class Report:
     compacted: int = 0  # removed by compaction since
     lost: int = 0  # neither row nor dead letter, or too few rows
     duplicated: int = 0  # more rows or dead letters than there should be, or committed twice
-    wrong: int = (
-        0  # a value that is not the message's, a row instead of a dead letter, or a dead letter instead of a row
-    )
+    wrong: int = 0  # a value that is not the message's, or a row instead of a dead letter, or the reverse
     uncovered: int = 0  # below the position, but read by no committed batch; or committed beyond the position
     unverifiable: int = 0  # the topic no longer holds the messages
     keys: int = 0  # keys of accumulate tables that are right
@@ -66,20 +66,20 @@ class Report:
 
     @property
     def _compared(self) -> str:
-        return f"{_counted(self.messages, 'message')} compared one by one in {self.seconds:.1f} s"
+        return f"{plural(self.messages, 'message')} compared one by one in {self.seconds:.1f} s"
 
     @property
     def _made(self) -> str:
         filtered = f", {self.filtered:,} filtered out by the transform" if self.filtered else ""
-        return f"{_counted(self.rows, 'row')}, {_counted(self.dead_letters, 'dead letter')}{filtered}"
+        return f"{plural(self.rows, 'row')}, {plural(self.dead_letters, 'dead letter')}{filtered}"
 
     @property
     def _doubt(self) -> str:
         if not self.unverifiable:
             return ""
         return (
-            f" {_counted(self.unverifiable, 'more message')} can no longer be verified:"
-            " they were read, but the topic does not hold them any more."
+            f" {plural(self.unverifiable, 'more message')} can no longer be verified: "
+            "they were read, but the topic no longer has them."
         )
 
 
@@ -123,10 +123,6 @@ def shown(value: Any) -> str:
     """A value as a sentence shows it: texts in quotes, nothing longer than a line."""
     spelt = "null" if value is None else repr(value) if isinstance(value, str) else str(value)
     return spelt if len(spelt) <= _LONGEST else f"{spelt[:_LONGEST]}..."
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 _COUNTS = {item.name for item in fields(Report) if item.type is int or item.type == "int"}

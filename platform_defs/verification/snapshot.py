@@ -17,6 +17,7 @@ from platform_defs.errors import BadInput
 from platform_defs.verification.json_columns import canonical_columns, json_columns
 from platform_defs.verification.spans import Span, less, within
 from resources.postgres.connection import connect, database_errors, queries, session_url
+from resources.postgres.migrations import require_current
 
 OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
 # contract/own_columns.py's: where the engine's idea of its columns changes, verify must say so
@@ -224,16 +225,15 @@ def _count_before(batch: pa.RecordBatch, partition: int, offset: int) -> int:
 
 @contextmanager
 def take_snapshot(url: str, contract: Contract) -> Generator[Snapshot]:
-    """Open the one transaction in which everything is read. Raises BadInput where there is no ledger yet."""
+    """Open the one transaction in which everything is read.
+
+    Raises LedgerMissing, LedgerOutdated or LedgerTooNew where this version of Tidegate cannot read the ledger.
+    """
     with database_errors(), closing(connect(url, "tidegate verify")) as connection:
+        require_current(connection)
         connection.autocommit = False
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
-        (there,) = connection.execute("SELECT to_regclass('tidegate.lost_history') IS NOT NULL").fetchone() or (False,)
-        if not there:
-            raise BadInput(
-                "this database has no ledger yet, or an older one: run the pipeline first", field=contract.pipeline
-            )
         snapshot = Snapshot(connection, url, contract)
         with closing(snapshot):
             yield snapshot

@@ -1,6 +1,6 @@
 """The database session by which a Dagster run is known to be alive.
 
-A run that is killed cannot report it: Dagster goes on showing it as started. Its session ends with its process, so a
+A run that is killed cannot report it: Dagster continues to show it as started. Its session ends with its process, so a
 run whose tag says that the session is open, and that has no session, is dead (orchestration/runs.py reports it).
 """
 

@@ -12,10 +12,10 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
-from platform_defs.errors import BadInput, BrokerAway
+from platform_defs.errors import BadInput, BrokerAway, TopicMissing
 from platform_defs.offsets import PartitionView, TopicView
 
-ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what a broker answers that knows no topic ids (KIP-516)
+ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # the answer of a broker without topic ids (KIP-516)
 
 
 class _Transient(Exception):  # inside this module only: try again
@@ -32,7 +32,7 @@ class KafkaBroker:
     def describe(self, topic: str) -> TopicView:
         """The topic's ids, low watermarks and last stable offsets, and whether its cleanup policy compacts.
 
-        Raises BrokerAway when no complete answer came in time, BadInput when the topic does not exist.
+        Raises BrokerAway when no complete answer came in time, TopicMissing, BadInput for a broker without topic ids.
         """
         retrying = Retrying(
             retry=retry_if_exception_type(_Transient),
@@ -44,9 +44,9 @@ class KafkaBroker:
             return retrying(self._describe, topic)
         except _Transient as error:
             raise BrokerAway(
-                f"Kafka at {self.options['bootstrap.servers']} did not answer about topic {topic} for"
-                f" {self.timeout:.0f} s: {error}. Nothing was changed; the next run goes on. Is the broker up"
-                " (`tidegate stack status`)?"
+                f"Kafka at {self.options['bootstrap.servers']} returned no metadata for topic {topic} "
+                f"within {self.timeout:.0f} s: {error}. Nothing was changed. The next run will retry. Is the broker up "
+                "(`tidegate stack status`)?"
             ) from error
 
     def _describe(self, topic: str) -> TopicView:
@@ -56,7 +56,7 @@ class KafkaBroker:
         topic_id = str(described.topic_id)
         if topic_id == ZERO_ID or not cluster.cluster_id:
             raise BadInput(
-                "the broker gives no topic id, without which a recreated topic cannot be told from the old one. "
+                "the broker returns no topic ids, so a recreated topic cannot be distinguished from the old one. "
                 "Use Kafka 3.1 or later, with topic ids",
                 field=topic,
             )
@@ -97,9 +97,7 @@ def _answer(future: "Future[Any]", topic: str | None = None) -> Any:
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if topic and reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise BadInput(
-                f"topic {topic} does not exist; create it, or start the stack that holds it", field=topic
-            ) from error
+            raise TopicMissing.named(topic) from error
         raise _Transient(reason.str()) from error
     except TimeoutError as error:
         raise _Transient("no answer within 10 s") from error
@@ -108,7 +106,7 @@ def _answer(future: "Future[Any]", topic: str | None = None) -> Any:
 def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dict[int, int]:
     """By partition, the first offset whose timestamp is `milliseconds` since the epoch or later, or the end.
 
-    Raises BadInput when the topic does not exist, BrokerAway when no answer came.
+    Raises TopicMissing, and BrokerAway when no answer came.
     """
     admin = _admin(options)
     try:
@@ -118,7 +116,7 @@ def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dic
         at = {place.partition: _answer(future).offset for place, future in found.items()}
         ends = {number: held.end for number, held in _watermarks(admin, places).items()}
     except _Transient as error:
-        raise BrokerAway(f"Kafka did not answer about the offsets of {topic} at a time: {error}") from error
+        raise BrokerAway(f"Kafka returned no offsets by time of topic {topic}: {error}") from error
     return {number: offset if offset >= 0 else ends[number] for number, offset in at.items()}
 
 
@@ -144,7 +142,7 @@ def topic_facts(options: Mapping[str, str], topic: str) -> dict[str, int | str]:
     """How a topic is configured: partitions, replication_factor, and retention_ms, retention_bytes,
     cleanup_policy, min_insync_replicas.
 
-    Raises BadInput when the topic does not exist, BrokerAway when no answer came.
+    Raises TopicMissing, and BrokerAway when no answer came.
     """
     admin = _admin(options)
     resource = ConfigResource(ResourceType.TOPIC, topic)
@@ -153,7 +151,7 @@ def topic_facts(options: Mapping[str, str], topic: str) -> dict[str, int | str]:
         config = _answer(admin.describe_configs([resource], request_timeout=5)[resource], topic)
     except _Transient as error:
         raise BrokerAway(
-            f"Kafka at {options['bootstrap.servers']} did not answer about topic {topic}: {error}"
+            f"Kafka at {options['bootstrap.servers']} returned no metadata for topic {topic}: {error}"
         ) from error
     return {
         "partitions": len(described.partitions),

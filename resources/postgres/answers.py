@@ -12,9 +12,10 @@ from platform_defs.offsets import PendingBatch, Position
 
 @dataclass(frozen=True)
 class PipelineStatus:
-    """One pipeline's row in the ledger."""
+    """One pipeline's row in the ledger; these defaults where it has none, since it has not run yet."""
 
     pipeline: str
+    has_run: bool = False
     state: Literal["active", "halted"] = "active"
     halt_code: str | None = None  # a HaltCode; of another version of Tidegate, perhaps one that is unknown here
     halt_detail: Mapping[str, Any] | None = None

@@ -67,10 +67,9 @@ class Ledger:
 
     # A pipeline
 
-    def status(self, pipeline: str) -> PipelineStatus | None:
-        """The pipeline's row; None where it has not run yet."""
-        found = self._row("status", pipeline=pipeline)
-        return _status(found) if found else None
+    def status(self, pipeline: str) -> PipelineStatus:
+        """What the ledger knows of the pipeline; `has_run` is False where that is nothing."""
+        return _status(pipeline, self._row("status", pipeline=pipeline))
 
     def positions(self, pipeline: str, topic: str) -> list[Position]:
         """The position in each partition of the topic, by partition; none where the pipeline has not run yet."""
@@ -84,7 +83,7 @@ class Ledger:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             with connection.cursor(row_factory=dict_row) as cursor:
                 found = cursor.execute(queries()["status"], {"pipeline": contract.pipeline}).fetchone()
-            status = _status(found) if found else PipelineStatus(contract.pipeline)
+            status = _status(contract.pipeline, found)
             return StatusAndPositions(status, positions_of(connection, contract.pipeline, contract.topic))
         return StatusAndPositions(PipelineStatus(contract.pipeline), [])
 
@@ -101,9 +100,9 @@ class Ledger:
         """Whether the run that took `owner` still has its database session: that is a run's life."""
         return bool(self._value("sessions_of", application_name=application_name(pipeline, owner)))
 
-    def is_running(self, status: PipelineStatus | None) -> bool:
+    def is_running(self, status: PipelineStatus) -> bool:
         """Whether a run works on the pipeline now."""
-        return status is not None and status.owner is not None and self.alive(status.pipeline, status.owner)
+        return status.owner is not None and self.alive(status.pipeline, status.owner)
 
     def run_sessions(self, prefix: str) -> list[str]:
         """The application names that begin with `prefix`, of all sessions there are now.
@@ -200,7 +199,9 @@ class Ledger:
         )
 
 
-def _status(row: Row) -> PipelineStatus:
+def _status(pipeline: str, row: Row | None) -> PipelineStatus:
+    if row is None:
+        return PipelineStatus(pipeline)
     fields = dict(row)
     fields["pending"] = PendingBatch.from_json(row["pending"]) if row["pending"] else None
-    return PipelineStatus(**fields)
+    return PipelineStatus(**fields, has_run=True)

@@ -6,6 +6,7 @@ since it is good for that environment's jars and Java alone; the JVM checks, and
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from pyspark.errors import PySparkException
 
 from platform_defs.errors import TidegateError
 
+JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")  # what they change, -version mentions
 FOLDER = Path(sys.prefix) / "share" / "tidegate"
 
 
@@ -27,7 +29,8 @@ def archive() -> Path:
 
     from resources.local.java import find_java
 
-    version = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True).stderr
+    plain = {name: value for name, value in os.environ.items() if name not in JAVA_OPTIONS}
+    version = subprocess.run([find_java(), "-version"], env=plain, capture_output=True, text=True, check=True).stderr
     name = hashlib.sha256(f"{pyspark.__file__} {pyspark.__version__} {version}".encode()).hexdigest()[:12]
     return FOLDER / f"spark-{name}.jsa"
 

@@ -97,8 +97,7 @@ def _strict(pipeline: Pipeline) -> Pipeline:
 
 
 def _waiting(world: World, pipeline: Pipeline) -> bool:
-    status = world.ledger.status(pipeline.name)
-    return status is not None and status.backed_off
+    return world.ledger.status(pipeline.name).backed_off
 
 
 def _send(world: World, pipeline: Pipeline, values: list[bytes], stamp: int) -> None:

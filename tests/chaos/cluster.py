@@ -93,7 +93,7 @@ def fewer_replicas_in_sync_than_min_insync_replicas(chaos: Chaos) -> Verdict:
     assert lag(chaos.world.ledger.positions(led.name, led.contract.topic), view) == {0: 400}
     (batch,) = chaos.world.drain(led)
     assert batch.messages == 400
-    with pytest.raises(BrokerAway, match=r"did not answer about topic .* for 2 s: .*high watermark"):
+    with pytest.raises(BrokerAway, match=r"returned no metadata for topic .* within 2 s: .*high watermark"):
         play(chaos.world, inherited, lambda outside: replace(outside, broker=replace(outside.broker, timeout=2.0)))  # pyright: ignore[reportArgumentType]
     cluster.start([2, 3])
     cluster.wait_until_whole(led.contract.topic)

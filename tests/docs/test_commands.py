@@ -26,7 +26,7 @@ BY_NAME = {"make demo", "make test", "make up", "make down"}
 def commands(info: str = "sh") -> list[str]:
     """The lines of every block of that kind, each once."""
     blocks = [block for page in PAGES for block in re.findall(rf"```{info}\n(.*?)```", page.read_text(), re.DOTALL)]
-    return list(dict.fromkeys(line.strip() for block in blocks for line in block.splitlines()))
+    return list(dict.fromkeys(line.strip() for block in blocks for line in block.splitlines() if line.strip()))
 
 
 @pytest.fixture(scope="module")

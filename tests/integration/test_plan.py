@@ -64,7 +64,7 @@ def shown(world: World, pipeline: Pipeline) -> dict[str, Any]:
     before = whole_ledger(world)
     answer, _ = look(pipeline.contract)
     assert whole_ledger(world) == before
-    return answer
+    return json.loads(json.dumps(answer.to_json(), default=str))
 
 
 def whole_ledger(world: World) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_what_is_shown_is_what_the_next_run_reads(world: World, ask: Ask, dispos
     assert (nothing["batch"], nothing["lag"]) == (None, 0)
     person = ask(pipeline, "--explain")
     assert (person.exit_code, "steps" in nothing, "Spark" in person.output) == (0, False, False)
-    assert f"{pipeline.name}: nothing to read: everything is read, up to the last stable offset" in person.stdout
+    assert f"{pipeline.name}: nothing to read: everything up to the last stable offset has been read" in person.stdout
     assert world.drain(pipeline) == []
 
 

@@ -80,10 +80,10 @@ OPERATORS: dict[str, tuple[Transform, str]] = {
     "scalar subquery": (lambda m: m.withColumn("x", lookup(m).select(F.max("name")).scalar()), "uses a subquery"),
     "exists": (lambda m: m.where(lookup(m).exists()), "uses a subquery"),
     "in": (lambda m: m.where(F.col("account").isin(lookup(m).select("account"))), "uses a subquery"),
-    "another DataFrame": (lambda m: m.sparkSession.range(1), "not made of the messages it is given"),
+    "another DataFrame": (lambda m: m.sparkSession.range(1), "not built from the messages it is given"),
     "through an RDD": (
         lambda m: m.sparkSession.createDataFrame(m.rdd, m.schema),
-        "not made of the messages it is given",
+        "not built from the messages it is given",
     ),
     "cache": (lambda m: m.cache(), r"caches the messages.*\.cache\(\)"),
     "persist": (lambda m: m.where("amount > 0").persist().select("account", *OWN), "caches the messages"),

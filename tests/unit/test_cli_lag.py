@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -9,7 +11,8 @@ from typer.testing import CliRunner, Result
 import assets
 from assets import read_contracts
 from platform_defs.cli.main import app
-from platform_defs.errors import BadInput
+from platform_defs.errors import BadInput, LedgerTooNew, TopicMissing
+from resources.postgres.answers import PipelineStatus
 
 
 @pytest.fixture
@@ -48,3 +51,25 @@ def test_a_broken_contract_that_is_named_fails_the_command_with_its_error(broken
     shown = lag("web_page_views")
     assert isinstance(shown.exception, BadInput)
     assert str(shown.exception).startswith(f"{broken_folder}:")
+
+
+def test_only_a_missing_topic_is_shown_as_one_that_does_not_exist_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = lag_with(monkeypatch, TopicMissing.named("bank.transfers"), "-o", "json")
+    assert (shown.exit_code, json.loads(shown.stdout)["pipelines"][0]["lag"]) == (0, None)
+    for error in (LedgerTooNew.by(["999_later.sql"]), BadInput("the broker returns no topic ids")):
+        assert lag_with(monkeypatch, error).exception is error
+
+
+def test_a_pipeline_that_is_named_must_have_its_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = TopicMissing.named("bank.transfers")
+    assert lag_with(monkeypatch, missing, "bank_transfers").exception is missing
+
+
+def lag_with(monkeypatch: pytest.MonkeyPatch, error: BadInput, *arguments: str) -> Result:
+    """The command, where no pipeline has run and the broker's answer about a topic is `error`."""
+    ledger = SimpleNamespace(
+        status=lambda name: PipelineStatus(name), is_running=lambda _: False, progress=lambda *_: {}
+    )
+    systems = SimpleNamespace(ledger=ledger, broker=SimpleNamespace(describe=Mock(side_effect=error)))
+    monkeypatch.setattr("platform_defs.cli.outside.outside", lambda: systems)
+    return lag(*arguments)

@@ -41,6 +41,7 @@ EXAMPLES: list[TidegateError] = [
     errors.TooManyRefused.of_batch("p", 3, 20, "division by zero"),
     *(Halt("p", read_detail(code, stored), "seen.") for code, stored in SAMPLE.items()),
     BadInput("no such column", file="a.odcs.yaml", line=3, field="amount"),
+    errors.TopicMissing.named("t"),
     errors.LedgerMissing.of_database("db"),
     errors.LedgerOutdated.by(["002_settlements.sql"]),
     errors.LedgerTooNew.by(["999_later.sql"]),

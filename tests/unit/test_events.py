@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from platform_defs.contract.model import CheckResult
-from platform_defs.offsets import OffsetRange
-from platform_defs.orchestration.events import Tally, evaluation, spans
+from platform_defs.orchestration.events import Tally, evaluation
 
 
 def result(passed: bool, failed: int = 0) -> CheckResult:
@@ -39,8 +38,3 @@ def test_samples_stay_few() -> None:
         tally.add(result(False, 4), batch_id)
     assert len(samples(evaluation(tally))) == 10
     assert evaluation(tally).metadata["failed"].value == 20
-
-
-def test_split_ranges_are_told_as_one_span_a_partition() -> None:
-    ranges = [OffsetRange("t", 1, 5, 9), OffsetRange("t", 0, 10, 20), OffsetRange("t", 0, 0, 10)]
-    assert spans(ranges) == {0: (0, 20), 1: (5, 9)}

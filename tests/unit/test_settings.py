@@ -33,7 +33,7 @@ def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "")
     monkeypatch.setenv("TIDEGATE_KAFKA_SECURITY_PROTOCOL", "")
     assert settings().embeds_postgres
-    assert settings().kafka_options == {}
+    assert settings().librdkafka_options == {}
 
 
 def test_one_given_endpoint_leaves_the_other_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_kafka_variables_become_librdkafka_options(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "broker:9092")
     monkeypatch.setenv("TIDEGATE_KAFKA_SECURITY_PROTOCOL", "SASL_SSL")
     monkeypatch.setenv("TIDEGATE_KAFKA_SASL_PASSWORD", "secret_1")
-    assert settings().kafka_options == {"security.protocol": "SASL_SSL", "sasl.password": "secret_1"}
+    assert settings().librdkafka_options == {"security.protocol": "SASL_SSL", "sasl.password": "secret_1"}
 
 
 @pytest.mark.parametrize("given", ["postgres://me@db/shop", "postgresql+psycopg2://me@db/shop"])
