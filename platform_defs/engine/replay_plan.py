@@ -199,5 +199,10 @@ class InTheNameOf:
     events: LineageEvents
     contract: Contract
 
-    def of_batch(self, contract: Contract, staged: Staged, checks: Sequence[CheckResult]) -> Mapping[str, object]:  # noqa: ARG002
+    def of_batch(
+        self,
+        contract: Contract,  # noqa: ARG002
+        staged: Staged,
+        checks: Sequence[CheckResult],
+    ) -> Mapping[str, object]:
         return self.events.of_batch(self.contract, staged, checks)

@@ -226,12 +226,16 @@ def upsert(publication: PostgresPublication, table: Table, where: sql.Composable
     )
 
 
+def _type(name: str) -> sql.SQL:
+    return sql.SQL(name)  # pyright: ignore[reportArgumentType]  # a closed list
+
+
 def _cast(table: Table) -> sql.Composable:
     """The contract's columns as they are read from staging: in their own type where COPY could not write it."""
     return sql.SQL(", ").join(
         sql.Identifier(column.name)
         if column.type.staged == column.type.postgres
-        else sql.SQL("{}::{}").format(sql.Identifier(column.name), sql.SQL(column.type.postgres))  # pyright: ignore[reportArgumentType]  # a closed list
+        else sql.SQL("{}::{}").format(sql.Identifier(column.name), _type(column.type.postgres))
         for column in table.columns
     )
 
@@ -268,7 +272,8 @@ _MERGE = {
 
 
 def _merge(item: Aggregate) -> sql.Composable:
-    return sql.SQL(_MERGE[item.function]).format(sql.Identifier(item.column))  # pyright: ignore[reportArgumentType]  # a closed list
+    merge = sql.SQL(_MERGE[item.function])  # pyright: ignore[reportArgumentType]  # a closed list
+    return merge.format(sql.Identifier(item.column))
 
 
 def _aggregate(item: Aggregate) -> sql.Composable:

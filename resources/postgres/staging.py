@@ -51,9 +51,10 @@ class PostgresStaging:
         import adbc_driver_postgresql.dbapi as adbc
 
         reader = pa.RecordBatchReader.from_batches(schema, batches)
+        url = session_url(self.url, self.application_name)
         try:
             with (
-                adbc.connect(session_url(self.url, self.application_name)) as connection,  # pyright: ignore[reportUnknownMemberType]  # its **kwargs have no type
+                adbc.connect(url) as connection,  # pyright: ignore[reportUnknownMemberType]  # untyped
                 connection.cursor() as cursor,
             ):
                 rows = cursor.adbc_ingest(

@@ -168,7 +168,7 @@ MISTAKES = [
     ("physicalName: shop.totals", "physicalName: tidegate.totals", "totals.physicalName", "the ledger"),
     ("physicalName: shop.totals", "physicalName: pg_shop.totals", "totals.physicalName", "pg_"),
     ("physicalName: shop.totals", "physicalName: shop__replay.totals", "totals.physicalName", "replays build"),
-    ("name: some_orders", "name: not_halted", "not_halted.name", "every pipeline has"),
+    ("name: some_orders", "name: not_halted", "not_halted.name", "reserved for one of"),
     (
         "name: weight, physical",
         "name: weight, physicalName: Weight, physical",
