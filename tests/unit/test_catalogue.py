@@ -204,7 +204,8 @@ def test_transforms_of_one_name_in_two_domains_are_two_modules(folder: Path) -> 
     assert web
     assert (shop.__module__, web.__module__) == ("assets.shop.same", "assets.web.same")
     messages: object = None
-    assert [made(messages) for made in (shop, web)] == ["shop", "web"]  # pyright: ignore[reportArgumentType]  # no Spark here
+    made = [of(messages) for of in (shop, web)]  # pyright: ignore[reportArgumentType]  # no Spark here
+    assert made == ["shop", "web"]
 
 
 def test_an_upsert_takes_no_transform(folder: Path) -> None:
