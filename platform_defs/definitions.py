@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import dagster as dg
 
 from assets import BrokenContract, find_all
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import BadInput
 from platform_defs.orchestration.assets import table_assets
 from platform_defs.orchestration.broken import broken_asset, broken_assets, report_broken
 from platform_defs.orchestration.checks import verify_check
@@ -48,9 +50,40 @@ def compose(
 def load() -> dg.Definitions:
     """Everything under assets/. What cannot be used is a warning here and a red check in Dagster; the rest runs."""
     found = find_all()
-    for item in found.broken:
+    good, refused = composable(found.pipelines)
+    broken = (*found.broken, *refused)
+    for item in broken:
         logging.getLogger("tidegate").warning("cannot be used: %s", item.error)
-    return compose(found.pipelines, found.broken)
+    return compose(good, broken)
+
+
+def composable(
+    pipelines: Sequence[Pipeline], beside: Sequence[Pipeline] = ()
+) -> tuple[tuple[Pipeline, ...], tuple[BrokenContract, ...]]:
+    """The pipelines that Dagster takes together, and those that it refuses, each with what it says.
+
+    A contract may be sound and Dagster refuse it, alone or beside another. Found by halves, and only where all
+    together are refused.
+    """
+    if not pipelines:
+        return (), ()
+    try:
+        dg.Definitions.validate_loadable(compose([*beside, *pipelines]))
+    except Exception as error:  # noqa: BLE001  # Dagster has no one error for it, and one pipeline must not stop others
+        if len(pipelines) == 1:
+            return (), (_refused(pipelines[0], error),)
+    else:
+        return tuple(pipelines), ()
+    middle = len(pipelines) // 2
+    first, refused = composable(pipelines[:middle], beside)
+    second, also_refused = composable(pipelines[middle:], [*beside, *first])
+    return (*first, *second), (*refused, *also_refused)
+
+
+def _refused(pipeline: Pipeline, error: Exception) -> BrokenContract:
+    path = pipeline.contract.path or Path(pipeline.name)
+    said = str(error).partition("\n")[0]
+    return BrokenContract(path, BadInput(f"Dagster cannot load it: {said}", file=str(path)), pipeline.contract)
 
 
 defs = load()

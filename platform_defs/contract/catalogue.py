@@ -9,11 +9,14 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import re
+import sys
 import traceback
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 from platform_defs.contract.model import SUFFIX, Contract, stem
@@ -87,6 +90,12 @@ def find_all(folder: Path = ASSETS) -> Catalogue:
             pipelines.append(with_transform(contract))
         except BadInput as error:
             broken.append(BrokenContract(_path(contract), error, contract))
+        except Exception as error:  # noqa: BLE001  # nothing in one file may keep the others from being loaded
+            broken.append(
+                BrokenContract(
+                    _path(contract), _unforeseen(error, contract.transform_path or _path(contract)), contract
+                )
+            )
     return Catalogue(tuple(pipelines), tuple(sorted(broken, key=lambda item: item.path)))
 
 
@@ -189,11 +198,36 @@ def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
         raise BadInput("cannot be imported", file=str(path))
     module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # a user's file may raise anything, or call sys.exit
-        message = f"cannot be imported: {type(error).__name__}: {error}"
-        raise BadInput(message, file=str(path), line=_line_in(error, path)) from error
-    return _checked(getattr(module, "transform", None), path)
+        with _named(spec.name, module):
+            spec.loader.exec_module(module)
+            found = getattr(module, "transform", None)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a user's file may raise anything: sys.exit, pytest.skip, a class of its own
+        raise _unforeseen(error, path) from error
+    return _checked(found, path)
+
+
+@contextmanager
+def _named(name: str, module: ModuleType) -> Generator[None]:
+    """While it is imported, a module is found under its name: dataclasses ask. Not longer: workers get it by value."""
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+        if before is not None:
+            sys.modules[name] = before
+
+
+def _unforeseen(error: BaseException, path: Path) -> BadInput:
+    """The sentence about an error of a user's own code, whose text may itself raise, or hold what no UTF-8 can."""
+    try:
+        text = str(error).encode("utf-8", "backslashreplace").decode()
+    except Exception:  # noqa: BLE001  # __str__ is a user's, too
+        text = "its text cannot be shown"
+    return BadInput(f"cannot be imported: {type(error).__name__}: {text}", file=str(path), line=_line_in(error, path))
 
 
 def _checked(found: object, path: Path) -> Callable[[DataFrame], DataFrame]:
@@ -207,6 +241,8 @@ def _checked(found: object, path: Path) -> Callable[[DataFrame], DataFrame]:
         raise BadInput(f"transform takes one argument, {wanted}: {error}", file=str(path), field="transform") from error
     except ValueError:  # written in C: it has no signature to look at
         pass
+    except Exception as error:  # a callable of a user's own class
+        raise _unforeseen(error, path) from error
     return cast("Callable[[DataFrame], DataFrame]", found)
 
 

@@ -1,6 +1,7 @@
 """What Dagster shows of contracts and transforms that cannot be used, beside those that can."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from shutil import copy
 
@@ -8,8 +9,9 @@ import dagster as dg
 import pytest
 from dagster import AssetCheckKey, AssetKey, DagsterInstance
 
-from assets import ASSETS, BrokenContract, Catalogue, find_all
-from platform_defs.definitions import compose
+from assets import ASSETS, BrokenContract, Catalogue, find_all, find_pipelines
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.definitions import composable, compose
 from platform_defs.orchestration.broken import CHECK, broken_assets, evaluation, not_shown
 
 PAGE_VIEWS = ASSETS / "web" / "page_views.odcs.yaml"
@@ -147,3 +149,30 @@ def test_any_file_name_has_an_asset(typo: Catalogue, name: str) -> None:
     assert len(found.broken) == 3
     assert len(keys(found)) == 8
     assert all(isinstance(item, BrokenContract) for item in found.broken)
+
+
+def _changed(pipeline: Pipeline, name: str, topic: str, **limits: float) -> Pipeline:
+    contract = pipeline.contract
+    names = [f"{name}.{table.name.partition('.')[2]}" for table in contract.tables]
+    tables = tuple(replace(t, name=n, batch_rules=()) for t, n in zip(contract.tables, names, strict=True))
+    changed = replace(contract.limits, **limits)
+    return replace(pipeline, contract=replace(contract, pipeline=name, topic=topic, tables=tables, limits=changed))
+
+
+def test_a_pipeline_that_dagster_refuses_stops_no_other() -> None:
+    shipped = find_pipelines()
+    endless = _changed(shipped[0], "endless", "endless", freshness_seconds=1e18)
+    good, refused = composable([endless, *shipped])
+    assert good == tuple(shipped)
+    assert [item.name for item in refused] == ["endless"]
+    assert "Dagster cannot load it" in str(refused[0].error)
+    compose(good, refused)
+
+
+def test_of_two_pipelines_that_dagster_cannot_tell_apart_one_is_refused_and_the_others_are_loaded() -> None:
+    shipped = find_pipelines()
+    first = _changed(shipped[0], "p_verify_q", "t")
+    second = _changed(shipped[0], "q", "t_verify_p")
+    good, refused = composable([first, *shipped, second])
+    assert len(good) == len(shipped) + 1
+    assert len(refused) == 1
