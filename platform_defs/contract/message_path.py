@@ -8,13 +8,17 @@ import re
 
 MessagePath = tuple[str, ...]  # at least one key, outermost first
 
+_MOST_KEYS = 99  # a message nests at most 100 levels
+_LONGEST_KEY = 1_000  # characters
 _PART = re.compile(r"\\e(?![^.])|(?:[^.\\]|\\[.\\])+")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = r"in a key, a dot is written \. and a backslash \\; the empty key is \e"
 
 
 def parse_path(text: str) -> MessagePath:
-    """The keys that `text` spells. Raises ValueError, saying what is wrong: an empty part, a lone backslash."""
+    """The keys that `text` spells. Raises ValueError, saying what is wrong: an empty part, a lone backslash, too
+    many keys, a key that is too long.
+    """
     keys, position = list[str](), 0
     if re.search("[\ud800-\udfff]", text):
         raise ValueError(f"{text!r} has half a surrogate pair, which no UTF-8 message can hold")
@@ -25,10 +29,20 @@ def parse_path(text: str) -> MessagePath:
         keys.append("" if part[0] == r"\e" else _ESCAPED.sub(r"\1", part[0]))
         position = part.end()
         if position == len(text):
-            return tuple(keys)
+            return _within_limits(tuple(keys))
         if text[position] != ".":
             raise ValueError(f"{text!r} is not a path of keys: a lone backslash ({_ESCAPES})")
         position += 1
+
+
+def _within_limits(path: MessagePath) -> MessagePath:
+    if len(path) > _MOST_KEYS:
+        raise ValueError(
+            f"the path has {len(path):,} keys: {_MOST_KEYS} at most, as a message nests at most 100 levels"
+        )
+    if (longest := max(map(len, path))) > _LONGEST_KEY:
+        raise ValueError(f"a key of the path has {longest:,} characters: {_LONGEST_KEY:,} at most")
+    return path
 
 
 def spell_path(path: MessagePath) -> str:

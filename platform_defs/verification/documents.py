@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeAlias
 MAX_DEPTH = 100  # levels of objects and arrays, the message itself being the first
 NUMERIC_DIGITS = 131_072  # before the decimal point: https://www.postgresql.org/docs/current/datatype-numeric.html
 NUMERIC_SCALE = 16_383  # digits after it
+JSONB_BYTES = 32 << 20  # of text with all numbers written out, so that jsonb's own 256 MB suffice
 _READABLE = 30  # digits
 _NUMERIC_EXPONENT = (2**31 - 1) // 2  # numeric_in refuses any larger one, even of 0 (PG_INT32_MAX / 2)
 
@@ -84,23 +85,31 @@ def canonical(text: str | None) -> str | None:
 
 
 def check_jsonb(document: Document) -> None:
-    """Raise NotTheType where Postgres' jsonb would refuse `document`, or would drop one of two equal keys."""
+    """Raise NotTheType where Postgres' jsonb would refuse `document`, or would drop one of two equal keys, or where
+    the document is larger than a json column takes.
+    """
+    if _checked_size(document) > JSONB_BYTES:
+        raise NotTheType("TooLarge")
+
+
+def _checked_size(document: Document) -> int:
+    """The bytes of `compact`'s text, if no number had an exponent. Raises as `check_jsonb` does."""
     match document:
         case Number():
-            _check_number(document)
+            return _checked_number(document)
         case str():
             check_text(document)
+            return len(_quoted(document).encode())
         case Pairs():
             if len({key for key, _ in document}) < len(document):
                 raise NotTheType("DuplicateKey")
-            for key, inner in document:
-                check_text(key)
-                check_jsonb(inner)
+            sizes = [_checked_size(key) + 1 + _checked_size(inner) for key, inner in document]
+            return sum(sizes) + max(len(sizes) - 1, 0) + 2
         case list():
-            for inner in document:
-                check_jsonb(inner)
+            sizes = list(map(_checked_size, document))
+            return sum(sizes) + max(len(sizes) - 1, 0) + 2
         case _:
-            pass
+            return len(_quoted(document))
 
 
 def check_text(text: str) -> None:
@@ -114,16 +123,21 @@ def check_text(text: str) -> None:
 _half_pair = re.compile("[\ud800-\udfff]").search
 
 
-def _check_number(number: Number) -> None:
-    """As numeric_in counts: the place of the first digit that is not zero, and all digits after the point."""
+def _checked_number(number: Number) -> int:
+    """The characters of the number without an exponent. Whether it is in range is counted as numeric_in does: the
+    place of the first digit that is not zero, and all digits after the point.
+    """
     whole, fraction, exponent = _parts(number)
-    if len(exponent.lstrip("+-0")) > 10 or abs(int(exponent)) > _NUMERIC_EXPONENT:
+    if len(exponent) > 11 or abs(int(exponent)) > _NUMERIC_EXPONENT:
         raise NotTheType("OutOfRange")
     shift = int(exponent)
     digits = (whole + fraction).lstrip("0")
     before = len(digits) - len(fraction) + shift  # how far before the point the number reaches
-    if len(fraction) - shift > NUMERIC_SCALE or (digits and before > NUMERIC_DIGITS):
+    scale = max(len(fraction) - shift, 0)
+    if scale > NUMERIC_SCALE or (digits and before > NUMERIC_DIGITS):
         raise NotTheType("OutOfRange")
+    whole_length = max(before, 1) if digits else 1
+    return number.startswith("-") + whole_length + (1 + scale if scale else 0)
 
 
 def _canonical(document: Document) -> str:
@@ -161,10 +175,11 @@ def _spelt(digits: str, exponent: int) -> str:
 
 
 def _parts(number: Number) -> tuple[str, str, str]:
-    """The digits before and after the point, and the exponent."""
+    """The digits before and after the point, and the exponent, without zeros in front."""
     mantissa, _, exponent = number.lower().partition("e")
     whole, _, fraction = mantissa.removeprefix("-").partition(".")
-    return whole, fraction, exponent or "0"
+    sign = "-" if exponent.startswith("-") else ""
+    return whole, fraction, sign + (exponent.lstrip("+-0") or "0")
 
 
 def _depth(text: str) -> int:

@@ -30,7 +30,7 @@ from platform_defs.verification.documents import (
     compact,
 )
 
-_decimal_text = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII).fullmatch
+_decimal_text = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII).fullmatch
 _date_text = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
 _hour = r"([01]\d|2[0-3]):[0-5]\d"
 _timestamp_text = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_hour}:[0-5]\d(\.\d{{1,6}})?(Z|[+-]{_hour})", re.ASCII).fullmatch
@@ -61,7 +61,7 @@ def _decimals(precision: int, scale: int) -> Callable[[Any], Decimal]:
         scaled = value.scaleb(scale, exact)
         if scaled.adjusted() < 0 or scaled != scaled.to_integral_value():
             raise NotTheType("TooManyDecimals")
-        if abs(scaled) >= beyond:
+        if scaled.copy_abs() >= beyond:  # abs() would round to 28 digits
             raise NotTheType("OutOfRange")
         return value
 

@@ -346,3 +346,12 @@ def test_odd_keys_at_any_depth(depth: int) -> None:
     assert_agreement([message(1), message(2)], of)
     assert_agreement([message(1), message("x"), b"{}", message(3)], of)
     assert decoded(of, message(1)).rows.to_pylist() == [{f"f{n}": 1 for n in range(len(odd))}]
+
+
+@pytest.mark.parametrize("length", [200, 201, 1_000])
+def test_one_malformed_message_beside_a_long_key(length: int) -> None:
+    key = "k" * length
+    of = contract(c=("string", key))
+    found = decoded(of, b'{"%s":"a"}' % key.encode(), b'{"x":}', b'{"%s":"b"}' % key[:-1].encode())
+    assert found.rows.to_pylist() == [{"c": "a"}, {"c": None}]
+    assert [fault.error_class for fault in found.faults] == ["InvalidJson"]

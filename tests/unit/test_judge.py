@@ -16,6 +16,8 @@ from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Contract, Field, RowRule
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.formats.decode import decode
+from platform_defs.formats.json import json_text, kept_whole
+from platform_defs.verification import documents
 from platform_defs.verification.judge import Judge, NoRow, key_text
 from platform_defs.verification.patterns import whole_match
 from tests.unit.test_decode_agreement import CONTRACT, VALUES
@@ -306,3 +308,83 @@ def test_what_jsonb_refuses_or_would_drop_is_no_row(value: str, reason: str) -> 
 def test_depth_counts_from_the_message() -> None:
     deepest = "[" * 99 + "]" * 99
     assert nested(f'"payload":{deepest}')[-1] == deepest
+
+
+def assert_same_verdict(kind: str, text: str) -> Any:
+    """What both make of `text` in a column of type `kind`."""
+    of = contract(field("c", kind))
+    value = f'{{"c":{text}}}'.encode()
+    ours = Judge(of).value(value)
+    assert engine(of, [value, value]) == [ours, ours]
+    return ours
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("1" + "0" * 1_000_000, NoRow("OutOfRange")),
+        ("1." + "0" * 1_000_000, (Decimal(1),)),
+        ("1" + "0" * 1_000_000 + "e-1000000", (Decimal(1),)),
+        ("0." + "0" * 1_000_000, (Decimal(0),)),
+        ("1e" + "0" * 1_000_000 + "1", (Decimal(10),)),
+        ('"' + "1" * 1_000_000 + 'x"', NoRow("WrongType")),
+        ('"1e' + "0" * 1_000_000 + 'x"', NoRow("WrongType")),
+        ("0e99999999999999999999", (Decimal(0),)),
+        ("1e99999999999999999999", NoRow("OutOfRange")),
+        ("1e-99999999999999999999", NoRow("TooManyDecimals")),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_decimal_of_any_length_takes_no_time_worth_the_name(text: str, verdict: Any) -> None:
+    assert assert_same_verdict("decimal(6,2)", text) == verdict
+
+
+@pytest.mark.parametrize("digits", [28, 29, 30, 38])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_the_largest_decimal_is_a_row(digits: int, sign: str) -> None:
+    nines = sign + "9" * digits
+    assert assert_same_verdict(f"decimal({digits},0)", nines) == (Decimal(nines),)
+    assert assert_same_verdict(f"decimal({digits},0)", nines + "9") == NoRow("OutOfRange")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("0e131073", ("0e131073",)),
+        ("0.0e131074", ("0.0e131074",)),
+        ("-0e99999999", ("-0e99999999",)),
+        ("0e1073741823", ("0e1073741823",)),
+        ("0e1073741824", NoRow("OutOfRange")),
+        ("0e-16384", NoRow("OutOfRange")),
+        ("1e" + "0" * 5000 + "1", ("1e" + "0" * 5000 + "1",)),
+        ("[" + ",".join(["1e131071"] * 9000) + "]", NoRow("TooLarge")),
+        ("[" + ",".join(["1e-16383"] * 9000) + "]", NoRow("TooLarge")),
+        ("[" + ",".join(["1e308"] * 110_000) + "]", NoRow("TooLarge")),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_numbers_in_json_are_judged_as_jsonb_prints_them(text: str, verdict: Any) -> None:
+    assert assert_same_verdict("json", text) == verdict
+
+
+@pytest.mark.parametrize(
+    ("number", "size"), [("1e131071", 131_072), ("-1.50e3", 5), ("-12e-3", 6), ("0e9", 1), ("1.5e-1", 4)]
+)
+def test_both_write_a_number_out_alike(number: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit, is_row in ((size, True), (size - 1, False)):
+        monkeypatch.setattr(documents, "JSONB_BYTES", limit)
+        for module in (json_text, kept_whole):
+            monkeypatch.setattr(module, "MOST_BYTES", limit)
+        monkeypatch.setattr(kept_whole, "_NO_LARGER_WRITTEN_OUT", 0)
+        assert assert_same_verdict("json", number) == ((number,) if is_row else NoRow("TooLarge"))
+
+
+def test_both_count_levels_on_the_way_to_a_field() -> None:
+    for levels in (100, 101):
+        of = contract(field("c", "string", path=("k",) * levels))
+        value = b'{"k":' * levels + b'"a"' + b"}" * levels
+        ours = Judge(of).value(value)
+        assert ours == (("a",) if levels == 100 else NoRow("TooDeep"))
+        assert engine(of, [value, value]) == [ours, ours]

@@ -3,7 +3,8 @@ r"""What a `json` column holds: any JSON value as text that Postgres' jsonb take
 The text is compact, keys are in the message's order, numbers are as the message writes them. So the text does not
 depend on the message's whitespace and escapes, and jsonb's numeric gets each number exactly. Refused is what jsonb
 refuses, or would change without a word: \u0000, half a surrogate pair, numbers beyond numeric's range, a key that
-appears twice in an object (jsonb keeps the last), and more than 32 MB.
+appears twice in an object (jsonb keeps the last), and more than 32 MB. jsonb prints numbers without exponents, so they
+count with the zeros that it writes: 1e131071 is 131,072 bytes.
 """
 
 import re
@@ -19,17 +20,22 @@ _MOST_WHOLE_DIGITS, _MOST_DECIMALS = 131_072, 16_383
 # jsonb's arrays and objects end at 256 MB. An element takes at most six times as many bytes there as in the text.
 MOST_BYTES = 32 << 20
 
+# numeric's parser refuses any larger exponent, even of 0 (PG_INT32_MAX / 2).
+_MOST_EXPONENT = (2**31 - 1) // 2
+
 _number = re.compile(r"-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)0*([0-9]+))?").fullmatch
 
 
 def json_text(raw: Any) -> str | Reason:
     """The text of a parsed value (json/single.py), or the first reason why jsonb could not hold it as it is."""
+    spelling = _Spelling()
     try:
-        text = _spell(raw)
+        text = spelling.of(raw)
     except _RefusedValueError as refused:
         return refused.reason
-    if len(text) > MOST_BYTES // 4 and (size := len(text.encode())) > MOST_BYTES:
-        return Reason("TooLarge", f"is {size:,} bytes of JSON; a json column takes at most {MOST_BYTES:,}")
+    if len(text) + spelling.zeros > MOST_BYTES // 4 and (size := len(text.encode()) + spelling.zeros) > MOST_BYTES:
+        written = ", its numbers written without exponents" if spelling.zeros else ""
+        return Reason("TooLarge", f"is {size:,} bytes of JSON{written}; a json column takes at most {MOST_BYTES:,}")
     return text
 
 
@@ -41,28 +47,38 @@ class _RefusedValueError(ValueError):
         self.reason = Reason(error_class, message)
 
 
-def _spell(raw: Any) -> str:
-    if isinstance(raw, JsonNumber):
-        return _number_text(raw)
-    if isinstance(raw, JsonObject):
-        return _object_text(raw)
-    if isinstance(raw, list):
-        return f"[{','.join(map(_spell, cast('list[Any]', raw)))}]"
-    if isinstance(raw, str):
-        return _string_text(raw)
-    return {None: "null", True: "true", False: "false"}[raw]
+class _Spelling:
+    """Writes the parts of one value."""
 
+    def __init__(self) -> None:
+        self.zeros = 0  # bytes that the text would be longer by (or shorter, where negative) without exponents
 
-def _object_text(raw: JsonObject) -> str:
-    seen = set[str]()
-    for key, _ in raw:
-        if key in seen:
-            raise _RefusedValueError(
-                "DuplicateKey",
-                f'has the key "{excerpt(key)}" twice in one object: it is ambiguous which value is meant',
-            )
-        seen.add(key)
-    return f"{{{','.join(f'{_string_text(key)}:{_spell(value)}' for key, value in raw)}}}"
+    def of(self, raw: Any) -> str:
+        if isinstance(raw, JsonNumber):
+            return self._number(raw)
+        if isinstance(raw, JsonObject):
+            return self._object(raw)
+        if isinstance(raw, list):
+            return f"[{','.join(map(self.of, cast('list[Any]', raw)))}]"
+        if isinstance(raw, str):
+            return _string_text(raw)
+        return {None: "null", True: "true", False: "false"}[raw]
+
+    def _object(self, raw: JsonObject) -> str:
+        seen = set[str]()
+        for key, _ in raw:
+            if key in seen:
+                raise _RefusedValueError(
+                    "DuplicateKey",
+                    f'has the key "{excerpt(key)}" twice in one object: it is ambiguous which value is meant',
+                )
+            seen.add(key)
+        return f"{{{','.join(f'{_string_text(key)}:{self.of(value)}' for key, value in raw)}}}"
+
+    def _number(self, raw: JsonNumber) -> str:
+        if len(raw) >= 300 or "e" in raw or "E" in raw:
+            self.zeros += _printed_length(raw) - len(raw)
+        return str(raw)
 
 
 def _string_text(raw: str) -> str:
@@ -71,14 +87,15 @@ def _string_text(raw: str) -> str:
     return orjson.dumps(raw).decode()
 
 
-def _number_text(raw: JsonNumber) -> str:
-    if len(raw) < 300 and "e" not in raw and "E" not in raw:
-        return str(raw)
+def _printed_length(raw: JsonNumber) -> int:
+    """How many characters Postgres prints, without an exponent; raises where numeric cannot store the number."""
     if (found := _number(raw)) is None:  # json's own syntax lets nothing else through
         raise AssertionError(raw)
     whole, decimals, sign, exponent = found[1], found[2] or "", found[3] or "", found[4] or "0"
-    shift = int(f"{sign}{exponent}") if len(exponent) < 8 else None
-    leading = len(whole + decimals) - len((whole + decimals).lstrip("0"))
-    if shift is None or len(whole) - leading + shift > _MOST_WHOLE_DIGITS or len(decimals) - shift > _MOST_DECIMALS:
+    shift = int(f"{sign}{exponent[:11]}")
+    digits = len((whole + decimals).lstrip("0"))
+    before = digits - len(decimals) + shift if digits else 0
+    after = len(decimals) - shift
+    if abs(shift) > _MOST_EXPONENT or before > _MOST_WHOLE_DIGITS or after > _MOST_DECIMALS:
         raise _RefusedValueError("OutOfRange", f"holds the number {excerpt(raw)}, which Postgres' numeric cannot store")
-    return str(raw)
+    return raw.startswith("-") + max(before, 1) + (after + 1 if after > 0 else 0)

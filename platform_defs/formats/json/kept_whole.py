@@ -5,6 +5,7 @@ message, whitespace aside: both texts then have the same tokens, and every numbe
 which that is not so is doubtful, and left to the single reader.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,6 +19,8 @@ from platform_defs.formats.json.json_text import MOST_BYTES
 from platform_defs.formats.json.message_shape import ObjectShape
 
 _WHITESPACE = b" \t\n\r"
+_NO_LARGER_WRITTEN_OUT = MOST_BYTES // 64  # a float's 5 bytes, 1e308, are at most 309 digits without an exponent
+_has_exponent = re.compile(rb"[0-9]e[+-]?[0-9]").search
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,12 @@ def _texts(document: Any, paths: Sequence[MessagePath]) -> list[bytes | None] | 
                 return None
             found = cast("dict[str, Any]", found).get(key)
         text = None if found is None else orjson.dumps(found)
-        if text is not None and (len(text) > MOST_BYTES or rb"\u0000" in text):
+        if text is not None and (rb"\u0000" in text or _may_be_too_large(text)):
             return None
         texts.append(text)
     return texts
+
+
+def _may_be_too_large(text: bytes) -> bool:
+    """Whether the single reader must say how long the text is with its numbers written without exponents."""
+    return len(text) > MOST_BYTES or (len(text) > _NO_LARGER_WRITTEN_OUT and _has_exponent(text) is not None)

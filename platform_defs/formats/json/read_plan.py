@@ -10,6 +10,7 @@ from platform_defs.contract.model import Contract
 from platform_defs.formats.arrow import ArrowField
 from platform_defs.formats.json.columns import read_as
 from platform_defs.formats.json.message_shape import ObjectShape, message_shape
+from platform_defs.formats.json.single import MAX_DEPTH
 
 
 @dataclass
@@ -26,6 +27,7 @@ class ReadPlan:
     def __post_init__(self) -> None:
         self.whole = {n: item.path for n, item in enumerate(self.contract.fields) if item.type == JSON}
         self.schema = pa.schema(self._fields(self.shape, ()))
+        self.readable &= all(len(item.path) <= MAX_DEPTH for item in self.contract.fields)  # pyarrow reads any depth
 
     def _fields(self, shape: ObjectShape, above: tuple[int, ...]) -> list[ArrowField]:
         """The Arrow fields of an object at the indexes `above`; notes the place of each column in it."""

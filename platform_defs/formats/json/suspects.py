@@ -5,9 +5,8 @@ the block reader does not take.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 
 import orjson
 import pyarrow as pa
@@ -18,6 +17,7 @@ from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.json.message_shape import ObjectShape, message_shape
 
 _MOST_FIELDS = 50  # with more, RE2 leaves its fast automaton: 300 fields took 90 ms a message
+_LONGEST_KEY = 200  # with longer ones the expression grows past what RE2 takes
 _STRING = r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt])*"'  # \u escapes are suspects: they may be half a surrogate pair
 _SCALAR = rf"(?:{_STRING}|-?[0-9][0-9.eE+-]*|true|false|null)"
 _FLAT = rf'(?:{_STRING}|[^"\[\]{{}}])*'
@@ -29,9 +29,9 @@ _NAME_CHARACTER = r'[^"\\\x00-\x1f]'
 def suspects(contract: Contract, values: pa.BinaryArray) -> pa.BooleanArray:
     """True for values that do not look like a message of the contract, or seem to have a field twice."""
     not_one = pa.array([False] * len(values), pa.bool_())
-    if len(contract.fields) > _MOST_FIELDS:
-        return not_one
     shape = message_shape(contract)
+    if len(contract.fields) > _MOST_FIELDS or max(map(len, _all_keys(shape))) > _LONGEST_KEY:
+        return not_one
     twice = _twice(shape)
     try:
         shapely = pc.match_substring_regex(values, rf"\A{_object(contract, shape)}\z")
@@ -79,14 +79,20 @@ def _spelt(key: str) -> str:
 
 def _other_than(names: Iterable[str]) -> str:
     """A regular expression of every name except these (RE2 has no look-ahead): it leaves their tree at a character."""
-    words = sorted(set(names))
-    first = sorted({word[0] for word in words if word})
-    away = rf"[^\"\\\x00-\x1f{''.join(map(re.escape, first))}]{_NAME_CHARACTER}*"
-    below = [
-        re.escape(c) + _other_than(word[1:] for word in group)
-        for c, group in groupby(filter(None, words), lambda w: w[0])
-    ]
-    return f"(?:{'|'.join([away, *below])}){'' if '' in words else '?'}"
+    words = set(names)
+    prefixes = {word[:end] for word in words for end in range(len(word) + 1)} - {""}
+    below = defaultdict[str, dict[str, str]](dict)  # by prefix: the expressions after it, by the next character
+    for prefix in sorted(prefixes, key=len, reverse=True):
+        below[prefix[:-1]][prefix[-1]] = _leaving(below.pop(prefix, {}), prefix in words)
+    return _leaving(below[""], "" in words)
+
+
+def _leaving(below: dict[str, str], is_word: bool) -> str:
+    """What may follow a prefix of the words, so that the whole is none of them."""
+    characters = sorted(below)
+    away = rf"[^\"\\\x00-\x1f{''.join(map(re.escape, characters))}]{_NAME_CHARACTER}*"
+    after = [re.escape(character) + below[character] for character in characters]
+    return f"(?:{'|'.join([away, *after])}){'' if is_word else '?'}"
 
 
 def _usual(item: Field) -> str:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -68,7 +68,10 @@ DATE_SHAPE, TIMESTAMP_SHAPE = rf"\A{_CALENDAR}\z", rf"\A{_TIMESTAMP}\z"  # for R
 
 _is_date = re.compile(_CALENDAR).fullmatch
 _is_timestamp = re.compile(_TIMESTAMP).fullmatch
-_is_decimal = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
+_decimal_parts = re.compile(
+    r"([+-]?)(?=\.?[0-9])([0-9]*+)(?:\.([0-9]*+))?(?:[eE]([+-]?)(?=[0-9])0*+([0-9]*+))?"  # never tried twice
+).fullmatch
+_MOST_EXPONENT_DIGITS = 18  # with more, no message is long enough to bring the number back into a column's range
 _surrogate = re.compile("[\ud800-\udfff]").search
 
 
@@ -137,23 +140,21 @@ def _double(raw: Any) -> Any:
 
 
 def _decimal(raw: Any, of: ColumnType) -> Any:
-    if not isinstance(raw, str) or not _is_decimal(raw):
+    if not isinstance(raw, str) or not (parts := _decimal_parts(raw)):
         return wrong_type(raw, f'a {of.name}, such as 12.34 or "12.34"')
-    try:
-        sign, digits, exponent = Decimal(raw).as_tuple()
-    except InvalidOperation:  # an exponent beyond what Python's decimal can hold
-        return Reason("OutOfRange", f"is {excerpt(raw)}, which does not fit {of.name}")
-    if not any(digits):
+    sign, whole_digits, fraction, exponent_sign, exponent_digits = parts.groups(default="")
+    written = (whole_digits + fraction).lstrip("0")
+    digits = written.rstrip("0")
+    if not digits:  # zero, whatever the exponent
         return Decimal(0)
-    exponent = int(exponent)
-    while digits[-1] == 0:
-        digits, exponent = digits[:-1], exponent + 1
+    exponent = int(f"{exponent_sign}{exponent_digits[:_MOST_EXPONENT_DIGITS] or 0}")
+    exponent += len(written) - len(digits) - len(fraction)
     if len(digits) + exponent > of.precision - of.scale:
         whole = of.precision - of.scale
         return Reason("OutOfRange", f"is {excerpt(raw)}; {of.name} has {whole} digits before the point")
     if exponent < -of.scale:
         return Reason("TooManyDecimals", f"is {excerpt(raw)}; {of.name} keeps {of.scale} and nothing is rounded")
-    return Decimal((sign, digits, exponent))
+    return Decimal(f"{sign}{digits}e{exponent}")
 
 
 def _boolean(raw: Any) -> Any:
