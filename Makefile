@@ -1,4 +1,4 @@
-# Everything that a run leaves behind lies in TIDEGATE_HOME (default .tidegate) and is stopped by `make down`.
+# Everything that a run leaves behind is in TIDEGATE_HOME (default .tidegate) and is stopped by `make down`.
 .PHONY: help install demo test test-fast test-rest test-all lint check fmt up down bench chaos docs reference
 
 # The shell looks uv up, line by line: make expands all lines of a recipe before the first one, which may install it, runs.

@@ -66,8 +66,8 @@ class Bench:
         rng = random.Random(1)  # noqa: S311  # accounts and amounts, not secrets
         for i in range(self.messages):
             value = (
-                b'{"transfer_id":"T%d","debit_account":"A%05d","credit_account":"A%05d","amount":"%d.%02d","currency":"EUR","occurred_at":"2026-11-%02dT10:00:00Z","memo":"payment'
-                b' number %d"}'
+                b'{"transfer_id":"T%d","debit_account":"A%05d","credit_account":"A%05d","amount":"%d.%02d",'
+                b'"currency":"EUR","occurred_at":"2026-11-%02dT10:00:00Z","memo":"payment number %d"}'
                 % (
                     i,
                     rng.randrange(100_000),

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 
 import dagster as dg
 
-from assets import find_all
+from assets import BrokenContract, find_all
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.orchestration.assets import table_assets
-from platform_defs.orchestration.broken import Broken, broken_asset, broken_assets, report_broken
+from platform_defs.orchestration.broken import broken_asset, broken_assets, report_broken
 from platform_defs.orchestration.checks import verify_check
 from platform_defs.orchestration.jobs import pipeline_job, verify_job
 from platform_defs.orchestration.schedules import nightly_verify
@@ -19,7 +19,7 @@ from resources.spark.session import SparkResource
 
 
 def compose(
-    pipelines: Sequence[Pipeline], broken: Iterable[Broken] = (), spark: SparkResource | None = None
+    pipelines: Sequence[Pipeline], broken: Iterable[BrokenContract] = (), spark: SparkResource | None = None
 ) -> dg.Definitions:
     """Topics, tables, checks, jobs, sensors and the schedule of these pipelines, and what shows the broken ones.
 

@@ -33,6 +33,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from platform_defs.halts import HaltDetail, read_detail
+from platform_defs.words import plural
 
 
 class TidegateError(Exception):
@@ -146,8 +147,8 @@ class StagingLost(Retryable):
     @classmethod
     def rows(cls, reported: int, found: int) -> "StagingLost":
         return cls(
-            f"the tasks staged {reported} rows, staging holds {found} of them (did Postgres restart?); the batch will "
-            "be read again",
+            f"the tasks staged {plural(reported, 'row')}, staging holds {found} of them (did Postgres restart?); "
+            "the batch will be read again",
             reported=reported,
             found=found,
         )
@@ -155,7 +156,8 @@ class StagingLost(Retryable):
     @classmethod
     def dead_letters(cls, reported: int, found: int) -> "StagingLost":
         return cls(
-            f"the tasks staged {reported} dead letters, staging holds {found} of them; the batch will be read again",
+            f"the tasks staged {plural(reported, 'dead letter')}, staging holds {found} of them; "
+            "the batch will be read again",
             reported=reported,
             found=found,
         )
@@ -163,7 +165,7 @@ class StagingLost(Retryable):
     @classmethod
     def decoded(cls, staged: int, decoded: int) -> "StagingLost":
         return cls(
-            f"the tasks decoded {decoded} rows and staged {staged} of them; the batch will be read again",
+            f"the tasks decoded {plural(decoded, 'row')} and staged {staged} of them; the batch will be read again",
             reported=decoded,
             found=staged,
         )
@@ -231,8 +233,8 @@ class RowsLost(TidegateError):
     @classmethod
     def of_batch(cls, pipeline: str, batch_id: int, rows: int, reason: object) -> "RowsLost":
         return cls(
-            f"{pipeline} is at_most_once: the offsets of batch {batch_id} are committed, and its {rows} rows "
-            f"were not written and cannot be: {reason}",
+            f"{pipeline} is at_most_once: the offsets of batch {batch_id} are committed, and its {plural(rows, 'row')} "
+            f"{'was' if rows == 1 else 'were'} not written and cannot be: {reason}",
             pipeline=pipeline,
             batch_id=batch_id,
             rows=rows,

@@ -54,7 +54,8 @@ def ends(world: World, pipeline: Pipeline) -> tuple[int, int]:
     """The last stable offset and the high watermark of partition 0."""
     admin, place = world.admin(), TopicPartition(pipeline.contract.topic, 0)
     levels = (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-    latest: dict[TopicPartition, OffsetSpec] = {place: OffsetSpec.latest()}  # pyright: ignore[reportAssignmentType]  # cached
+    spec = OffsetSpec.latest()
+    latest: dict[TopicPartition, OffsetSpec] = {place: spec}  # pyright: ignore[reportAssignmentType]  # cached
     asked = [admin.list_offsets(latest, isolation_level=level) for level in levels]
     stable, end = [answer[place].result(10).offset for answer in asked]
     return stable, end

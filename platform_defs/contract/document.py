@@ -15,6 +15,15 @@ from platform_defs.contract.yaml_text import YamlText
 from platform_defs.errors import BadInput
 
 Document = Node[OpenDataContractStandard]
+_WANTED = {  # by the first word of pydantic's type of error: bool_parsing, model_type, ...
+    "bool": "true or false",
+    "string": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "list": "a list",
+    "dict": "a mapping",
+    "model": "a mapping",
+}
 
 
 def read_document(path: Path) -> Document:
@@ -31,7 +40,16 @@ def read_document(path: Path) -> Document:
         first = wrong.errors(include_url=False)[0]
         for step in first["loc"]:
             raw = raw.child(step)
-        raise raw.refused(f"{first['msg']}, not {shown(first['input'])}") from None
+        raise raw.refused(_type_mistake(first["type"], first["input"])) from None
+
+
+def _type_mistake(kind: str, written: object) -> str:
+    """What is wrong with a value that ODCS does not take, by the kind of pydantic's error."""
+    if kind == "string_type" and isinstance(written, bool | int | float):
+        text = str(written).lower() if isinstance(written, bool) else str(written)
+        return f"must be a string: put {text} in quotes"
+    wanted = _WANTED.get(kind.partition("_")[0], "of the type that ODCS gives it")
+    return f"must be {wanted}, not {shown(written)}"
 
 
 def unknown_keys(node: object, model: type[BaseModel], place: Place) -> Iterator[tuple[Place, str, list[str]]]:

@@ -92,7 +92,7 @@ SERVICE_LEVEL_ENTRY = Section(
     "One service level.",
     (
         Key("property", "Which service level.", "freshness, latency", REQUIRED, "freshness"),
-        Key("value", "How much of the unit.", "a positive number", REQUIRED, "1"),
+        Key("value", "The number of units.", "a positive number", REQUIRED, "1"),
         Key("unit", "The unit of value.", "seconds, minutes, hours, days (or s, m, h, d)", REQUIRED, "hours"),
     ),
     ("id", "description", "driver", "authoritativeDefinitions"),
@@ -103,8 +103,10 @@ PIPELINE_PROPERTIES = Section(
     "customProperties[property]",
     "Each entry is {property, value}.",
     (
-        Key("batchMessages", "A batch reads at most so many offsets.", "a positive whole number", "1000000", "50000"),
-        Key("lagMessages", "A run starts at so many unread messages.", "a positive whole number", "10000", "100"),
+        Key("batchMessages", "The most offsets that one batch reads.", "a positive whole number", "1000000", "50000"),
+        Key(
+            "lagMessages", "A run starts once this many messages are unread.", "a positive whole number", "10000", "100"
+        ),
         Key(
             "deadLetterShare",
             "The pipeline halts when more than this share of a batch is dead letters, and more than deadLetterMinimum.",
@@ -112,7 +114,13 @@ PIPELINE_PROPERTIES = Section(
             "0.5",
             "0.1",
         ),
-        Key("deadLetterMinimum", "Fewer dead letters in a batch never halt.", "a positive whole number", "1000", "10"),
+        Key(
+            "deadLetterMinimum",
+            "Fewer dead letters than this never halt the pipeline.",
+            "a positive whole number",
+            "1000",
+            "10",
+        ),
         Key(
             "delivery",
             "What is committed first, the offsets or the rows; only exactly_once commits both at once.",

@@ -17,6 +17,7 @@ from platform_defs.contract.message_path import MessagePath, spell_path
 if TYPE_CHECKING:  # a command that only reads contracts does not wait for Arrow's import
     import pyarrow as pa
 
+SUFFIX = ".odcs.yaml"  # editors know it: SchemaStore maps *.odcs.yaml to the standard's JSON schema
 Disposition = Literal["append", "upsert", "accumulate"]
 RuleKind = Literal["required", "enum", "pattern", "minimum", "maximum", "min_length", "max_length"]
 Severity = Literal["blocking", "warning"]
@@ -24,9 +25,14 @@ Stage = Literal["decode", "check", "transform", "publish"]
 Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 
 
+def stem(path: Path) -> str:
+    """`transfers` of `bank/transfers.odcs.yaml`."""
+    return path.name.removesuffix(SUFFIX)
+
+
 @dataclass(frozen=True)
 class RowRule:
-    """A rule that one message either keeps or breaks; a breaker becomes a dead letter with `error_class = name`."""
+    """A rule for one message; a message that breaks it becomes a dead letter with `error_class = name`."""
 
     name: str  # <field>_<kind>: also the name of its Dagster asset check
     field: str
@@ -116,9 +122,9 @@ class Table:
 class Limits:
     """What a pipeline may do before it acts, waits or stops."""
 
-    batch_messages: int = 1_000_000  # a batch reads at most so many offsets
-    lag_messages: int = 10_000  # the sensor starts a run at so many unread messages ...
-    lag_seconds: float = 30.0  # ... or when the oldest of them has waited so long
+    batch_messages: int = 1_000_000  # the most offsets that one batch reads
+    lag_messages: int = 10_000  # the sensor starts a run once this many messages are unread ...
+    lag_seconds: float = 30.0  # ... or when the oldest of them has waited this long
     dead_letter_share: float = 0.5  # of a batch: above it, and above the count below, the pipeline halts
     dead_letter_minimum: int = 1_000
     freshness_seconds: float = 3600.0
@@ -139,6 +145,11 @@ class Contract:
     limits: Limits = field(default_factory=Limits)
     path: Path | None = None
     delivery: Delivery = "exactly_once"  # engine/publish.py says what each of them commits when
+
+    @property
+    def transform_path(self) -> Path | None:
+        """Where the transform is, if the contract has one: beside its file. None for a contract without a file."""
+        return self.path and self.path.with_name(f"{stem(self.path)}.py")
 
     @property
     def row_table(self) -> Table:
@@ -172,7 +183,7 @@ class Fault:
     index: int  # of the message in its block
     stage: Stage
     error_class: str  # a decode error (InvalidJson, ...) or the name of the row rule that it breaks
-    message: str  # a sentence a person understands; no NUL
+    message: str  # a sentence for people; no NUL
     field: str | None = None
 
 

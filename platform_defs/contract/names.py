@@ -16,8 +16,11 @@ from platform_defs.errors import BadInput
 
 _NAME = r"[a-z_][a-z0-9_]*"
 _LONGEST = 63  # bytes: NAMEDATALEN - 1; Postgres cuts longer names without an error
+_LETTERS = "lower-case letters, digits and _, and {} not begin with a digit"
+_PLAIN = f"must consist of {_LETTERS.format('must')}"
+_QUALIFIED = f"must be written schema.table; both parts use {_LETTERS.format('do')}"
 _PHYSICAL_TYPE_NEEDED = {
-    "number": "does not say which: add physicalType: decimal(precision,scale) or physicalType: double",
+    "number": "is ambiguous: add physicalType: decimal(precision,scale) or physicalType: double",
     "object": f"is not one column: {FLAT}",
     "array": "is not one column: keep it in a column of physicalType: json",
     "map": "is not one column: keep it in a column of physicalType: json",
@@ -28,14 +31,12 @@ _TYPES = ("string", "integer", "double", "boolean", "date", "timestamp", "json",
 def checked_name(name: Node[str | None], *, qualified: bool = False) -> str:
     """The name if Postgres takes it unquoted and whole; BadInput otherwise. `qualified`: schema.table."""
     shape = rf"{_NAME}\.{_NAME}" if qualified else _NAME
-    wanted = "schema.table" if qualified else "a name"
-    hint = f"{wanted} of lower-case letters, digits and _, not beginning with a digit"
     if not name.value:
-        raise name.refused(f"{name.place[-1]} is missing: {hint}")
+        raise name.refused(f"{name.place[-1]} is missing")
     if not re.fullmatch(shape, name.value):
-        raise name.refused(f"{name.value!r} is not {hint}")
+        raise name.refused(f"{name.value!r} {_QUALIFIED if qualified else _PLAIN}")
     if any(len(part) > _LONGEST for part in name.value.split(".")):
-        raise name.refused(f"longer than Postgres' {_LONGEST} bytes: {name.value}")
+        raise name.refused(f"a name has at most {_LONGEST} bytes (Postgres' limit): {name.value}")
     return name.value
 
 
@@ -62,7 +63,7 @@ def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
     if node.value is None:
         raise item.refused("a type is missing: give logicalType or physicalType")
     if item.value.physicalType is None and (hint := _PHYSICAL_TYPE_NEEDED.get(node.value)):
-        raise node.refused(f"{node.value} {hint}")
+        raise node.refused(f"logicalType {node.value} {hint}")
     try:
         found = column_type(node.value)
     except BadInput as wrong:

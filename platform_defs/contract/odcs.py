@@ -101,7 +101,7 @@ def _objects(document: Document) -> tuple[Node[SchemaObject], list[Node[SchemaOb
             raise kind.refused(f"unknown physicalType {kind.value!r}; {one_of(found, kind.value)}")
         found[kind.value].append(item)
     if len(found["topic"]) != 1:
-        message = f"a contract has one object with physicalType: topic, not {len(found['topic'])}"
+        message = f"a contract needs exactly one object with physicalType: topic; found {len(found['topic'])}"
         raise document.child("schema").refused(message)
     return found["topic"][0], found["table"]
 
@@ -135,7 +135,7 @@ def _format(document: Document) -> Literal["json"]:
 
 
 def _refuse_duplicates(contract: Contract, tables: list[Node[SchemaObject]]) -> None:
-    """Tables and rules have names of their own: Dagster's assets and checks are told apart by them."""
+    """Tables and rules have names of their own: they identify Dagster's assets and checks."""
     names, rules = set[str](), {rule.name for rule in contract.row_rules}
     for item in tables:
         table = item.child("physicalName")

@@ -58,6 +58,8 @@ def breaks(rule: RowRule, value: Any) -> bool:
             return len(value) < rule.argument
         case "max_length":
             return len(value) > rule.argument
+        case _:  # pyright: ignore[reportUnnecessaryComparison]  # a new kind must not pass unchecked
+            raise ValueError(f"unknown kind of row rule: {rule.kind!r}")
 
 
 def _is_unicode(value: str) -> bool:

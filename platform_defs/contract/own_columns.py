@@ -1,6 +1,6 @@
 """The columns that Tidegate adds to its tables: where each row came from, and the key of an upsert. In this one place.
 
-Names that begin with an underscore are reserved for them, in messages and in tables (contract/names.py).
+Names that begin with an underscore are reserved for them, in messages and in tables (contract/reserved.py).
 """
 
 from platform_defs.contract.column_types import ATTEMPT, INTEGER, PARTITION, STRING, ColumnType, column_type

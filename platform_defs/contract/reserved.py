@@ -67,7 +67,7 @@ def column_mistake(name: str) -> str | None:
 
 def rule_mistake(name: str) -> str | None:
     """Why no batch rule can be called `name`; None where it can."""
-    return f"{name!r} is the name of a check that every pipeline has; choose another name" if name in CHECKS else None
+    return f"{name!r} is reserved for one of Tidegate's own checks; choose another name" if name in CHECKS else None
 
 
 def output_clash(contract: Contract) -> str | None:

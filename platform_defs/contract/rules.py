@@ -56,7 +56,7 @@ def _valid_values(entry: Node[DataQuality]) -> Node[Any]:
 def _enum(entry: Node[DataQuality], name: str, of: ColumnType) -> RowRule:
     written = entry.value
     if written.metric != "invalidValues":
-        raise entry.child("metric").refused("of ODCS' metrics, a field has invalidValues (an enum); use that")
+        raise entry.child("metric").refused("the only metric supported on a field is invalidValues (an enum)")
     entry.refuse_keys_outside(ENUM)
     if isinstance(written.mustBe, bool) or written.mustBe != 0 or set(written.arguments or ()) != {"validValues"}:
         raise entry.refused("an enum is written: arguments: {validValues: [...]} and mustBe: 0")

@@ -90,8 +90,8 @@ OPTIONS = Section(
         Key("pattern", "RE2 matches the whole value: no look-arounds or back references.", "string", "", '"A[0-9]{5}"'),
         Key("minimum", "The value is at least this.", "a value of the field's type", "", "0.01"),
         Key("maximum", "The value is at most this.", "a value of the field's type", "", "1000000"),
-        Key("minLength", "At least so many characters (Unicode code points).", "a whole number", "", "1"),
-        Key("maxLength", "At most so many characters.", "a whole number", "", "140"),
+        Key("minLength", "The minimum number of characters (Unicode code points).", "a whole number", "", "1"),
+        Key("maxLength", "The maximum number of characters.", "a whole number", "", "140"),
     ),
 )
 
@@ -103,7 +103,7 @@ ENUM = Section(
         Key("metric", "ODCS' metric for an enum.", "invalidValues", REQUIRED, "invalidValues"),
         Key("arguments", "The allowed values.", "{validValues: [...]}", REQUIRED, "{validValues: [CHF, EUR]}"),
         Key("mustBe", "No value is invalid.", "0", REQUIRED, "0"),
-        Key("description", "Shown in Dagster.", "text", "what the rule wants"),
+        Key("description", "Shown in Dagster.", "text", "what the rule requires"),
         Key("type", "ODCS' type of a metric.", "library", "library"),
     ),
     (*ANY_PLACE, "name", "dimension", "businessImpact"),

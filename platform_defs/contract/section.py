@@ -37,7 +37,7 @@ class Section:
 
     def instead(self, key: str) -> str:
         """What to write instead of a key that is not known here."""
-        return self.hints.get(key, "Tidegate would not hold to it")
+        return self.hints.get(key, "Tidegate does not enforce it")
 
     def __getitem__(self, name: str) -> Key:
         return next(key for key in self.keys if key.name == name)

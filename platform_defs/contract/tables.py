@@ -24,7 +24,7 @@ def read_tables(schema: Node[Any], objects: list[Node[SchemaObject]]) -> tuple[T
     rows = [table for table in tables if table.disposition != "accumulate"]
     if len(rows) != 1:
         names = ", ".join(table.name for table in rows) or "none"
-        raise schema.refused(f"a pipeline has one row table (disposition append or upsert), not {names}")
+        raise schema.refused(f"a pipeline has one row table (disposition append or upsert); found {names}")
     for table, item in zip(tables, objects, strict=True):
         if table.disposition == "accumulate":
             _check_accumulate(item, table, rows[0])
@@ -66,7 +66,7 @@ def _table_name(node: Node[str | None]) -> str:
 def _disposition(item: Node[SchemaObject]) -> Disposition:
     node = custom_values(item, TABLE_PROPERTIES).get("disposition")
     if node is None:
-        hint = "a table says how rows are written: customProperties: [{property: disposition, value: append}]"
+        hint = "disposition is missing: add customProperties: [{property: disposition, value: append}]"
         raise item.refused(hint)
     if node.value not in get_args(Disposition):
         raise node.refused(f"unknown disposition {node.value!r}; {one_of(get_args(Disposition), str(node.value))}")
@@ -104,7 +104,9 @@ def _aggregate(item: Node[SchemaProperty], column: Column) -> Aggregate | None:
     function, source = match[1].lower(), None if match[2] == "*" else match[2]
     if function not in _FUNCTIONS:
         hint = one_of(_FUNCTIONS, function)
-        raise node.refused(f"{function} is not known, or its result depends on how batches are cut; {hint}")
+        raise node.refused(
+            f"{function} is not supported: only aggregates that do not depend on batch boundaries are; {hint}"
+        )
     if source is None and function != "count":
         raise node.refused(f"{function}(*) has no meaning; name a column")
     return Aggregate(column.name, function, source)
@@ -162,7 +164,13 @@ def _result_mistake(aggregate: Aggregate, column: Column, source: Column | None)
         return _sum_mistake(result, source)
     if source.type == BOOLEAN:
         return f"booleans have no {aggregate.function}"
-    return None if result == source.type else f"the {aggregate.function} of {source.type.name} is {source.type.name}"
+    return None if result == source.type else _other_type(aggregate.function, column, source)
+
+
+def _other_type(function: str, column: Column, source: Column) -> str:
+    right = source.type.name
+    of = f"{column.name} is {column.type.name}, but the {function} of {source.name} is {right}"
+    return f"{of}; declare {column.name} as {right}"
 
 
 def _sum_mistake(result: ColumnType, source: Column) -> str | None:

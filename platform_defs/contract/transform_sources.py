@@ -11,8 +11,9 @@ from pathlib import Path
 
 from platform_defs.contract.pipeline import Pipeline
 
-_CATALOGUE = Path("assets/__init__.py")  # Tidegate's own, as are the first two folders: its version stands for them
-_NOT_THE_PROJECTS = {"platform_defs", "resources", "site-packages", "dist-packages"}
+_CATALOGUE = Path("assets/__init__.py")  # Tidegate's own, as are its two folders: its version covers them
+_TIDEGATES = {"platform_defs", "resources"}  # in the project's root only: a domain may have such a folder too
+_LIBRARIES = {"site-packages", "dist-packages"}  # wherever they are
 
 
 def transform_sources(pipeline: Pipeline) -> dict[str, bytes]:
@@ -66,5 +67,9 @@ def _files(module: tuple[str, ...], root: Path) -> Iterator[Path]:
         folder = root.joinpath(*module[:depth])
         for file in (folder / "__init__.py", folder.with_suffix(".py")):
             inside = file.relative_to(root)
-            if inside != _CATALOGUE and _NOT_THE_PROJECTS.isdisjoint(inside.parts) and file.is_file():
+            if _is_the_projects(inside) and file.is_file():
                 yield file
+
+
+def _is_the_projects(inside: Path) -> bool:
+    return inside != _CATALOGUE and inside.parts[0] not in _TIDEGATES and _LIBRARIES.isdisjoint(inside.parts)

@@ -6,7 +6,7 @@ core schema says: null, true, false, integers and floats; all else, dates too, i
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -22,6 +22,7 @@ else:
     except ImportError:  # a PyYAML built without libyaml: the same result, more slowly
         from yaml import SafeLoader as _SafeLoader
 
+_pyyaml: Any = yaml  # its stubs do not type compose and parse
 _TAG = "tag:yaml.org,2002:"
 _MOST_NODES = 100_000  # an alias may repeat a part, and an alias of aliases would repeat it without end
 _DEEPEST = 100  # levels; ODCS' own keys need about ten
@@ -65,7 +66,7 @@ class YamlText:
         try:
             text = path.read_text(encoding="utf-8")
             self._refuse_depth(text)
-            self._root = cast("yaml.Node | None", yaml.compose(text, Loader=_Loader))  # pyright: ignore[reportUnknownMemberType]  # PyYAML's stubs do not type it
+            self._root: yaml.Node | None = _pyyaml.compose(text, Loader=_Loader)
             self.value = self._value(self._root) if self._root else None
         except OSError as wrong:
             raise self._refused(f"cannot be read: {wrong.strerror}") from wrong
@@ -92,7 +93,7 @@ class YamlText:
     def _refuse_depth(self, text: str) -> None:
         """libyaml composes by recursion, and a hundred thousand brackets would end the process."""
         depth = 0
-        events = cast("Iterator[yaml.Event]", yaml.parse(text, Loader=_Loader))  # pyright: ignore[reportUnknownMemberType]  # as above
+        events: Iterator[yaml.Event] = _pyyaml.parse(text, Loader=_Loader)
         for event in events:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
@@ -120,7 +121,7 @@ class YamlText:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                raise self._refused("a key is a word, not a list or mapping", line)
+                raise self._refused("a key must be a scalar, not a list or mapping", line)
             key = self._value(key_node)
             if key == "<<":
                 raise self._refused("merge keys (<<) are not part of YAML 1.2; write the keys out", line)

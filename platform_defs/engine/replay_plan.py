@@ -17,6 +17,7 @@ from platform_defs.engine.ports import Broker, LineageEvents, Staged
 from platform_defs.errors import BadInput
 from platform_defs.halts import PartitionSpan
 from platform_defs.offsets import TopicView, spell
+from platform_defs.words import plural
 
 SUFFIX = "~replay"  # of the pipeline that builds: no contract can have this name
 BESIDE = "__replay"  # of the schema that it builds in
@@ -142,8 +143,9 @@ def refuse_other_messages(contract: Contract, history: History, read: Mapping[in
         if read.get(item.partition, 0) != item.messages:
             raise BadInput(
                 f"{PartitionSpan(item.partition, item.from_offset, item.next_offset)} of {contract.topic} had "
-                f"{item.messages} messages and now has {read.get(item.partition, 0)} (was the topic compacted for a "
-                "while, or truncated?). Tables rebuilt from these would lack the others; nothing was changed",
+                f"{plural(item.messages, 'message')} and now has {read.get(item.partition, 0)} (was the topic "
+                "compacted for a while, or truncated?). Tables rebuilt from these would lack the others; "
+                "nothing was changed",
                 field=contract.pipeline,
             )
 

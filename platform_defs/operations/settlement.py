@@ -32,6 +32,7 @@ from platform_defs.halts import (
     read_detail,
 )
 from platform_defs.offsets import PartitionView, TopicView, spell
+from platform_defs.words import plural
 from resources.postgres.connection import connect, database_errors
 from resources.postgres.ledger import Ledger
 from resources.postgres.settlement_ledger import LockedPipeline, LogPosition, SettlementLedger
@@ -126,7 +127,7 @@ def _decide(
     start: NewLogStart | None,
 ) -> _Decision:
     if isinstance(detail, TooManyDeadLetters):
-        kept = f"Batch {detail.batch_id} will be published with its {detail.dead_letters} dead letters."
+        kept = f"Batch {detail.batch_id} will be published with its {plural(detail.dead_letters, 'dead letter')}."
         hint = "If the contract is wrong, correct it instead: nothing was published."
         return _Decision(f"{kept} ({hint})", accept=True, keep_pending=True)
     if isinstance(detail, AccumulateRefused | UnknownHalt):

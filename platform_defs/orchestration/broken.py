@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import dagster as dg
 from dagster import DagsterInstance
 
-from platform_defs.contract.model import Contract
-from platform_defs.errors import BadInput
+from platform_defs.contract.catalogue import BrokenContract
 from platform_defs.orchestration.keys import table_key
 
 CHECK = "contract_loads"
@@ -24,40 +23,21 @@ SENSOR = "broken_contracts"
 EVERY = 30  # seconds between two looks at what Dagster shows
 
 
-class Broken(Protocol):
-    """A contract, or the transform beside it, that cannot be used."""
-
-    @property
-    def path(self) -> Path:
-        """The contract's file, in the folder of its domain."""
-        ...
-
-    @property
-    def error(self) -> BadInput:
-        """What is wrong, with file, line and field."""
-        ...
-
-    @property
-    def contract(self) -> Contract | None:
-        """The contract, where that could be read."""
-        ...
-
-
 @dataclass(frozen=True)
 class BrokenAsset:
-    """What Dagster shows of a Broken."""
+    """What Dagster shows of a BrokenContract."""
 
     key: dg.AssetKey
     name: str  # of its op, unique among all ops
     group: str
-    broken: Broken
+    broken: BrokenContract
 
     @property
     def sentence(self) -> str:
         return str(self.broken.error)
 
 
-def broken_assets(broken: Sequence[Broken]) -> list[BrokenAsset]:
+def broken_assets(broken: Sequence[BrokenContract]) -> list[BrokenAsset]:
     """Each with a key of its own.
 
     That is its row table's key where the contract could be read and no other broken contract claims that table, so that

@@ -11,7 +11,7 @@ from dagster import DagsterInstance
 
 from platform_defs import offsets
 from platform_defs.contract.model import Contract
-from platform_defs.errors import BadInput, Halt
+from platform_defs.errors import BadInput, Halt, LedgerOutdated, TopicMissing
 from platform_defs.orchestration.halts import stale_halt_check
 from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.keys import PIPELINE_TAG
@@ -44,22 +44,35 @@ def lag_sensor(contract: Contract, job: AssetJob) -> dg.SensorDefinition:
     )
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         try:
-            return look(context.instance, contract, connection(), context.cursor)
-        except BadInput as error:  # each says which: no stack, no topic yet, a ledger of another version
+            endpoints = connection()
+        except BadInput as error:  # the stack is not running
+            return dg.SensorResult(skip_reason=str(error))
+        try:
+            return look(context.instance, contract, endpoints, context.cursor)
+        except TopicMissing as error:
             return dg.SensorResult(skip_reason=str(error))
 
     return sense_lag
 
 
 def look(instance: DagsterInstance, contract: Contract, endpoints: Endpoints, cursor: str | None) -> dg.SensorResult:
-    """One tick. Raises BrokerAway, LedgerAway, BadInput (no topic, or an unusable ledger or broker)."""
+    """One tick. Raises BrokerAway, LedgerAway, TopicMissing, and BadInput for an unusable ledger or broker."""
     ledger = Ledger(endpoints.postgres_url)
     report_dead(instance, ledger, contract)
     if (run := writer(instance, contract)) is not None:
         return dg.SensorResult(skip_reason=f"run {run.run_id} is {run.status.value.lower()}", cursor=cursor)
-    status = ledger.status(contract.pipeline)
+    status = _status(ledger, contract)
     found = _start(instance, ledger, contract, status, endpoints, cursor)
     return found._replace(asset_events=stale_halt_check(instance, contract, status))
+
+
+def _status(ledger: Ledger, contract: Contract) -> PipelineStatus:
+    """The pipeline's status. Migrates an older ledger: a run would, but none starts before the ledger can be read."""
+    try:
+        return ledger.status(contract.pipeline)
+    except LedgerOutdated:
+        ledger.migrate()
+        return ledger.status(contract.pipeline)
 
 
 def _start(

@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from platform_defs.errors import LedgerAway
 
+Connection = psycopg.Connection[tuple[Any, ...]]
 SQL = Path(__file__).parent / "sql"
 # What a row itself makes Postgres say: SQLSTATE classes 22 and 23, and 54, a limit that a value exceeds (a key too long
 # for its index, JSON nested too deep). The same row always says it again, so it is never retried.

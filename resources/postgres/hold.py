@@ -21,6 +21,7 @@ from resources.postgres.connection import (
     DURABLE,
     LOCK_WAIT,
     ROW_ERRORS,
+    Connection,
     application_name,
     connect,
     database_errors,
@@ -63,26 +64,23 @@ class PostgresHold:
     connection: psycopg.Connection[tuple[Any, ...]]
 
     def ping(self) -> None:
-        """Raises LedgerAway where the run's session is gone."""
+        """See engine.ports.PipelineHold."""
         with database_errors():
             self.connection.execute("SELECT 1")
 
     def positions(self) -> list[Position]:
-        """Where the pipeline is, by partition."""
+        """See engine.ports.PipelineHold."""
         with database_errors():
             return positions_of(self.connection, self.holder.pipeline, self.contract.topic)
 
     def pending(self) -> PendingBatch | None:
-        """The batch whose offsets are fixed, if there is one."""
+        """See engine.ports.PipelineHold."""
         with database_errors():
             row = self.connection.execute(queries()["pending"], self.holder.key).fetchone()
         return PendingBatch.from_json(row[0]) if row and row[0] else None
 
     def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None:
-        """Store the positions of partitions seen for the first time, and the `seen_end` of those known before.
-
-        As `engine.planning.decide` has them: `every` is all positions as they will be, those `added` included.
-        """
+        """See engine.ports.PipelineHold."""
         key = {**self.holder.key, "topic": self.contract.topic}
         noted = {"partitions": [p.partition for p in every], "seen_ends": [p.seen_end for p in every]}
         with self._owned():
@@ -98,7 +96,7 @@ class PostgresHold:
                     )
 
     def fix(self, view: TopicView, ranges: Sequence[OffsetRange]) -> PendingBatch:
-        """Step 1: fix the offsets of the next batch. Until it commits, every try reads exactly these."""
+        """See engine.ports.PipelineHold."""
         with self._owned():
             (batch_id,) = self.connection.execute(queries()["next_batch_id"]).fetchone() or (0,)
             pending = PendingBatch(batch_id, view.cluster_id, view.topic_id, tuple(ranges))
@@ -125,7 +123,7 @@ class PostgresHold:
         return [_coverage(self.contract.topic, row) for row in rows]
 
     def faults(self, staged: Staged) -> list[FaultGroup]:
-        """The dead letters of a batch, by stage and error class."""
+        """See engine.ports.PipelineHold."""
         with database_errors():
             rows = self.connection.execute(
                 queries()["fault_counts"],
@@ -179,9 +177,7 @@ class PostgresHold:
             raise
 
     def rehearse(self, staged: Staged) -> None:
-        """Write the rows, those of the accumulates included, and roll back. Raises RowRefused where a table rejects
-        one.
-        """
+        """See engine.ports.PipelineHold."""
         try:
             with database_errors(), self.connection.transaction(force_rollback=True):
                 publication = PostgresPublication(self.connection, self.holder, self.contract, staged)
@@ -192,12 +188,12 @@ class PostgresHold:
             raise _row_refused(error) from error
 
     def refused_row(self, staged: Staged) -> RefusedRow | None:
-        """The first message whose rows the row table rejects, and what Postgres says of it."""
+        """See engine.ports.PipelineHold."""
         with database_errors(), self.connection.transaction(force_rollback=True):
             return find_refused(PostgresPublication(self.connection, self.holder, self.contract, staged))
 
     def fenced(self) -> bool:
-        """Whether another run, or a settlement, took the pipeline over. False as long as Postgres cannot be asked."""
+        """See engine.ports.PipelineHold."""
         try:
             with connect(self.url) as connection, database_errors():
                 row = connection.execute(queries()["current_owner"], self.holder.key).fetchone()
@@ -206,12 +202,12 @@ class PostgresHold:
         return row is None or row[0] != self.holder.owner
 
     def back_off(self) -> None:
-        """Keep the pending batch, and let the sensor wait before it is tried again."""
+        """See engine.ports.PipelineHold."""
         with database_errors():
             self.connection.execute(queries()["back_off"], self.holder.key)
 
     def halt(self, detail: HaltDetail) -> None:
-        """Stop the pipeline until a person settles it. Does nothing for a fenced run."""
+        """See engine.ports.PipelineHold."""
         halted = {**self.holder.key, "code": detail.code, "detail": Jsonb(detail.to_json())}
         with database_errors():
             self.connection.execute(queries()["halt"], halted)
@@ -262,12 +258,12 @@ class PostgresHold:
         return row == (self.holder.epoch, self.holder.owner)
 
 
-def _session(url: str, pipeline: str, owner: UUID) -> tables.Connection:
+def _session(url: str, pipeline: str, owner: UUID) -> Connection:
     """A session of this owner's, which waits for no lock for longer than LOCK_WAIT."""
     return connect(url, application_name(pipeline, owner), settings={"lock_timeout": LOCK_WAIT})
 
 
-def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: str | None) -> int:
+def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | None) -> int:
     """Lock the pipeline's row and take epoch + 1; a publication in flight is waited for, a stopped one is ended."""
     key = {"pipeline": name, "owner": owner, "run_id": run_id}
     epoch, fenced = 0, None
@@ -300,12 +296,12 @@ def _take_over(connection: tables.Connection, name: str, owner: UUID, run_id: st
     return epoch
 
 
-def _end_sessions(connection: tables.Connection, pipeline: str, owner: UUID | None) -> None:
+def _end_sessions(connection: Connection, pipeline: str, owner: UUID | None) -> None:
     if owner is not None:
         connection.execute(queries()["end_sessions"], {"application_name": application_name(pipeline, owner)})
 
 
-def _claim_tables(connection: tables.Connection, holder: Holder, contract: Contract) -> None:
+def _claim_tables(connection: Connection, holder: Holder, contract: Contract) -> None:
     with connection.transaction():
         lock_as_owner(connection, holder)
         for table in contract.tables:

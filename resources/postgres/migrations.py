@@ -9,15 +9,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import psycopg
 
 from platform_defs.errors import BadInput, LedgerMissing, LedgerOutdated, LedgerTooNew
-from resources.postgres.connection import SQL, connect, database_errors
-
-if TYPE_CHECKING:  # tables imports the engine's ports, and so Arrow
-    from resources.postgres.tables import Connection
+from resources.postgres.connection import SQL, Connection, connect, database_errors
 
 KNOWN = tuple(path.name for path in sorted(SQL.glob("[0-9]*.sql")))
 

@@ -14,9 +14,9 @@ from platform_defs.contract.own_columns import target_columns
 from platform_defs.engine.ports import RefusedRow, Staged
 from platform_defs.errors import Fenced, StagingLost
 from platform_defs.offsets import OffsetRange, nth_offset, whole_spans
-from resources.postgres.connection import ROW_ERRORS, queries
+from resources.postgres.connection import ROW_ERRORS, Connection, queries
 from resources.postgres.staging import multirange
-from resources.postgres.tables import Connection, check_target, closed_list, identifier, lock_target, staging_table
+from resources.postgres.tables import check_target, closed_list, identifier, lock_target, staging_table
 
 
 @dataclass(frozen=True)

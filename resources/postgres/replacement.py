@@ -19,11 +19,20 @@ from platform_defs.contract.model import Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.replay_plan import History
 from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown
-from resources.postgres.connection import DURABLE, LOCK_WAIT, application_name, connect, database_errors, queries
+from platform_defs.words import plural
+from resources.postgres.connection import (
+    DURABLE,
+    LOCK_WAIT,
+    Connection,
+    application_name,
+    connect,
+    database_errors,
+    queries,
+)
 from resources.postgres.hold import PostgresHold
 from resources.postgres.publication import lock_as_owner
 from resources.postgres.row_replacement import Difference, Pair
-from resources.postgres.tables import Connection, check_target, drop_staging, identifier
+from resources.postgres.tables import check_target, drop_staging, identifier
 
 
 @dataclass(frozen=True)
@@ -105,8 +114,8 @@ class Replacement:
         pairs = self._pairs(history)
         if pairs[0].keys and (gone := pairs[0].orphans(connection, self.built.name)):
             raise BadInput(
-                f"compaction removed the messages of {gone} keys of {pairs[0].old.name}, and no later message that "
-                "was read replaced them: their rows cannot be rebuilt. Nothing was changed",
+                f"compaction removed the messages of {plural(gone, 'key')} of {pairs[0].old.name}, and no later "
+                "message that was read replaced them: their rows cannot be rebuilt. Nothing was changed",
                 field=self.live.name,
             )
         tables = [pair.difference(connection) for pair in pairs]

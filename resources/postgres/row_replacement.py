@@ -12,7 +12,8 @@ from psycopg import sql
 
 from platform_defs.contract.model import Table
 from platform_defs.contract.own_columns import target_columns
-from resources.postgres.tables import Connection, identifier
+from resources.postgres.connection import Connection
+from resources.postgres.tables import identifier
 
 SAMPLES = 5
 LONGEST_INT = 1_000  # digits; sys.get_int_max_str_digits() is 4,300 unless it is lowered

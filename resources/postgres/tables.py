@@ -2,16 +2,14 @@
 
 from typing import Any, LiteralString, cast
 
-import psycopg
 from psycopg import sql
 
 from platform_defs.contract.model import Contract, Table
 from platform_defs.contract.own_columns import staged_columns, target_columns
 from platform_defs.engine.ports import Staged
 from platform_defs.errors import BadInput
-from resources.postgres.connection import queries
+from resources.postgres.connection import Connection, queries
 
-Connection = psycopg.Connection[tuple[Any, ...]]
 STAGING_SCHEMA = "tidegate_staging"
 
 

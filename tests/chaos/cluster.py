@@ -13,7 +13,7 @@ from confluent_kafka import ElectionType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.batch import plan_batch
+from platform_defs.engine.batch import Outside, plan_batch
 from platform_defs.errors import BrokerAway
 from platform_defs.offsets import lag
 from resources.kafka.broker import KafkaBroker
@@ -94,7 +94,7 @@ def fewer_replicas_in_sync_than_min_insync_replicas(chaos: Chaos) -> Verdict:
     (batch,) = chaos.world.drain(led)
     assert batch.messages == 400
     with pytest.raises(BrokerAway, match=r"returned no metadata for topic .* within 2 s: .*high watermark"):
-        play(chaos.world, inherited, lambda outside: replace(outside, broker=replace(outside.broker, timeout=2.0)))  # pyright: ignore[reportArgumentType]
+        play(chaos.world, inherited, _impatient)
     cluster.start([2, 3])
     cluster.wait_until_whole(led.contract.topic)
     chaos.world.send(led, transfers(40, start=400), partition=0)
@@ -185,3 +185,8 @@ def _refusal(world: World, pipeline: Pipeline) -> str:
     )
     producer.flush(30)
     return found[0]
+
+
+def _impatient(outside: Outside) -> Outside:
+    broker = replace(outside.broker, timeout=2.0)  # pyright: ignore[reportArgumentType]  # the port is no dataclass
+    return replace(outside, broker=broker)

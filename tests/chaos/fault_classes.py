@@ -1,10 +1,10 @@
-"""The classes of faults that scenarios play: the rows of the table "Fault by fault" of the guarantees, by name."""
+"""The classes of faults that scenarios play: the headings under "Fault by fault" in the guarantees."""
 
 from enum import StrEnum
 
 
 class FaultClass(StrEnum):
-    """A class of faults, and how the table calls it."""
+    """A class of faults, as its heading names it (which begins with a capital)."""
 
     RUN_KILLED = "the run is killed"
     RUN_OVERTAKEN = "the run is stopped, and another starts"
@@ -32,5 +32,5 @@ class FaultClass(StrEnum):
     CLOCKS = "clocks jump"
     DAGSTER_KILLED = "Dagster's daemon, web server or run is killed"
     CONSUMER_GROUP = "the consumer group is moved or deleted"
-    # Not in the table: what these lose or repeat is what they promise.
+    # Not in the guarantees: what these lose or repeat is what they promise.
     COMPARED = "other ways to deliver, for comparison"

@@ -254,4 +254,5 @@ def _sent(world: World) -> Pipeline:
 
 def _impatient(outside: Outside) -> Outside:
     source = replace(outside.source, patience=1.0)  # pyright: ignore[reportArgumentType]
-    return replace(outside, source=source, broker=replace(outside.broker, timeout=1.0))  # pyright: ignore[reportArgumentType]
+    broker = replace(outside.broker, timeout=1.0)  # pyright: ignore[reportArgumentType]  # the ports are no dataclasses
+    return replace(outside, source=source, broker=broker)

@@ -29,7 +29,7 @@ def column_altered_to_another_type(chaos: Chaos) -> Verdict:
     for column, (right, others) in TYPES.items():
         for wrong in others:
             _alter(world, pipeline, column, wrong)
-            with pytest.raises(BadInput, match=rf"column {column} of .* is {re.escape(wrong)}, the contract says"):
+            with pytest.raises(BadInput, match=rf"column {column} of .* is {re.escape(wrong)}, and the contract says"):
                 world.drain(pipeline)
             _alter(world, pipeline, column, right)
             altered += 1
@@ -43,7 +43,7 @@ def column_altered_between_plan_and_publish(chaos: Chaos) -> Verdict:
     return _table_changed(
         chaos,
         "ALTER {table} ALTER amount TYPE double precision",
-        "column amount of .* is double precision, the contract says numeric",
+        "column amount of .* is double precision, and the contract says numeric",
         "ALTER {table} ALTER amount TYPE numeric(18,2)",
     )
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 GUARANTEES = (ROOT / "docs" / "explanation" / "guarantees.md").read_text()
 # `name`, or `one` and `another`, with the file right behind: `name` (engine/x.py), (`name`, resources/x.py)
-PLACED = re.compile(r"((?:`[\w.]+`(?:,\s|\sand\s)?)+)[,\s(]+([\w/]+\.py)")
+PLACED = re.compile(r"((?:`[\w.]+`(?:,\s+|\s+and\s+)?)+)[,\s(]+([\w/]+\.py)")
 
 
 def test_every_relative_link_of_the_pages_leads_to_a_file() -> None:
@@ -60,7 +60,13 @@ def test_the_guarantees_name_every_fault_class_with_its_scenarios_and_no_other()
     from tests.chaos.fault_classes import FaultClass
 
     chapter = GUARANTEES.partition("## Fault by fault")[2].partition("\n## ")[0]
-    rows = [line.strip("| ").split(" | ") for line in chapter.splitlines() if line.startswith("| ")][1:]
-    registered = {str(of): {name for name in SCENARIOS if SCENARIOS[name].fault_class == of} for of in FaultClass}
-    del registered[FaultClass.COMPARED]
-    assert {fault: set(re.findall(r"`([^`]+)`", named[-1])) for fault, *named in rows} == registered
+    named = {
+        heading: re.findall(r"^  - `([^`]+)`$", text.partition("\n- Scenarios:\n")[2], re.MULTILINE)
+        for heading, text in (part.split("\n", 1) for part in chapter.split("\n### ")[1:])
+    }
+    of_class = {of: sorted(name for name in SCENARIOS if SCENARIOS[name].fault_class == of) for of in FaultClass}
+    del of_class[FaultClass.COMPARED]
+    assert {heading: sorted(names) for heading, names in named.items()} == {
+        f"{of[0].upper()}{of[1:]}": names for of, names in of_class.items()
+    }
+    assert chapter.count("\n  - ") == sum(map(len, named.values()))  # an entry of another form would be missed

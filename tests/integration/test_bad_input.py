@@ -15,8 +15,14 @@ DEEP = transfer(26)[:-1] + b',"memo":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_
 BAD: dict[str, tuple[bytes | None, str, str, str | None, str]] = {  # value, stage, error class, field, message
     "not JSON": (b"hello", "decode", "InvalidJson", None, "not JSON: expecting value at character 0: hello"),
     "half an object": (transfer(1)[:-20], "decode", "InvalidJson", None, "the value ends in the middle"),
-    "two objects": (transfer(2) + transfer(3), "decode", "InvalidJson", None, "more follows after the value ends"),
-    "two lines": (transfer(2) + b"\n" + transfer(3), "decode", "InvalidJson", None, "more follows"),
+    "two objects": (
+        transfer(2) + transfer(3),
+        "decode",
+        "InvalidJson",
+        None,
+        "unexpected text after the end of the value",
+    ),
+    "two lines": (transfer(2) + b"\n" + transfer(3), "decode", "InvalidJson", None, "unexpected text"),
     "an array": (b"[" + transfer(4) + b"]", "decode", "NotAnObject", None, "valid JSON but not an object"),
     "empty": (b"", "decode", "EmptyValue", None, "empty"),
     "blank": (b" \t\r\n", "decode", "EmptyValue", None, "blank: 4 bytes of whitespace"),

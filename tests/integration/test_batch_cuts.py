@@ -18,7 +18,7 @@ few = settings(
     derandomize=True,
     database=None,
     phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]  # its metaclass hides that it is an Enum
+    suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]  # an Enum all the same
 )
 
 

@@ -3,19 +3,30 @@
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import psycopg
 import pytest
+from dagster import DagsterInstance
 from typer.testing import CliRunner
 
 from platform_defs.cli.main import app
 from platform_defs.errors import BadInput, LedgerMissing, LedgerOutdated, LedgerTooNew
+from platform_defs.orchestration.sensors import look
 from resources.endpoints import Endpoints
 from resources.postgres import migrations
 from resources.postgres.ledger import Ledger
 from resources.postgres.migrations import KNOWN, LedgerVersion
+from tests.world import World
+
+REPLAYS = "004_replays.sql"
+UNDO_REPLAYS = (
+    "ALTER TABLE tidegate.source_position DROP added_late",
+    "ALTER TABLE tidegate.batch DROP replaced_by",
+    "DROP TABLE tidegate.replay",
+)
 
 
 @pytest.fixture
@@ -134,3 +145,23 @@ def test_a_ledger_that_lists_its_migrations_in_public_is_taken_over(url: str) ->
         Ledger(url).status("bank_transfers")
     assert Ledger(url).migrate() == ()
     assert Ledger(url).version() == LedgerVersion(KNOWN)
+
+
+def test_a_sensor_upgrades_an_older_ledger_and_starts_runs_as_before(
+    url: str, endpoints: Endpoints, world: World
+) -> None:
+    pipeline = world.new_pipeline(lag_messages=1)
+    world.send(pipeline, [b"{}"])
+    Ledger(url).migrate()
+    execute(url, f"DELETE FROM tidegate.migration WHERE name = '{REPLAYS}'", *UNDO_REPLAYS)
+    found = look(DagsterInstance.ephemeral(), pipeline.contract, replace(endpoints, postgres_url=url), None)
+    assert found.run_requests
+    assert Ledger(url).version() == LedgerVersion(KNOWN)
+
+
+def test_a_sensor_fails_visibly_on_a_newer_ledger(url: str, endpoints: Endpoints, world: World) -> None:
+    pipeline = world.new_pipeline()
+    Ledger(url).migrate()
+    execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")
+    with pytest.raises(LedgerTooNew):
+        look(DagsterInstance.ephemeral(), pipeline.contract, replace(endpoints, postgres_url=url), None)

@@ -24,7 +24,7 @@ bounded = settings(
     database=None,
     report_multiple_bugs=False,
     phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]  # its metaclass hides that it is an Enum
+    suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]  # an Enum all the same
 )
 
 # What must have happened in one example at least, or the test has not tested it.

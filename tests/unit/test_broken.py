@@ -8,12 +8,12 @@ import dagster as dg
 import pytest
 from dagster import AssetCheckKey, AssetKey, DagsterInstance
 
-from assets import HERE, BrokenContract, Catalogue, find_all
+from assets import ASSETS, BrokenContract, Catalogue, find_all
 from platform_defs.definitions import compose
 from platform_defs.orchestration.broken import CHECK, broken_assets, evaluation, not_shown
 
-PAGE_VIEWS = HERE / "web" / "page_views.odcs.yaml"
-TRANSFERS = HERE / "bank" / "transfers.odcs.yaml"
+PAGE_VIEWS = ASSETS / "web" / "page_views.odcs.yaml"
+TRANSFERS = ASSETS / "bank" / "transfers.odcs.yaml"
 
 
 def written(folder: Path, name: str, source: Path, *changes: tuple[str, str]) -> Path:
@@ -34,8 +34,8 @@ def typo(tmp_path: Path) -> Catalogue:
     folder = tmp_path / "assets"
     written(folder, "web/page_views.odcs.yaml", PAGE_VIEWS, ("logicalType: timestamp", "logicalType: timestmp"))
     written(folder, "bank/transfers.odcs.yaml", TRANSFERS)
-    written(folder, "crm/customers.odcs.yaml", HERE / "crm" / "customers.odcs.yaml")
-    copy(HERE / "bank" / "transfers.py", folder / "bank")
+    written(folder, "crm/customers.odcs.yaml", ASSETS / "crm" / "customers.odcs.yaml")
+    copy(ASSETS / "bank" / "transfers.py", folder / "bank")
     return find_all(folder)
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from assets import SUFFIX, Catalogue, find_all, find_contract, find_pipeline, read_contracts, stem, transform_path
-from platform_defs.contract.model import Contract
+from assets import Catalogue, find_all, find_contract, find_pipeline, read_contracts
+from platform_defs.contract import catalogue
+from platform_defs.contract.model import SUFFIX, Contract, stem
+from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput
 
 CONTRACT = """\
@@ -75,7 +77,7 @@ UNREADABLE = [
     ("[" * 900 + "]" * 900, "nested too deeply"),
     ("x0: &x0 [1, 1]\n" + "".join(f"x{n}: &x{n} [*x{n - 1}, *x{n - 1}]\n" for n in range(1, 40)), "100,000 values"),
     (f"version: {'9' * 5000}", "cannot be read as"),
-    ("? [a, b]\n: c", "a key is a word"),
+    ("? [a, b]\n: c", "a key must be a scalar"),
     ("1: 2", "ODCS has no key '1'"),
     (
         CONTRACT.format(id="bad", domain="shop", topic="t", table="shop.bad").replace("name: event", "nmae: event"),
@@ -106,14 +108,14 @@ def test_a_link_to_nowhere_is_not_read(folder: Path) -> None:
 
 
 def test_an_error_nobody_foresaw_names_its_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bad, load = add(folder, "bad"), __import__("assets").load
+    bad = add(folder, "bad")
 
     def fails(path: Path) -> Contract:
         if path == bad:
             raise ZeroDivisionError("of all things")
         return load(path)
 
-    monkeypatch.setattr("assets.load", fails)
+    monkeypatch.setattr(catalogue, "load", fails)
     error = only_broken(find_all(folder), bad)
     assert (error.file, "ZeroDivisionError: of all things" in str(error)) == (str(bad), True)
 
@@ -202,7 +204,8 @@ def test_transforms_of_one_name_in_two_domains_are_two_modules(folder: Path) -> 
     assert web
     assert (shop.__module__, web.__module__) == ("assets.shop.same", "assets.web.same")
     messages: object = None
-    assert [made(messages) for made in (shop, web)] == ["shop", "web"]  # pyright: ignore[reportArgumentType]  # no Spark here
+    made = [of(messages) for of in (shop, web)]  # pyright: ignore[reportArgumentType]  # no Spark here
+    assert made == ["shop", "web"]
 
 
 def test_an_upsert_takes_no_transform(folder: Path) -> None:
@@ -224,7 +227,7 @@ def test_a_pipeline_that_is_asked_for_says_its_own_mistake(folder: Path) -> None
     add(folder, "bad", "id: 1.5")
     add(folder, "worse", "a: [")
     for name in ("shop/bad", "shop_bad"):
-        with pytest.raises(BadInput, match=r"not 1\.5"):
+        with pytest.raises(BadInput, match=r"put 1\.5 in quotes"):
             find_contract(name, folder)
     with pytest.raises(
         BadInput, match=r"no pipeline 'nothing'; the pipelines are: good\. These contracts cannot"
@@ -234,7 +237,7 @@ def test_a_pipeline_that_is_asked_for_says_its_own_mistake(folder: Path) -> None
 
 
 def test_where_a_transform_is(folder: Path) -> None:
-    assert transform_path(find_contract("good", folder)) == folder / "shop" / "good.py"
+    assert find_contract("good", folder).transform_path == folder / "shop" / "good.py"
 
 
 def test_two_hundred_contracts_are_read_in_no_time(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 import assets
 from assets import read_contracts
 from platform_defs.cli.main import app
+from platform_defs.contract import catalogue
 from platform_defs.errors import BadInput, LedgerTooNew, TopicMissing
 from resources.postgres.answers import PipelineStatus
 
@@ -18,11 +19,12 @@ from resources.postgres.answers import PipelineStatus
 @pytest.fixture
 def broken_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of contracts of which the only one has a mistake in it, and systems that are never asked."""
-    good = (assets.HERE / "web" / "page_views.odcs.yaml").read_text()
+    good = (assets.ASSETS / "web" / "page_views.odcs.yaml").read_text()
     (tmp_path / "web").mkdir()
     path = tmp_path / "web" / "page_views.odcs.yaml"
     path.write_text(good.replace("format: json", "format: jsno", 1))
-    monkeypatch.setattr(assets, "read_contracts", lambda _folder=None: read_contracts(tmp_path))
+    for module in (assets, catalogue):
+        monkeypatch.setattr(module, "read_contracts", lambda _folder=None: read_contracts(tmp_path))
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://nobody@127.0.0.1:1/none")
     monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     return path

@@ -16,6 +16,7 @@ import pyspark.sql
 from lib import *
 from assets.shop import rates, no_module
 from assets.web.words import WORD
+from assets.resources import units
 """
 
 
@@ -32,9 +33,12 @@ def project(tmp_path: Path) -> Path:
         "assets/__init__.py": "",
         "assets/shop/rates.py": "from ..web import more",
         "assets/shop/sibling.py": "",
+        "assets/resources/units.py": "import resources.settings, assets.shop.platform_defs.inner",
+        "assets/shop/platform_defs/inner.py": "",
         "assets/web/words.py": "WORD = 1",
         "assets/web/more.py": "def broken(:",
         "platform_defs/__init__.py": "",
+        "resources/settings.py": "",
         ".venv/lib/site-packages/json/__init__.py": "",
     }
     for name, text in files.items():
@@ -52,7 +56,9 @@ def of(project: Path, shapes: tuple[str, ...] = ("shape",), from_batch: int = 1)
 
 def test_it_covers_the_transform_and_what_that_imports_from_the_project(project: Path) -> None:
     assert [*transform_sources(find_pipeline("orders", project / "assets"))] == [
+        "assets/resources/units.py",
         "assets/shop/orders.py",
+        "assets/shop/platform_defs/inner.py",
         "assets/shop/rates.py",
         "assets/web/more.py",
         "assets/web/words.py",

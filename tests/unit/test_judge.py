@@ -92,7 +92,9 @@ def test_judge_and_engine_agree_about_every_value(values: list[bytes | None]) ->
             "i": st.integers(-2, 9).map(str),
             "f": st.floats(-3, 3).map(repr),
             "d": st.dates(date(1999, 1, 1), date(2001, 1, 1)).map(lambda d: f'"{d}"'),
-            "t": (st.datetimes(datetime(2026, 5, 31), datetime(2026, 6, 2)).map(lambda t: f'"{t.isoformat()}+02:00"')),  # noqa: DTZ001
+            "t": st.datetimes(datetime(2026, 5, 31), datetime(2026, 6, 2)).map(  # noqa: DTZ001
+                lambda t: f'"{t.isoformat()}+02:00"'
+            ),
             "m": st.decimals(-1, 1001, places=2).map(lambda m: f'"{m}"'),
             "b": st.sampled_from(["true", "false", "null"]),
         },

@@ -70,7 +70,7 @@ class _Spelling:
             if key in seen:
                 raise _RefusedValueError(
                     "DuplicateKey",
-                    f'has the key "{excerpt(key)}" twice in one object: no one can tell which value holds',
+                    f'has the key "{excerpt(key)}" twice in one object: it is ambiguous which value is meant',
                 )
             seen.add(key)
         return f"{{{','.join(f'{_string_text(key)}:{self.of(value)}' for key, value in raw)}}}"

@@ -69,7 +69,7 @@ def _plain(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> Lines | Non
 
 
 def _with_kept_whole(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> Lines | None:
-    """With json columns, which pyarrow is told to ignore."""
+    """With json columns, which pyarrow is asked to ignore."""
     if _nests_deep(joined, values):
         return None
     table = _read(joined, plan.schema, "ignore") if plan.places else None

@@ -101,7 +101,7 @@ class MessageReader:
             if key in seen:
                 at = shape.columns.get(key) or shape.objects[key].positions
                 spelt = excerpt(spell_path((*shape.path, key)))
-                message = f"{spelt} appears twice in the message: no one can tell which value holds"
+                message = f"{spelt} appears twice in the message: it is ambiguous which value is meant"
                 return Reason("DuplicateKey", message, self._fields[at[0]].name)
             if key in shape.keys:
                 seen.add(key)
@@ -123,9 +123,10 @@ def too_deep(value: bytes) -> bool:
 def _document(value: bytes | None) -> JsonObject | Reason:
     """The message as pairs; or what keeps it from being a JSON object."""
     if value is None:
-        return Reason("NullValue", "the message has no value; only an upsert pipeline gives that a meaning")
+        return Reason("NullValue", "the message has no value (a tombstone); only upsert tables accept those")
     if not value.strip():
-        return Reason("EmptyValue", f"the value is blank: {len(value)} bytes of whitespace" if value else "it is empty")
+        what = f"blank: {len(value)} bytes of whitespace" if value else "empty"
+        return Reason("EmptyValue", f"the value is {what}")
     if value.startswith(_BOM):
         return Reason("InvalidJson", "the value begins with a byte-order mark, which JSON does not allow")
     try:
@@ -140,7 +141,7 @@ def _document(value: bytes | None) -> JsonObject | Reason:
     except JSONDecodeError as wrong:
         return Reason("InvalidJson", _what_is_wrong(text, wrong))
     except _NotANumber as wrong:
-        return Reason("InvalidJson", f"{wrong} is not JSON: a number is finite")
+        return Reason("InvalidJson", f"{wrong} is not valid JSON; numbers must be finite")
     if not isinstance(document, JsonObject):
         return Reason("NotAnObject", f"the value is valid JSON but not an object: {excerpt(text.strip())}")
     return document
@@ -148,7 +149,7 @@ def _document(value: bytes | None) -> JsonObject | Reason:
 
 def _what_is_wrong(text: str, wrong: JSONDecodeError) -> str:
     if wrong.msg == "Extra data":
-        return f"more follows after the value ends at character {wrong.pos}: {excerpt(text[wrong.pos :])}"
+        return f"unexpected text after the end of the value, at character {wrong.pos}: {excerpt(text[wrong.pos :])}"
     if wrong.pos >= len(text.rstrip()) or wrong.msg.startswith("Unterminated"):
         return f"the value ends in the middle: {excerpt(text)}"
     return f"not JSON: {wrong.msg.lower()} at character {wrong.pos}: {excerpt(text[max(0, wrong.pos - 20) :])}"

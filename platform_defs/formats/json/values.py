@@ -86,12 +86,12 @@ def reader_of(of: ColumnType) -> Reader:
 
 def wrong_type(raw: Any, wanted: str) -> Reason:
     """The value is of another type than `wanted`, such as "a string"."""
-    return Reason("WrongType", f"is {_spelt(raw)}; the contract wants {wanted}")
+    return Reason("WrongType", f"is {_spelt(raw)}; the contract requires {wanted}")
 
 
 def wrong_type_on_the_way(raw: Any, path: MessagePath) -> Reason:
     """A field cannot be reached: on the way to it, at `path`, is `raw` and not an object."""
-    message = f"cannot be reached: {excerpt(spell_path(path))} is {_spelt(raw)}; the contract wants an object"
+    message = f"cannot be reached: {excerpt(spell_path(path))} is {_spelt(raw)}; the contract requires an object"
     return Reason("WrongType", message)
 
 
