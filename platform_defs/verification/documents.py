@@ -12,7 +12,7 @@ NUMERIC_DIGITS = 131_072  # before the decimal point: https://www.postgresql.org
 NUMERIC_SCALE = 16_383  # digits after it
 JSONB_BYTES = 32 << 20  # of text with all numbers written out, so that jsonb's own 256 MB suffice
 _READABLE = 30  # digits
-_NUMERIC_EXPONENT = (2**31 - 1) // 2  # numeric_in refuses any larger one, even of 0 (PG_INT32_MAX / 2)
+_NUMERIC_EXPONENT = (2**31 - 1) // 2 - 1  # numeric_in refuses any larger one, even of 0 (PG_INT32_MAX / 2)
 
 
 class NotTheType(ValueError):

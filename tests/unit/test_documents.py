@@ -96,12 +96,12 @@ def test_the_last_of_repeated_keys_counts_as_in_jsonb() -> None:
     assert canonical('{"a":1,"a":2}') == canonical('{"a":2}')
 
 
-@pytest.mark.parametrize("number", ["9e131071", "0e131072", "1e-16383", "0e1073741823", "9.9e131071", "0.01e131073"])
+@pytest.mark.parametrize("number", ["9e131071", "0e131072", "1e-16383", "0e1073741822", "9.9e131071", "0.01e131073"])
 def test_numbers_within_the_range_of_numeric(number: str) -> None:
     check_jsonb(Number(number))
 
 
-@pytest.mark.parametrize("number", ["1e131072", "0.01e131074", "1e-16384", "0e-16384", "0e1073741824", "1e99999999999"])
+@pytest.mark.parametrize("number", ["1e131072", "0.01e131074", "1e-16384", "0e-16384", "0e1073741823", "1e99999999999"])
 def test_numbers_beyond_the_range_of_numeric(number: str) -> None:
     with pytest.raises(NotTheType, match="OutOfRange"):
         check_jsonb(Number(number))

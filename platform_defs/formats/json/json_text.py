@@ -21,7 +21,7 @@ _MOST_WHOLE_DIGITS, _MOST_DECIMALS = 131_072, 16_383
 MOST_BYTES = 32 << 20
 
 # numeric's parser refuses any larger exponent, even of 0 (PG_INT32_MAX / 2).
-_MOST_EXPONENT = (2**31 - 1) // 2
+_MOST_EXPONENT = (2**31 - 1) // 2 - 1
 
 _number = re.compile(r"-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)0*([0-9]+))?").fullmatch
 
