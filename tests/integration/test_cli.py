@@ -130,7 +130,7 @@ def test_produce_keeps_a_rate_and_stops_in_time() -> None:
         (["verify", "nothing"], 1, "there is no pipeline 'nothing'; the pipelines are: bank_transfers"),
         (["produce", "nothing"], 1, "there is no pipeline 'nothing'"),
         (["produce", PIPELINE, "--count", "0"], 2, "greater than or equal to 1"),
-        (["produce", PIPELINE, "--count", "1", "--bad", "2"], 2, "more than the 1 messages"),
+        (["produce", PIPELINE, "--count", "1", "--bad", "2"], 2, "more than the 1 message to send"),
         (["produce", PIPELINE, "--bad", "1", "--bad-share", "0.1"], 2, "not both"),
         (["produce", PIPELINE, "--seconds", "1"], 2, "goes with --rate"),
         (["dlq", "show", PIPELINE, "0", "999999"], 1, "no dead letter at partition 0"),

@@ -211,8 +211,8 @@ def taken_by_postgres(database: psycopg.Connection[Any], text: str) -> bool:
 @example("1e-16384")
 @example("0e-16384")
 @example("0e999999")
-@example("0e1073741823")
-@example("0e1073741824")
+@example("0e1073741822")
+@example("0e1073741824")  # between the two, Postgres 18 takes what 15 refuses: refused here
 @example("[" * 100 + "1" + "]" * 100)
 @example(r'"\ud83d\ude00"')
 @example(r'"\ude00\ud83d"')
