@@ -50,11 +50,21 @@ def compose(
 def load() -> dg.Definitions:
     """Everything under assets/. What cannot be used is a warning here and a red check in Dagster; the rest runs."""
     found = find_all()
-    good, refused = composable(found.pipelines)
-    broken = (*found.broken, *refused)
-    for item in broken:
-        logging.getLogger("tidegate").warning("cannot be used: %s", item.error)
-    return compose(good, broken)
+    for item in found.broken:
+        _warn(item)
+    try:
+        every = compose(found.pipelines, found.broken)
+        dg.Definitions.validate_loadable(every)
+    except Exception:  # noqa: BLE001  # Dagster has no one error for it; `composable` finds whose it is
+        good, refused = composable(found.pipelines)
+        for item in refused:
+            _warn(item)
+        return compose(good, (*found.broken, *refused))
+    return every
+
+
+def _warn(item: BrokenContract) -> None:
+    logging.getLogger("tidegate").warning("cannot be used: %s", item.error)
 
 
 def composable(
