@@ -17,6 +17,7 @@ HaltCode = Literal[
     "partition_missing",
     "too_many_dead_letters",
     "accumulate_refused",
+    "keeps_failing",
 ]
 Json = Mapping[str, Any]
 
@@ -170,6 +171,25 @@ class AccumulateRefused:
 
 
 @dataclass(frozen=True)
+class KeepsFailing:
+    """A batch that failed again and again though no system was away: how often, and the last error."""
+
+    code: ClassVar[HaltCode] = "keeps_failing"
+    seen: ClassVar[str] = "the same batch failed again and again; nothing from this batch was published."
+
+    tries: int = 0
+    error_class: str = ""
+    error: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "KeepsFailing":
+        return cls(stored.get("tries", 0), stored.get("error_class", ""), stored.get("error", ""))
+
+
+@dataclass(frozen=True)
 class UnknownHalt:
     """A halt that another version of Tidegate recorded, and whose code this one does not know."""
 
@@ -190,6 +210,7 @@ KnownHalt = (
     | PartitionMissing
     | TooManyDeadLetters
     | AccumulateRefused
+    | KeepsFailing
 )
 HaltDetail = KnownHalt | UnknownHalt
 DETAILS: Mapping[str, type[KnownHalt]] = {
@@ -202,6 +223,7 @@ DETAILS: Mapping[str, type[KnownHalt]] = {
         PartitionMissing,
         TooManyDeadLetters,
         AccumulateRefused,
+        KeepsFailing,
     )
 }
 

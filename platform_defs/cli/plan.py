@@ -98,7 +98,7 @@ def _explained(contract: Contract, planned: Plan) -> Explanation:
     """The steps in sentences, and Spark's plan of the job, for which Spark is started."""
     from assets import with_transform
     from platform_defs.engine.explain import explain
-    from platform_defs.engine.find_poison import describe_job
+    from platform_defs.engine.keep_nothing import describe_job
     from resources.endpoints import connection
     from resources.kafka.source import KafkaSource
     from resources.spark.session import spark_config, start_session

@@ -24,6 +24,7 @@ from platform_defs.halts import (
     ClusterSwitched,
     HaltCode,
     HaltDetail,
+    KeepsFailing,
     LogCut,
     PartitionSpan,
     TooManyDeadLetters,
@@ -130,7 +131,7 @@ def _decide(
         kept = f"Batch {detail.batch_id} will be published with its {plural(detail.dead_letters, 'dead letter')}."
         hint = "If the contract is wrong, correct it instead: nothing was published."
         return _Decision(f"{kept} ({hint})", accept=True, keep_pending=True)
-    if isinstance(detail, AccumulateRefused | UnknownHalt):
+    if isinstance(detail, AccumulateRefused | KeepsFailing | UnknownHalt):
         return _Decision("The pipeline retries the same batch. Fix the cause first; see the detail.", keep_pending=True)
     view = broker.describe(contract.topic)
     # Whatever it halted for: offsets of one log mean nothing in another.
