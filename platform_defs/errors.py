@@ -20,8 +20,8 @@ TidegateError
 │   ├── GateFailed           a blocking check failed
 │   ├── TransformBroken      the transform, or what it calls, fails on every message that it is tried on
 │   └── TooManyRefused       more messages fail in the transform or the table than are isolated one by one
-├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/halts.py)
 ├── InternalError            a mistake of Tidegate's own; nothing was lost, and it is tried again after a back-off
+├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
     ├── TopicMissing         Kafka has no topic of the contract's name
     ├── LedgerMissing        the database has no ledger yet

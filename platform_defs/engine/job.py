@@ -53,18 +53,18 @@ def run(frame: DataFrame, work: TaskWork) -> list[dict[str, Any]]:
 
 
 def as_ours(error: Exception, nonce: str) -> TidegateError:
-    """What a failed job means: the error that one of our functions raised in a task, or else Spark's or the transform's.
+    """What a failed job means: the error that a function of ours raised in a task, or else Spark's or the transform's.
 
     Of the latter, platform_defs/verdicts.py says: TransformFailed where a message may be at fault, BadInput where Spark
     cannot run the transform, SparkAway otherwise.
     """
     try:
-        text, causes = str(error), _causes(error)
+        text, thrown = str(error), _thrown(error)
+        causes, said = [_java_cause(each) for each in thrown], _said(thrown, text)
     except (Py4JError, OSError):  # the JVM does not even tell what happened any more
         return SparkAway.in_job(f"its JVM is gone ({type(error).__name__})", ())
     if (ours := unsealed(text, nonce)) is not None:
         return ours
-    said = _said(text)
     match verdicts.of_spark(causes):
         case Verdict.REFUSED_ROW:
             return TransformFailed(said, of_data=True)
@@ -76,13 +76,13 @@ def as_ours(error: Exception, nonce: str) -> TidegateError:
             return SparkAway.in_job(said, [cause.java_class for cause in causes])
 
 
-def _causes(error: Exception) -> list[JavaCause]:
+def _thrown(error: Exception) -> list[Any]:
     """The Java exceptions behind `error`, the outermost first; none where Spark itself is gone."""
-    found: list[JavaCause] = []
+    found: list[Any] = []
     # pyspark keeps the exception of Java under one name, py4j under another.
     thrown: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
     while thrown is not None and len(found) < CAUSES:
-        found.append(_java_cause(thrown))
+        found.append(thrown)
         thrown = thrown.getCause()
     return found
 
@@ -104,11 +104,12 @@ def _interfaces(kind: Any) -> set[str]:
     return names
 
 
-def _said(text: str) -> str:
-    """The line of a failure that a person wants to read: the last one of a traceback, else the first that says
-    something.
-    """
-    text = text.partition("\n\nJVM stacktrace:")[0].partition("\nDriver stacktrace:")[0]
-    lines = [line.strip().removesuffix(" SQLSTATE: 38000") for line in text.splitlines() if line.strip()]
-    lines = [line for line in lines if not line.startswith(("SQLSTATE:", ": ", "An error occurred while calling"))]
-    return (lines or ["Spark gives no reason"])[-1 if "Traceback (most recent call last)" in text else 0][:1000]
+def _said(thrown: Sequence[Any], otherwise: str) -> str:
+    """What a person wants to read of a failure: the message of its deepest cause; of a traceback, the last line."""
+    messages = [str(message) for each in thrown if (message := each.getMessage())]
+    text = (messages or [otherwise or "Spark gives no reason"])[-1]
+    if "Traceback (most recent call last)" in text:
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith(" SQLSTATE:")]
+        return lines[-1][:1000]
+    text = text.partition("\n== DataFrame ==")[0].partition("\nDriver stacktrace:")[0]
+    return " ".join(text.split())[:1000]
