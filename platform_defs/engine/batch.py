@@ -18,15 +18,13 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
-from platform_defs import verdicts
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
-from platform_defs.engine.find_poison import REFUSALS, Trials
+from platform_defs.engine.failure import record_failure
+from platform_defs.engine.find_poison import REFUSALS, Failure, Trials
 from platform_defs.engine.planning import TASKS, decide
 from platform_defs.engine.ports import (
-    LONG,
-    SHORT,
     Auditor,
     Broker,
     FaultGroup,
@@ -48,19 +46,14 @@ from platform_defs.errors import (
     InternalError,
     LogTruncated,
     NotReproduced,
-    OutcomeUnknown,
-    Retryable,
     RowRefused,
-    RowsLost,
     SparkAway,
     TidegateError,
     TooManyRefused,
     TransformFailed,
 )
-from platform_defs.halts import AccumulateRefused, KeepsFailing, LogCut, TooManyDeadLetters
+from platform_defs.halts import AccumulateRefused, LogCut, TooManyDeadLetters
 from platform_defs.offsets import PendingBatch, Position, TopicView
-from platform_defs.verdicts import TRIES, Verdict
-from platform_defs.words import plural
 
 
 @dataclass(frozen=True)
@@ -118,42 +111,12 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
     except Fenced:
         raise
     except TidegateError as error:
-        _record_failure(pipeline, outside.ledger, error)
+        record_failure(pipeline.name, outside.ledger, error)
         raise
     except Exception as error:
         unexpected = InternalError.of(f"a batch of {pipeline.name}", error)
-        _record_failure(pipeline, outside.ledger, unexpected)
+        record_failure(pipeline.name, outside.ledger, unexpected)
         raise unexpected from error
-
-
-def _record_failure(pipeline: Pipeline, ledger: PipelineHold, error: TidegateError) -> None:
-    """Let the ledger know what ended a run. Raises Fenced where another run took over, and Halt `keeps_failing`."""
-    known_only_here = isinstance(error, OutcomeUnknown | RowsLost)
-    if not known_only_here and ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed
-        raise Fenced.taken_over(pipeline.name) from error
-    if isinstance(error, Halt):
-        ledger.halt(error.detail)
-        return
-    verdict = verdicts.of_error(error)
-    tries = _back_off(ledger, error, verdict)
-    if (tries >= TRIES and not known_only_here) or verdict is Verdict.HALT:
-        halt = Halt(pipeline.name, KeepsFailing(tries, type(error).__name__, str(error)), _keeps_failing(tries, error))
-        ledger.halt(halt.detail)
-        raise halt from error
-
-
-def _back_off(ledger: PipelineHold, error: TidegateError, verdict: Verdict) -> int:
-    """How often in a row the pending batch has failed; 0 while Postgres cannot be told of it."""
-    pause = SHORT if isinstance(error, Retryable) else LONG
-    try:
-        return ledger.back_off(pause, counts=verdict is not Verdict.AWAY)
-    except TidegateError:  # the session is gone: it is `error` that matters
-        return 0
-
-
-def _keeps_failing(tries: int, error: TidegateError) -> str:
-    times = plural(tries, "time")
-    return f"the same batch has failed {times} in a row; nothing of it was published. The last error: {error}"
 
 
 def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
@@ -260,14 +223,16 @@ def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: Ta
     except (TransformFailed, RowRefused) as failure:
         if pipeline.transform is None and isinstance(failure, TransformFailed):
             raise SparkAway.in_job(str(failure), ()) from failure  # there is no transform to fail on a message
-        raise _poison(pipeline, outside, pending, work) from failure
+        raise _poison(pipeline, outside, pending, work, failure) from failure
 
 
-def _poison(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork) -> "_Excluded":
+def _poison(
+    pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork, failure: Failure
+) -> "_Excluded":
     """The message that makes the batch fail in the transform or in COPY, to be left out."""
     area = outside.ledger.open_staging(pending)
     trials = Trials(outside.spark(), outside.ledger, outside.broker, pipeline, work, area)
-    poison, why = trials.find_poison()
+    poison, why = trials.find_poison(failure)
     stage = "publish" if pipeline.transform is None else "transform"
     if isinstance(why, RowRefused):
         refusal = Refusal(stage, why.error_class, f"Postgres cannot store what this message becomes: {why}")

@@ -42,16 +42,18 @@ class Trials:
     area: StagingArea
     failed: list[OffsetRange] = field(default_factory=list[OffsetRange])  # single messages, in the order of the tries
 
-    def find_poison(self) -> tuple[OffsetRange, Failure]:
-        """The range of one offset that makes the batch fail, and how.
+    def find_poison(self, failure: Failure) -> tuple[OffsetRange, Failure]:
+        """The range of one offset that makes the batch fail, and how. `failure` is that of the whole batch.
 
         Raises NotReproduced when, tried alone, no part fails again: then it was not the message. Raises TransformBroken
         when no message passes the transform, as far as that was tried.
         """
-        control = self._control_of_sample() if self._offsets > REFUSALS and self.pipeline.transform else None
+        control = None
+        if not _certain(failure) or (self._offsets > REFUSALS and self.pipeline.transform):
+            control = self._control(failure)
         suspect, why = self._search()
-        if isinstance(why, TransformFailed) and not why.of_data:
-            self._confirm(suspect, control or self._control(why))
+        if not _certain(why) and (control := control or self._control(why)) is not None:
+            self._confirm(suspect, control)
         return suspect, why
 
     @property
@@ -100,24 +102,24 @@ class Trials:
             item = low if self._failure(low) else high
         return item
 
-    def _control_of_sample(self) -> OffsetRange | None:
-        """A message of the batch that passes. Raises TransformBroken where all of a sample fail."""
-        sample = _sample(self.work.ranges)
-        before = len(self.failed)
+    def _control(self, why: Failure) -> OffsetRange | None:
+        """A message that passes, of the batch or near it in the topic; none if there is none, and none is needed.
+
+        Raises TransformBroken where all of a sample fail, or where there is none and no message may be blamed without.
+        """
+        sample, failed = _sample(self.work.ranges), len(self.failed)
         for item in sample:
             if self._passes(item):
                 return item
-        if len(self.failed) - before == len(sample):
-            raise self._broken(self._failure(sample[0]) or "it passes now")
-        return None  # some have not reached the transform
-
-    def _control(self, why: Failure) -> OffsetRange:
-        """A message that passes, of the batch or near it in the topic. Raises TransformBroken where there is none."""
+        if len(self.failed) - failed == SAMPLE:
+            raise self._broken(why)
         near = _near(self.broker.describe(self.work.contract.topic), self.work.ranges)
-        for item in (*_sample(self.work.ranges), *islice(near, 2 * SAMPLE)):
-            if item not in self.failed and self._passes(item):
+        for item in islice(near, SAMPLE):
+            if self._passes(item):
                 return item
-        raise self._broken(why)
+        if not _certain(why):
+            raise self._broken(why)
+        return None
 
     def _confirm(self, suspect: OffsetRange, control: OffsetRange) -> None:
         """Control, suspect, control: the suspect fails each time, and the control passes."""
@@ -134,6 +136,11 @@ class Trials:
 
     def _broken(self, why: object) -> TransformBroken:
         return TransformBroken.on_sample(len(set(self.failed)), str(why), transform_file(self.pipeline))
+
+
+def _certain(why: Failure) -> bool:
+    """Whether it is said to be a value's fault, by Postgres or by Spark."""
+    return isinstance(why, RowRefused) or why.of_data
 
 
 def _sample(ranges: tuple[OffsetRange, ...]) -> list[OffsetRange]:

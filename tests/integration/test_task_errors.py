@@ -15,10 +15,8 @@ from assets import find_pipelines
 from platform_defs.engine.job import bound, run
 from platform_defs.engine.task import TaskWork
 from platform_defs.errors import (
-    BadInput,
     InternalError,
     LedgerAway,
-    LogTruncated,
     RowRefused,
     SparkAway,
     TidegateError,
@@ -58,8 +56,6 @@ def read(spark: SparkSession, function: Any, schema: str = "value string") -> Da
 
 RAISED = [
     LedgerAway("Postgres went", sqlstate="57P01"),
-    LogTruncated("cut"),
-    BadInput("use another", file="a.py", line=3),
     RowRefused("0x00", sqlstate="22021", error_class="CharacterNotInRepertoire"),
 ]
 
