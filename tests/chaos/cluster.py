@@ -23,7 +23,7 @@ from tests.chaos.three_brokers import NODES, THREE_BROKERS, ThreeBrokers, three_
 from tests.world import World, transfers
 
 
-@scenario(FaultClass.BROKER_DOWN, representative=True, shares=THREE_BROKERS)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def one_broker_of_three_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """Another replica leads; the same run reads on from it and loses nothing."""
     cluster, chaos = three_brokers(), _on_three(chaos)
