@@ -189,8 +189,11 @@ class PostgresHold:
         return row is None or row[0] != self.holder.owner
 
     def back_off(self, pause: Pause = LONG, *, counts: bool = True) -> int:
-        """See engine.ports.PipelineHold."""
-        return _back_off(self.connection, self.holder, pause, counts=counts)
+        """See engine.ports.PipelineHold. Over another session where the run's own is gone."""
+        if not self.connection.closed:
+            return _back_off(self.connection, self.holder, pause, counts=counts)
+        with connect(self.url) as connection:
+            return _back_off(connection, self.holder, pause, counts=counts)
 
     def halt(self, detail: HaltDetail) -> None:
         """See engine.ports.PipelineHold."""
