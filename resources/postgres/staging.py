@@ -64,7 +64,7 @@ class PostgresStaging:
         except adbc.Error as error:
             if source.failure is not None:  # what feeds COPY failed, and not Postgres
                 raise source.failure from error
-            raise _copy_refused(error) from error
+            raise _copy_refused(error, self.url) from error
 
     @contextmanager
     def recorder(self, partition: int, attempt: UUID) -> Generator["PostgresRecorder"]:
@@ -88,14 +88,20 @@ class _Source:
             raise
 
 
-def _copy_refused(error: Any) -> TidegateError:
-    """The error of ours for adbc's. (Any: its classes are known where it is imported.)"""
-    import adbc_driver_manager as manager
+def _copy_refused(error: Any, url: str) -> TidegateError:
+    """The error of ours for adbc's. (Any: its classes are known where it is imported.)
 
-    said = str(error).strip()
-    if not error.sqlstate and error.status_code == manager.AdbcStatusCode.INVALID_DATA:
-        return RowRefused(f"COPY cannot write it: {said}", error_class="NotCopied")  # the driver's own refusal
-    return judged(error.sqlstate, f"COPY into staging: {said}", "staging")
+    The driver gives no SQLSTATE where the connection is gone, and none for a value that it cannot write itself. Where
+    Postgres answers, it was a value, if trying again shows the same.
+    """
+    said = f"COPY into staging: {str(error).strip()}"
+    if error.sqlstate:
+        return judged(error.sqlstate, said, "staging")
+    try:
+        connect(url).close()
+    except TidegateError as away:
+        return away
+    return RowRefused(said, error_class="NotCopied")
 
 
 @dataclass
