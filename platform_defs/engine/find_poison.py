@@ -75,12 +75,7 @@ class Trials:
         """Whether `item` does not fail, and holds a message that has reached the transform."""
         if self._failure(item) is not None:
             return False
-        place = (item.partition, item.from_offset, item.until_offset)
-        read = self.ledger.coverage(self.area.staging_id)
-        return any(
-            found.rows and (found.range.partition, found.range.from_offset, found.range.until_offset) == place
-            for found in read
-        )
+        return any(read.rows and read.range == item for read in self.ledger.coverage(self.area.staging_id))
 
     def _search(self) -> tuple[OffsetRange, Failure]:
         """By halves. A part of which the first half passes fails in its second."""
