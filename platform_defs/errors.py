@@ -183,6 +183,13 @@ class StagingLost(Retryable):
         return cls(f"two complete attempts at {span} disagree: {one} and {other}; the batch will be read again")
 
     @classmethod
+    def of_another_log(cls, span: object, before: object, after: object) -> "StagingLost":
+        return cls(
+            f"messages of {span} have leader epoch {after}, and those before them {before}: they are of another log of "
+            "the topic's name. The batch will be read again"
+        )
+
+    @classmethod
     def coverage(cls, span: object) -> "StagingLost":
         return cls(f"the coverage of {span} is gone from staging (did Postgres restart?); the batch will be read again")
 

@@ -53,6 +53,20 @@ def records_of_a_planned_batch_deleted_before_it_is_read(chaos: Chaos) -> Verdic
     return chaos.judge(pipeline, 1, "nothing published; halted; skipped; went on")
 
 
+@scenario(FaultClass.RECORDS_DELETED)
+def records_deleted_between_the_last_task_and_publish(chaos: Chaos) -> Verdict:
+    """All of the batch had been read by then: it is published, and nothing halts."""
+    world = chaos.world
+    pipeline = world.caught_up()
+    world.send(pipeline, transfers(40, start=8))
+    gone = {0: 7, 2: 12}
+    (batch,) = play(world, pipeline, before_the_publication(lambda: delete_records(world, pipeline, gone)))
+    assert batch.messages == 40
+    assert len(world.table(pipeline)) == 2 * 48
+    assert _skipped(world, pipeline) == []
+    return chaos.judge(pipeline, 1, "published", messages=48 - sum(gone.values()))
+
+
 @scenario(FaultClass.RECORDS_DELETED, shares=THREE_BROKERS)
 def retention_passes_the_position(chaos: Chaos) -> Verdict:
     """Kafka itself deletes what is older than retention.ms: halt, exactly those offsets; `ack` goes on behind them."""

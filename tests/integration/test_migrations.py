@@ -62,7 +62,7 @@ def test_what_only_reads_answers_that_nothing_is_there_yet_and_creates_nothing(u
     ledger = Ledger(url)
     assert ledger.version() is None
     assert not ledger.status("bank_transfers").has_run
-    assert ledger.positions("bank_transfers", "bank.transfers") == []
+    assert ledger.positions("bank_transfers") == []
     with psycopg.connect(url) as session:
         assert session.execute("SELECT to_regnamespace('tidegate')").fetchone() == (None,)
 

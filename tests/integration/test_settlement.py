@@ -8,13 +8,14 @@ import pytest
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput, Halt, Retryable
 from platform_defs.operations import settlement
-from platform_defs.operations.settlement import NewLogStart, Settlement
+from platform_defs.operations.settled_log import ResumeAt
+from platform_defs.operations.settlement import Settlement
 from platform_defs.verification.verify import verify
 from resources.kafka.broker import KafkaBroker
 from tests.world import World, transfers
 
 
-def decide(world: World, pipeline: Pipeline, start: NewLogStart | None = None) -> Settlement:
+def decide(world: World, pipeline: Pipeline, start: ResumeAt | None = None) -> Settlement:
     broker = KafkaBroker(world.endpoints.kafka_options())
     decided = settlement.propose(pipeline.contract, world.ledger, broker, start)
     assert decided is not None
@@ -49,7 +50,7 @@ def recreate(world: World, pipeline: Pipeline) -> None:
 
 
 @pytest.mark.parametrize(("start", "rows"), [("beginning", 60), ("end", 0)])
-def test_a_topic_created_again_is_a_new_generation(world: World, start: NewLogStart, rows: int) -> None:
+def test_a_topic_created_again_is_a_new_generation(world: World, start: ResumeAt, rows: int) -> None:
     pipeline = filled(world)
     recreate(world, pipeline)
     world.send(pipeline, [*transfers(30), b"bad"], partition=1)

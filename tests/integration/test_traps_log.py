@@ -42,7 +42,7 @@ def test_a_topic_that_does_not_exist_is_named(world: World) -> None:
 
 def test_the_epoch_of_the_last_message_is_kept_and_goes_with_the_next_range(world: World) -> None:
     pipeline = world.caught_up()
-    positions = world.ledger.positions(pipeline.name, pipeline.contract.topic)
+    positions = world.ledger.positions(pipeline.name)
     assert {position.leader_epoch for position in positions} == {0}
     world.send(pipeline, transfers(4, start=8))
     with world.open_run(pipeline) as outside:
