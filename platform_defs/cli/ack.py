@@ -59,7 +59,8 @@ def ack(
       code, detail   why it is halted
       explanation    what settling does
       steps          partition, was, becomes (topic, cluster_id, topic_id,
-                     start_offset, next_offset), skip, lost (from, until)
+                     start_offset, next_offset), skip, lost (from, until),
+                     read_first_to
       accept         the batch is published with all its dead letters
       keep_pending   the same batch is read again
       epoch, fingerprint

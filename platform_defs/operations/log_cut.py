@@ -30,7 +30,7 @@ def first_changed(
     cut = min(position, held.end, position if seen is None else seen)
     changed: EpochRead | None = None
     for item in reversed(read):
-        if _holds(epochs, partition, item):
+        if item.until_offset <= held.written and _holds(epochs, partition, item):
             cut = max(cut, item.until_offset) if changed is None else cut
             break
         changed = item

@@ -6,7 +6,7 @@ that was read, so nothing is given up since a stale one lacks it.
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Protocol
 
@@ -120,7 +120,8 @@ class SettledLog:
         for number, held in sorted(self.view.partitions.items()):
             first = self._first(number, held) if start == "beginning" else held.end
             becomes, was = LogPosition(*self._log, first, first), known.get(number)
-            steps.append(self._left(number, was, becomes) if was else PartitionChange(number, None, becomes))
+            step = self._left(number, was, becomes) if was else PartitionChange(number, None, becomes)
+            steps.append(replace(step, read_first_to=held.written if number in self._read_before else None))
         return Decision(self._generation_explained(start, steps), steps, log=self._log[1:])
 
     def _first(self, number: int, held: PartitionView) -> int:

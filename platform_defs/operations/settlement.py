@@ -155,10 +155,10 @@ def _record(ledger: SettlementLedger, settlement_id: int, step: PartitionChange,
 def _move(ledger: SettlementLedger, step: PartitionChange, log: tuple[str, str] | None) -> bool:
     """Move, forget or add the partition's position. False where it is not as the step has it."""
     if step.was and step.becomes:
-        return ledger.move(step.partition, step.was, step.becomes)
+        return ledger.move(step.partition, step.was, step.becomes, step.read_first_to)
     if step.was:
         return log is not None and ledger.forget(step.partition, step.was, log)
-    return step.becomes is None or ledger.add(step.partition, step.becomes)
+    return step.becomes is None or ledger.add(step.partition, step.becomes, step.read_first_to)
 
 
 def _unchanged(now: LockedPipeline, decided: Settlement) -> None:

@@ -86,7 +86,8 @@ class PostgresHold:
         with self._owned():
             self.connection.execute(queries()["note_ends"], {**key, **noted})
             for item in added:
-                place = {name: getattr(item, name) for name in ("partition", "cluster_id", "topic_id", "next_offset")}
+                names = ("partition", "cluster_id", "topic_id", "next_offset", "seen_end")
+                place = {name: getattr(item, name) for name in names}
                 position = {**key, **place, "late": len(added) < len(every)}
                 if self.connection.execute(queries()["add_position"], position).rowcount != 1:
                     raise Fenced(

@@ -36,6 +36,7 @@ class PartitionChange:
     becomes: LogPosition | None
     skip: tuple[int, int] | None = None  # offsets given up
     lost: tuple[int, int] | None = None  # offsets whose rows no log can confirm any more
+    read_first_to: int | None = None  # in a log that was read before: by an upsert, before partitions added since
 
 
 @dataclass(frozen=True)
@@ -91,20 +92,22 @@ class SettlementLedger:
         """Rename the log of dead letters and skips whose offsets come again with other messages."""
         self._execute("set_aside", {"settlement_id": settlement_id, **_span(partition, topic_id, span)})
 
-    def move(self, partition: int, was: LogPosition, becomes: LogPosition) -> bool:
+    def move(self, partition: int, was: LogPosition, becomes: LogPosition, read_first_to: int | None) -> bool:
         """Where reading resumes."""
         log = {"was_topic": was.topic, "was_topic_id": was.topic_id, "was_cluster_id": was.cluster_id}
         before = {"was_next": was.next_offset, **log}
-        return self._swap("settle_position", {"partition": partition, **asdict(becomes), **before})
+        there = {"partition": partition, **asdict(becomes), "read_first_to": read_first_to}
+        return self._swap("settle_position", {**there, **before})
 
     def forget(self, partition: int, was: LogPosition, log: tuple[str, str]) -> bool:
         """Delete the position of a partition that another `log` (cluster id, topic id) does not have."""
         there = {"partition": partition, "was_next": was.next_offset, "cluster_id": log[0], "topic_id": log[1]}
         return self._swap("forget_position", there)
 
-    def add(self, partition: int, becomes: LogPosition) -> bool:
+    def add(self, partition: int, becomes: LogPosition, read_first_to: int | None) -> bool:
         """The position of a partition that is new in the log. Its siblings must have been moved there before."""
-        return self._swap("add_position", {"partition": partition, **asdict(becomes), "late": True})
+        there = {"partition": partition, **asdict(becomes), "seen_end": read_first_to}
+        return self._swap("add_position", {**there, "late": True})
 
     def reactivate(self, *, accept: bool, keep_pending: bool) -> bool:
         """The pipeline is active again, under the next epoch: a run from before the halt changes nothing any more."""

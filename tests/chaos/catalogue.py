@@ -7,6 +7,7 @@ from tests.chaos import (  # noqa: F401
     commits,
     dagster,
     delivery,
+    elections,
     groups,
     kills,
     messages,

@@ -37,8 +37,9 @@ SELECT pending FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- add_position: a partition seen for the first time. Only beside siblings of the same log, or as the first of all.
 INSERT INTO tidegate.source_position
-       (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset, added_late)
-SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(next_offset)s, %(next_offset)s, %(late)s
+       (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset, seen_end, added_late)
+SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(next_offset)s, %(next_offset)s, %(seen_end)s,
+       %(late)s
  WHERE NOT EXISTS (SELECT 1 FROM tidegate.source_position
                     WHERE pipeline = %(pipeline)s
                       AND (topic, topic_id, cluster_id) <> (%(topic)s, %(topic_id)s, %(cluster_id)s));

@@ -54,7 +54,8 @@ SELECT r.until_offset, r.leader_epoch
 UPDATE tidegate.source_position
    SET next_offset = %(next_offset)s, start_offset = %(start_offset)s, topic = %(topic)s, cluster_id = %(cluster_id)s,
        topic_id = %(topic_id)s, leader_epoch = NULL, updated_at = now(),
-       seen_end = CASE WHEN (cluster_id, topic_id) = (%(cluster_id)s, %(topic_id)s) THEN seen_end END
+       seen_end = CASE WHEN (cluster_id, topic_id) = (%(cluster_id)s, %(topic_id)s) THEN seen_end
+                       ELSE %(read_first_to)s::bigint END
  WHERE pipeline = %(pipeline)s AND topic = %(was_topic)s AND partition = %(partition)s
    AND next_offset = %(was_next)s AND topic_id = %(was_topic_id)s AND cluster_id = %(was_cluster_id)s;
 
