@@ -43,7 +43,7 @@ class Settlement:
     accept: bool = False  # the dead letters of the pending batch
     keep_pending: bool = False
     positions: Positions = field(default=(), repr=False)  # as they were when this was decided
-    log: tuple[str, str] | None = None  # cluster id and topic id of the log in which the pipeline goes on, if another
+    log: tuple[str, str] | None = None  # cluster id and topic id of the log in which the pipeline continues, if another
 
     def to_json(self) -> dict[str, Any]:
         """What `tidegate ack -o json` prints, and what the record of the settlement keeps."""

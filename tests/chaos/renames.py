@@ -30,7 +30,7 @@ def topic_renamed_in_the_contract(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TOPIC_RENAMED)
 def topic_renamed_while_a_batch_is_planned(chaos: Chaos) -> Verdict:
-    """Halt; with the old name back in the contract `ack` goes on with that batch, and then the rename is settled."""
+    """Halt; with the old name back in the contract `ack` continues with that batch, and then the rename is settled."""
     world = chaos.world
     old = world.caught_up()
     world.send(old, transfers(8, start=8))

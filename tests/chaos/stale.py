@@ -83,7 +83,7 @@ def answer_of_an_earlier_leader_before_publish(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.STALE_METADATA)
 def answers_of_an_earlier_leader_without_end(chaos: Chaos) -> Verdict:
-    """Nothing is published on the word of a leader before those that were read from; the next run goes on."""
+    """Nothing is published on the word of a leader before those that were read from; the next run continues."""
     world = chaos.world
     pipeline = world.caught_up()
     world.send(pipeline, transfers(40, start=8))
