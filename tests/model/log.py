@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from platform_defs.errors import OffsetsUnavailable
+from platform_defs.errors import LogTruncated, OffsetsUnavailable
 from platform_defs.formats.block import Block, message_blocks
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
 
@@ -49,9 +49,6 @@ class Record:
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         return None
 
-    def leader_epoch(self) -> int | None:
-        return 0
-
 
 @dataclass
 class Part:
@@ -60,6 +57,15 @@ class Part:
     records: dict[int, Record] = field(default_factory=dict)
     low: int = 0
     end: int = 0
+    leaders: list[int] = field(default_factory=lambda: [0])  # by leader epoch: where the log ended when it began
+
+    @property
+    def epoch(self) -> int:
+        return len(self.leaders) - 1
+
+    def end_of(self, epoch: int) -> int:
+        """Where the log of that epoch ends, as a leader answers OffsetForLeaderEpoch."""
+        return self.end if epoch == self.epoch else self.leaders[epoch + 1]
 
 
 @dataclass
@@ -94,14 +100,21 @@ class Log:
         part.end += 1
 
     def describe(self, topic: str) -> TopicView:
-        held = {number: PartitionView(part.low, part.end, 0) for number, part in enumerate(self.now.parts)}
+        held = {number: PartitionView(part.low, part.end, part.epoch) for number, part in enumerate(self.now.parts)}
         return TopicView(topic, self.now.cluster_id, self.now.topic_id, held)
 
-    def read(self, wanted: OffsetRange) -> Iterator[Block]:
+    def read(
+        self,
+        wanted: OffsetRange,
+        cluster_id: str | None = None,  # noqa: ARG002  # the port's
+    ) -> Iterator[Block]:
         """What the log of now holds: as a consumer, it does not notice that it is not the one of a moment ago."""
         if not self.holds(wanted):
             raise OffsetsUnavailable(f"{wanted} cannot be read")
         part = self.now.parts[wanted.partition]
+        asked = wanted.leader_epoch if wanted.new_leader else None
+        if asked is not None and part.end_of(asked) < wanted.from_offset:
+            raise LogTruncated(f"{wanted} begins behind the end of epoch {asked}")
         found = [part.records[at] for at in range(wanted.from_offset, wanted.until_offset) if at in part.records]
         yield from message_blocks(found)
 
@@ -110,6 +123,10 @@ class Log:
             return False
         part = self.now.parts[wanted.partition]
         return part.low <= wanted.from_offset and wanted.until_offset <= part.end
+
+    def epochs(self) -> dict[int, int]:
+        """The leader epoch of each partition now."""
+        return {number: part.epoch for number, part in enumerate(self.now.parts)}
 
     def add_partition(self) -> None:
         self.now.parts.append(Part())

@@ -35,6 +35,7 @@ HAPPENED = {
     "led back",
     "moved by hand",
     "staging lost",
+    "elected",
     "refused: Fenced",
     "refused: Halt",
     "retention_passed",
