@@ -247,8 +247,8 @@ def mark_new_leaders(ranges: Sequence[OffsetRange], view: TopicView) -> tuple[Of
     """`ranges`, with the epoch of the leader that has shown their ends, and marked where it is a new one.
 
     All that such a leader's log held was written in its epoch or before, and whoever cuts that log leads in a later
-    one. So this epoch, kept with the position, will tell a cut below it, whatever lies there: messages, control records
-    or gaps. Where the log is cut between the plan and the end of the read, the next batch halts, even if everything was
+    one. So this epoch, kept with the position, shows a cut below it, whatever is there: messages, control records or
+    gaps. Where the log is cut between the plan and the end of the read, the next batch halts, even if everything was
     read after the cut.
     """
     now = {item.partition: view.partitions[item.partition].leader_epoch for item in ranges}

@@ -98,7 +98,7 @@ class Expectations(RuleBasedStateMachine):
 
     def _positions_know_their_leaders(self, run: Run) -> None:
         """Each position that the batch moved has the epoch of the leader that showed, in its plan, that it is there:
-        with a newer one a log that was cut since would not be told, with an older one this log would be taken for cut.
+        with a newer one a log that was cut since would pass, with an older one this log would be taken for cut.
         """
         assert run.pending
         moved = {item.partition for item in run.pending.ranges}
