@@ -52,6 +52,7 @@ class Coverage:
     dead_letters: int
     unknown_fields: int
     gaps: tuple[tuple[int, int], ...]  # [from, until) that the broker never delivered
+    leader_epoch: int | None  # of the last message; None without one
 
     @property
     def outcome(self) -> tuple[Any, ...]:

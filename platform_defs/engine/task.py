@@ -213,6 +213,7 @@ class _Tally:
         self.wanted, self.position = wanted, wanted.from_offset
         self.messages = self.rows = self.dead = self.unknown = 0
         self.gaps: list[tuple[int, int]] = []
+        self.leader_epoch: int | None = None
 
     def add(self, block: Block, rows: int, dead: int, unknown: int) -> None:
         self.messages += len(block.values)
@@ -220,6 +221,7 @@ class _Tally:
         self.dead += dead
         self.unknown += unknown
         self._note_gaps(block.offsets)
+        self.leader_epoch = block.leader_epoch
 
     def _note_gaps(self, offsets: range | pa.Int64Array) -> None:
         if isinstance(offsets, range):
@@ -239,4 +241,5 @@ class _Tally:
     def coverage(self, attempt: UUID) -> Coverage:
         """The proof."""
         self._expect(self.wanted.until_offset, self.wanted.until_offset)
-        return Coverage(self.wanted, attempt, self.messages, self.rows, self.dead, self.unknown, tuple(self.gaps))
+        gaps, epoch = tuple(self.gaps), self.leader_epoch
+        return Coverage(self.wanted, attempt, self.messages, self.rows, self.dead, self.unknown, gaps, epoch)

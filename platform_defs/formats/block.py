@@ -22,6 +22,7 @@ class Message(Protocol):
     def offset(self) -> int: ...
     def timestamp(self) -> tuple[int, int]: ...
     def headers(self) -> list[tuple[str, bytes | None]] | None: ...
+    def leader_epoch(self) -> int | None: ...
 
 
 class Block(Protocol):
@@ -45,6 +46,11 @@ class Block(Protocol):
         """The messages' offsets, ascending: a range where none is missing between the first and the last."""
         ...
 
+    @property
+    def leader_epoch(self) -> int | None:
+        """The leader epoch of the last message, if the broker gives one."""
+        ...
+
     def message(self, index: int) -> Message:
         """One message with its headers and timestamp. For dead letters: slow, so never for all of them."""
         ...
@@ -65,6 +71,10 @@ class MessageBlock:
     @cached_property
     def _keys(self) -> pa.BinaryArray:
         return pa.array([message.key() for message in self.messages], pa.binary())
+
+    @property
+    def leader_epoch(self) -> int | None:
+        return self.messages[-1].leader_epoch()
 
     def message(self, index: int) -> Message:
         return self.messages[index]

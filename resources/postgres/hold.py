@@ -315,6 +315,6 @@ def _row_refused(error: psycopg.Error) -> RowRefused:
 
 
 def _coverage(topic: str, row: tuple[Any, ...]) -> Coverage:
-    attempt, partition, start, until, messages, rows, dead, unknown, gaps = row
+    attempt, partition, start, until, messages, rows, dead, unknown, gaps, epoch = row
     spans = tuple((low, high) for low, high in gaps)
-    return Coverage(OffsetRange(topic, partition, start, until), attempt, messages, rows, dead, unknown, spans)
+    return Coverage(OffsetRange(topic, partition, start, until), attempt, messages, rows, dead, unknown, spans, epoch)

@@ -104,6 +104,7 @@ class PostgresRecorder:
                 "dead_letters": coverage.dead_letters,
                 "unknown_fields": coverage.unknown_fields,
                 "gaps": multirange(coverage.gaps),
+                "leader_epoch": coverage.leader_epoch,
             },
         )
 

@@ -49,6 +49,9 @@ class Record:
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         return None
 
+    def leader_epoch(self) -> int | None:
+        return 0
+
 
 @dataclass
 class Part:

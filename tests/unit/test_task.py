@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from platform_defs.engine.ports import Coverage
 from platform_defs.engine.task import _Tally
 from platform_defs.errors import MessageMisplaced
 from platform_defs.formats.block import message_blocks
@@ -33,21 +34,29 @@ class Delivered:
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         return None
 
+    def leader_epoch(self) -> int | None:
+        return self.at
 
-def gaps(until: int, *blocks: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """The gaps in the coverage of [90, until) after messages at these offsets were delivered, block by block."""
+
+def covered(until: int, *blocks: Sequence[int]) -> Coverage:
+    """The coverage of [90, until) after messages at these offsets were delivered, block by block."""
     tally = _Tally(OffsetRange("topic", 0, 90, until))
     for offsets in blocks:
         for block in message_blocks([Delivered(at) for at in offsets]):
             tally.add(block, len(offsets), 0, 0)
-    return tally.coverage(uuid4()).gaps
+    return tally.coverage(uuid4())
 
 
 def test_offsets_that_were_never_delivered_are_gaps() -> None:
-    assert gaps(100, range(90, 100)) == ()
-    assert gaps(100, [90, 91, 95, 99]) == ((92, 95), (96, 99))
-    assert gaps(101, range(90, 95), range(95, 100)) == ((100, 101),)
-    assert gaps(100, []) == ((90, 100),)
+    assert covered(100, range(90, 100)).gaps == ()
+    assert covered(100, [90, 91, 95, 99]).gaps == ((92, 95), (96, 99))
+    assert covered(101, range(90, 95), range(95, 100)).gaps == ((100, 101),)
+    assert covered(100, []).gaps == ((90, 100),)
+
+
+def test_the_leader_epoch_of_the_last_message_is_kept() -> None:
+    assert covered(101, range(90, 95), range(95, 98)).leader_epoch == 97
+    assert covered(100, []).leader_epoch is None
 
 
 @pytest.mark.parametrize(
@@ -62,4 +71,4 @@ def test_offsets_that_were_never_delivered_are_gaps() -> None:
 )
 def test_what_is_not_of_the_range_or_comes_twice_is_no_proof(blocks: Sequence[Sequence[int]]) -> None:
     with pytest.raises(MessageMisplaced, match=r"while topic partition 0 \[90, 100\) was read, the Kafka client"):
-        gaps(100, *blocks)
+        covered(100, *blocks)
