@@ -161,7 +161,7 @@ def _attempt(
     """Steps 2 to 7 for a planned batch."""
     contract, ledger = pipeline.contract, outside.ledger
     area = ledger.open_staging(pending)
-    work = TaskWork(contract, pending.ranges, outside.source, area, dict(excluded))
+    work = TaskWork(contract, pending.ranges, outside.source, area, dict(excluded), pending.cluster_id)
     staged = _stage(pipeline, outside, pending, work)
     clock.lap("stage")
     crash_points.reach("after_stage")

@@ -97,10 +97,20 @@ class Expectations(RuleBasedStateMachine):
             assert expected is None
             self.committed[batch_id] = held
             self.fired["published"] += 1
+            self._positions_know_their_leaders(run)
             if len(self.committed) % 3 == 1:
                 with pytest.raises(Fenced, match="no longer where batch"):  # once is enough
                     self._unchanged(run.publish)
             run.forget()
+
+    def _positions_know_their_leaders(self, run: Run) -> None:
+        """Each position that the batch moved has the epoch of the leader that showed, in its plan, that it is there:
+        with a newer one a log that was cut since would pass, with an older one this log would be taken for cut.
+        """
+        assert run.pending
+        moved = {item.partition for item in run.pending.ranges}
+        found = {p["partition"]: p["leader_epoch"] for p in self.look()["source_position"]}
+        assert {number: found[number] for number in moved} == {number: run.epochs[number] for number in moved}
 
     def _refusal(self) -> str | None:
         """Why the owner's staged batch must not be published: a halt's code, "stale" or "lost"."""

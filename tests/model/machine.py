@@ -88,6 +88,13 @@ class Machine(Expectations):
         part = self.log.now.parts[draw(some) % len(self.log.now.parts)]
         part.low = min(part.end, part.low + draw(st.integers(1, 4)))
 
+    @event(2)
+    def elect(self, draw: Draw) -> None:
+        """A partition gets a new leader, which has all that was written."""
+        part = self.log.now.parts[draw(some) % len(self.log.now.parts)]
+        part.leaders.append(part.end)
+        self.fired["elected"] += 1
+
     @event(1, lambda self: self._known)
     def create_again(self, draw: Draw) -> None:
         """The new log ends below, at, or above where the old one was read to. Or the address leads to another
@@ -217,15 +224,17 @@ class Machine(Expectations):
     @event(4, lambda self: self.owner and self.owner.staged)
     def lose_staging(self, draw: Draw) -> None:
         """A recovery empties all that is unlogged, before publish. Each part alone: each has to be noticed by
-        itself.
+        itself. Or what is staged is of offsets that were not planned.
         """
         assert self.owner
         staged = self.owner.staged
         assert staged
+        rows = f"tidegate_staging.rows_{staged.staging_id}"
         here = f"WHERE staging_id = {staged.staging_id}"
-        parts = [f"rows_{staged.staging_id}"] * (staged.rows > 0) + [f"dead_letter {here}"] * (staged.dead_letters > 0)
-        number = draw(st.integers(0, len(parts)), "part")
-        self.session.execute(f"DELETE FROM tidegate_staging.{[*parts, f'coverage {here}'][number]}")  # pyright: ignore
+        ways = [f"DELETE FROM {rows}", f"UPDATE {rows} SET _offset = _offset + 1000"] * (staged.rows > 0)
+        ways += [f"DELETE FROM tidegate_staging.dead_letter {here}"] * (staged.dead_letters > 0)
+        ways += [f"DELETE FROM tidegate_staging.coverage {here}"]
+        self.session.execute(ways[draw(st.integers(0, len(ways) - 1), "way")].encode())
         self.owner.lost = True
         self._publish(self.owner)
 
@@ -243,7 +252,7 @@ class Machine(Expectations):
                 here,
             )
             self.session.execute(
-                "UPDATE tidegate.source_position SET next_offset = next_offset + 1 WHERE"
+                "UPDATE tidegate.source_position SET next_offset = next_offset + 1, leader_epoch = NULL WHERE"
                 " pipeline = %(name)s AND partition = %(partition)s",
                 here,
             )

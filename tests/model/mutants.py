@@ -78,6 +78,12 @@ MUTANTS: dict[str, Mutate] = {
     "rows of attempts that lost are published": _instead(
         PostgresPublication, "winners", property(lambda _: sql.SQL("true"))
     ),
+    "rows of offsets that were not planned are published": _instead(
+        PostgresPublication,
+        "winners",
+        property(lambda self: sql.SQL("_attempt = ANY({})").format(sql.Literal(list(self.staged.winners)))),
+    ),
+    "positions keep the epoch of an earlier leader": _without("move_positions", "leader_epoch = r.leader_epoch,"),
     "coverage is not proven": _instead(PostgresPublication, "prove_coverage", lambda _: None),
     "rows are not counted": _instead(PostgresPublication, "write_rows", _never_short(PostgresPublication.write_rows)),
     "the log is not asked before publish": _instead(publish, "still_there", lambda *_: None),

@@ -36,6 +36,7 @@ HAPPENED = {
     "led back",
     "moved by hand",
     "staging lost",
+    "elected",
     "refused: Fenced",
     "refused: Halt",
     "retention_passed",
