@@ -10,13 +10,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from platform_defs import verdicts
+from platform_defs.engine import same_install
+from platform_defs.engine.same_install import Batches
 from platform_defs.engine.task import TaskWork
-from platform_defs.engine.task_errors import UpstreamFailed, sealed, unsealed, upstream
+from platform_defs.engine.task_errors import UpstreamFailed, from_envelope, to_envelope, upstream
 from platform_defs.errors import BadInput, SparkAway, TidegateError, TransformFailed
 from platform_defs.offsets import OffsetRange, tasks_for
 from platform_defs.verdicts import JavaCause, Verdict
 
-Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 InTask = Callable[[TaskWork, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 SPARK_THROWABLE = "org.apache.spark.SparkThrowable"  # what has an error condition and a SQLSTATE
 CAUSES = 20  # of a failure: a chain of them may be a ring
@@ -32,17 +33,19 @@ def range_numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRa
 
 
 def bound(function: InTask, work: TaskWork) -> Batches:
-    """`function` over `work`, for Spark. What it raises reaches `run` as it was raised."""
-    return partial(_in_task, function, work)
+    """`function` over `work`, for Spark. What it raises reaches `run` as it was raised. So does OtherInstall, in a task
+    that would decode by other code.
+    """
+    return partial(_in_task, same_install.sealed(partial(function, work)), work.nonce)
 
 
-def _in_task(function: InTask, work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _in_task(function: Batches, nonce: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     try:
-        yield from function(work, upstream(batches))
+        yield from function(upstream(batches))
     except UpstreamFailed:
         raise
     except Exception as error:
-        raise sealed(error, work.nonce) from error
+        raise to_envelope(error, nonce) from error
 
 
 def run(frame: DataFrame, work: TaskWork) -> list[dict[str, Any]]:
@@ -64,7 +67,7 @@ def as_ours(error: Exception, nonce: str) -> TidegateError:
         causes, said = [_java_cause(each) for each in thrown], _said(thrown, text)
     except (Py4JError, OSError):  # the JVM does not even tell what happened any more
         return SparkAway.in_job(f"its JVM is gone ({type(error).__name__})", ())
-    if (ours := unsealed(text, nonce)) is not None:
+    if (ours := from_envelope(text, nonce)) is not None:
         return ours
     match verdicts.of_spark(causes):
         case Verdict.REFUSED_ROW:

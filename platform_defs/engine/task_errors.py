@@ -1,8 +1,8 @@
 """How an error of ours travels from a Spark task to the driver: as data, never as text to be interpreted.
 
 Spark hands back nothing of a failed task but text, in which a message may be quoted. What our own functions raise is
-therefore sealed: written as JSON between two copies of the job's nonce, a random number that no message can know. What
-carries no such seal was raised by the transform or by Spark.
+therefore put into an envelope: JSON between two copies of the job's nonce, a random number that no message can know.
+What comes without one was raised by the transform or by Spark.
 """
 
 import json
@@ -16,21 +16,21 @@ from platform_defs.errors import InternalError, TidegateError, from_json
 
 
 class TaskError(Exception):
-    """A sealed error of ours, as Spark sees it."""
+    """An error of ours in its envelope, as Spark sees it."""
 
 
 class UpstreamFailed(Exception):
     """What feeds a function of ours has failed (the transform, say): Spark knows why, and reports that instead."""
 
 
-def sealed(error: Exception, nonce: str) -> TaskError:
+def to_envelope(error: Exception, nonce: str) -> TaskError:
     """`error` for the driver. What is not ours becomes an InternalError: our functions expect nothing else."""
     ours = error if isinstance(error, TidegateError) else InternalError.of("a Spark task", error)
     written = json.dumps(ours.to_json(), default=str).encode()
     return TaskError(f"{type(ours).__name__}: {ours} {nonce}{b64encode(written).decode()}{nonce}")
 
 
-def unsealed(text: str, nonce: str) -> TidegateError | None:
+def from_envelope(text: str, nonce: str) -> TidegateError | None:
     """The error of ours in what Spark says of a failed job, or None where there is none."""
     found = re.search(f"{re.escape(nonce)}([A-Za-z0-9+/=]+){re.escape(nonce)}", text)
     return from_json(json.loads(b64decode(found[1]))) if found else None

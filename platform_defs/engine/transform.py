@@ -12,7 +12,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import task
 from platform_defs.engine.job import bound
 from platform_defs.engine.task import TaskWork
-from platform_defs.engine.task_errors import unsealed
+from platform_defs.engine.task_errors import from_envelope
 from platform_defs.engine.transform_rules import check_columns, check_row_local
 from platform_defs.errors import BadInput
 
@@ -57,7 +57,7 @@ def _described(pipeline: Pipeline, decoded: DataFrame, work: TaskWork, where: st
     try:
         result = pipeline.transform(decoded)
     except Exception as error:  # a user's code may raise anything
-        ours = unsealed(str(error), work.nonce) if isinstance(error, PySparkException) else None
+        ours = from_envelope(str(error), work.nonce) if isinstance(error, PySparkException) else None
         said = str(error).partition("\n")[0]
         raise BadInput(
             str(ours) if isinstance(ours, BadInput) else f"the transform raises {type(error).__name__}: {said}",

@@ -1,4 +1,4 @@
-"""An error that a task raises on purpose reaches the driver as what it was; what has no seal is Spark's own."""
+"""An error that a task raises on purpose reaches the driver as what it was; what comes otherwise is Spark's own."""
 
 import threading
 import time
@@ -86,7 +86,9 @@ JOBS: dict[str, tuple[Callable[[DataFrame], DataFrame], type[TidegateError], str
 
 
 @pytest.mark.parametrize("what", JOBS)
-def test_what_has_no_seal_is_the_transforms_whatever_it_quotes(spark: Callable[[], SparkSession], what: str) -> None:
+def test_what_comes_otherwise_is_the_transforms_whatever_it_quotes(
+    spark: Callable[[], SparkSession], what: str
+) -> None:
     transform, kind, said = JOBS[what]
     messages = read(spark(), _quotes)
     found = failed(transform(messages).mapInArrow(bound(_passes_on, WORK), "value int"))

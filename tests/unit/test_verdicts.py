@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs import errors, verdicts
-from platform_defs.engine.task_errors import sealed, unsealed
+from platform_defs.engine.task_errors import from_envelope, to_envelope
 from platform_defs.errors import BrokerAway, InternalError, LedgerAway, TidegateError
 from platform_defs.verdicts import JavaCause, Place, Ruling, Verdict, of_error, of_kafka, of_spark, of_sqlstate
 from tests.unit.test_errors import example, tree
@@ -173,17 +173,17 @@ def test_an_error_of_postgres_that_is_tried_again_keeps_its_own_verdict() -> Non
 
 
 @pytest.mark.parametrize("kind", [kind for kind in tree() if kind is not errors.GateFailed], ids=lambda k: k.__name__)
-def test_a_sealed_error_is_the_same_on_the_driver(kind: type[TidegateError]) -> None:
+def test_an_error_in_its_envelope_is_the_same_on_the_driver(kind: type[TidegateError]) -> None:
     for error in example(kind):
         if isinstance(error, errors.Halt):  # never raised in a task
             continue
-        again = unsealed(f"Traceback ...\n{sealed(error, NONCE)}\n SQLSTATE: 38000", NONCE)
+        again = from_envelope(f"Traceback ...\n{to_envelope(error, NONCE)}\n SQLSTATE: 38000", NONCE)
         assert type(again) is kind
         assert (str(again), json.dumps(vars(again))) == (str(error), json.dumps(vars(error)))
 
 
 def test_what_nobody_expected_in_a_task_is_a_bug_of_ours() -> None:
-    found = unsealed(str(sealed(KeyError("x"), NONCE)), NONCE)
+    found = from_envelope(str(to_envelope(KeyError("x"), NONCE)), NONCE)
     assert isinstance(found, InternalError)
     assert "bug in Tidegate" in str(found)
     assert "KeyError: 'x'" in str(found)
@@ -191,11 +191,11 @@ def test_what_nobody_expected_in_a_task_is_a_bug_of_ours() -> None:
 
 @given(st.text(), st.text())
 def test_nothing_that_a_message_says_is_taken_for_an_error_of_ours(before: str, after: str) -> None:
-    quoted = str(sealed(BrokerAway("of another job"), "another nonce"))
-    assert unsealed(f"{before}\nplatform_defs.errors.LedgerAway: {quoted}{after}", "c0ffee" * 5) is None
+    quoted = str(to_envelope(BrokerAway("of another job"), "another nonce"))
+    assert from_envelope(f"{before}\nplatform_defs.errors.LedgerAway: {quoted}{after}", "c0ffee" * 5) is None
 
 
 @given(st.text())
 def test_an_error_may_say_anything(said: str) -> None:
-    found = unsealed(str(sealed(BrokerAway(said), NONCE * 8)), NONCE * 8)
+    found = from_envelope(str(to_envelope(BrokerAway(said), NONCE * 8)), NONCE * 8)
     assert (type(found), str(found)) == (BrokerAway, said)
