@@ -64,7 +64,7 @@ class FailingSource:
 
     error: Exception
 
-    def read(self, wanted: OffsetRange) -> Iterator[Block]:  # noqa: ARG002  # the port's
+    def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:  # noqa: ARG002  # the port's
         raise self.error
         yield  # pyright: ignore[reportUnreachable]  # makes a generator of it
 
