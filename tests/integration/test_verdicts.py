@@ -160,6 +160,7 @@ OFTEN = {"read: Kafka is away", "read: a bug", "COPY: a deadlock"}
 def test_each_error_at_each_place_has_its_verdict_and_backs_the_pipeline_off(world: World, all_of_them: bool) -> None:
     """And nothing of it stays: the same batch commits once the error is gone."""
     pipeline = single_entry(world, plain)
+    world.drain(pipeline)  # the ledger and the tables are made
     world.send(pipeline, transfers(4))
     for what, (change, kind, counted) in PLANTED.items():
         if (what.startswith(("read", "COPY")) and what not in OFTEN) != all_of_them:
