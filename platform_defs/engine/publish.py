@@ -135,18 +135,22 @@ def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: St
 
 
 def read_up_to(staged: Staged) -> list[Position]:
-    """Where the tasks got to in each partition, with the newest leader epoch of what they read.
+    """Where the tasks got to in each partition, with the newest leader epoch that is known of it.
 
-    Raises StagingLost where epochs go back: messages of a topic that was created again, whatever its metadata says.
+    Raises StagingLost where the epochs of messages go back: they are of a topic that was created again, whatever its
+    metadata says.
     """
     read: dict[int, Position] = {}
+    written: dict[int, int] = {}  # by partition, the leader epoch of the last message
     for item in sorted(staged.coverage, key=lambda one: one.range):
-        known = [read[item.range.partition].leader_epoch] if item.range.partition in read else []
-        epochs = [epoch for epoch in (*known, item.range.leader_epoch, item.leader_epoch) if epoch is not None]
-        newest = max(epochs, default=None)
-        if item.leader_epoch is not None and item.leader_epoch != newest:
-            raise StagingLost.of_another_log(item.range, newest, item.leader_epoch)
         at = staged.pending.position(item.range)
+        before = written.get(at.partition, item.leader_epoch)
+        if item.leader_epoch is not None and before is not None:
+            if item.leader_epoch < before:
+                raise StagingLost.of_another_log(item.range, before, item.leader_epoch)
+            written[at.partition] = item.leader_epoch
+        known = read.get(at.partition, at).leader_epoch
+        newest = max((e for e in (known, at.leader_epoch, item.leader_epoch) if e is not None), default=None)
         read[at.partition] = replace(at, next_offset=item.range.until_offset, leader_epoch=newest)
     return list(read.values())
 
