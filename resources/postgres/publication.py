@@ -179,7 +179,6 @@ class PostgresPublication:
                 messages=item.messages,
                 gaps=multirange(item.gaps),
                 leader_epoch=self._epochs[span.partition],
-                message_epoch=item.leader_epoch,
             )
 
     def _record_checks(self, checks: Sequence[CheckResult]) -> None:

@@ -108,9 +108,9 @@ VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages
 
 -- write_batch_range: which offsets the batch read.
 INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps,
-                                  leader_epoch, message_epoch)
+                                  leader_epoch)
 VALUES (%(batch_id)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s,
-        %(gaps)s::int8multirange, %(leader_epoch)s, %(message_epoch)s);
+        %(gaps)s::int8multirange, %(leader_epoch)s);
 
 -- write_check: what a check found in it.
 INSERT INTO tidegate.check_result (batch_id, check_name, table_name, severity, passed, observed)

@@ -40,7 +40,7 @@ SELECT r.partition, max(r.until_offset) AS until_offset
 
 -- epochs_read: the ends of what was read of a partition of a log, each with the leader epoch of the message before it, less
 -- what has been recorded as lost since.
-SELECT r.until_offset, coalesce(r.message_epoch, r.leader_epoch)
+SELECT r.until_offset, r.leader_epoch
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s AND r.partition = %(partition)s
    AND r.leader_epoch IS NOT NULL AND r.until_offset > %(low)s
