@@ -16,6 +16,9 @@ UPDATE tidegate.pipeline
  WHERE name = %(pipeline)s
 RETURNING epoch;
 
+-- fence_all: after a migration. Runs of the version before know nothing of what it added.
+UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL WHERE owner IS NOT NULL;
+
 -- end_sessions: ends the sessions that a fenced owner still has; a stopped COPY reacts to nothing less.
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
  WHERE application_name = %(application_name)s AND pid <> pg_backend_pid();
