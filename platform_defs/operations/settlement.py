@@ -7,6 +7,8 @@ topic_recreated, cluster_switched a new generation, from its beginning or its en
                                   again (the address was corrected), reading resumes where it stopped
 partition_missing                 the position is forgotten; what it had read is lost history
 too_many_dead_letters             the pending batch is published with all of them
+gate_red                          the pending batch is judged again, published all the same, or made dead letters. Not
+                                  only a halt: from the first time that it fails its checks
 anything else                     the batch is retried, once the cause is fixed
 """
 
@@ -22,6 +24,7 @@ from platform_defs.errors import BadInput, ChangedMeanwhile
 from platform_defs.halts import (
     AccumulateRefused,
     ClusterSwitched,
+    GateRed,
     HaltCode,
     HaltDetail,
     LogCut,
@@ -32,9 +35,12 @@ from platform_defs.halts import (
     read_detail,
 )
 from platform_defs.offsets import PartitionView, TopicView, spell
+from platform_defs.operations.settled_gate import BatchChoice, settled_gate
 from platform_defs.words import plural
+from resources.postgres.answers import PipelineState, PipelineStatus
 from resources.postgres.connection import connect, database_errors
 from resources.postgres.ledger import Ledger
+from resources.postgres.migrations import require_current
 from resources.postgres.settlement_ledger import LockedPipeline, LogPosition, SettlementLedger
 
 NewLogStart = Literal["beginning", "end"]
@@ -62,6 +68,9 @@ class Settlement:
     steps: tuple[PartitionChange, ...] = ()
     accept: bool = False  # the dead letters of the pending batch
     keep_pending: bool = False
+    checks_accepted: tuple[str, ...] = ()  # blocking checks that the pending batch may fail
+    set_aside: str | None = None  # why every message of the pending batch becomes a dead letter
+    state: PipelineState = "halted"  # active: what is settled has not halted the pipeline
     positions: tuple[tuple[int, LogPosition], ...] = field(default=(), repr=False)  # as they were when this was decided
 
     def to_json(self) -> dict[str, Any]:
@@ -69,12 +78,22 @@ class Settlement:
         document = asdict(self)
         del document["positions"]
         shown = {"pipeline": self.pipeline, "code": self.code, "detail": self.detail.to_json()}
-        return {**document, **shown, "state": "halted", "fingerprint": self.fingerprint}
+        return {**document, **shown, "fingerprint": self.fingerprint}
 
     @property
     def code(self) -> str:
         """The halt's code."""
         return self.detail.code
+
+    @property
+    def marks(self) -> Mapping[str, Any]:
+        """What was decided about the pending batch, as its own fields (offsets.PendingBatch)."""
+        decided = {
+            "dead_letters_accepted": self.accept,
+            "checks_accepted": list(self.checks_accepted),
+            "set_aside": self.set_aside,
+        }
+        return {name: value for name, value in decided.items() if value}
 
     @property
     def fingerprint(self) -> str:
@@ -83,19 +102,27 @@ class Settlement:
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def propose(contract: Contract, ledger: Ledger, broker: Broker, start: NewLogStart | None) -> Settlement | None:
-    """What would settle the pipeline's halt; None where it is not halted. Changes nothing.
+def propose(
+    contract: Contract, ledger: Ledger, broker: Broker, start: NewLogStart | None, batch: BatchChoice | None = None
+) -> Settlement | None:
+    """What would settle the pipeline's halt, or its pending batch that fails blocking checks; None where there is
+    neither. Changes nothing.
 
-    Raises BadInput where `start` is needed and missing, BrokerAway, LedgerAway.
+    Raises BadInput where `start` is needed and missing, or `batch` is given and no such batch is pending; BrokerAway,
+    LedgerAway.
     """
     status = ledger.status(contract.pipeline)
-    if status.state == "active":
+    detail = _to_settle(status)
+    if batch is not None and not isinstance(detail, GateRed):
+        raise BadInput(f"no batch of {contract.pipeline} fails a blocking check", field="--batch")
+    if detail is None:
         return None
     positions = [
         (at.partition, LogPosition(at.cluster_id, at.topic_id, at.start_offset, at.next_offset))
         for at in ledger.started_positions(contract.pipeline, contract.topic)
     ]
-    detail = read_detail(status.halt_code or "", status.halt_detail)
+    if isinstance(detail, GateRed):
+        return _of_gate(status, detail, tuple(positions), batch or "retry")
     decision = _decide(detail, positions, contract, broker, start)
     return Settlement(
         contract.pipeline,
@@ -105,8 +132,33 @@ def propose(contract: Contract, ledger: Ledger, broker: Broker, start: NewLogSta
         tuple(decision.steps),
         decision.accept,
         decision.keep_pending,
-        tuple(positions),
+        positions=tuple(positions),
     )
+
+
+def _of_gate(
+    status: PipelineStatus, gate: GateRed, positions: tuple[tuple[int, LogPosition], ...], batch: BatchChoice
+) -> Settlement:
+    """The positions stay as they are."""
+    decided = settled_gate(gate, batch)
+    return Settlement(
+        status.pipeline,
+        gate,
+        status.epoch,
+        decided.explanation,
+        keep_pending=True,
+        checks_accepted=decided.checks_accepted,
+        set_aside=decided.set_aside,
+        state=status.state,
+        positions=positions,
+    )
+
+
+def _to_settle(found: PipelineStatus | LockedPipeline) -> HaltDetail | None:
+    """The halt, or the gate that is red and has not halted the pipeline yet."""
+    if found.state == "halted":
+        return read_detail(found.halt_code or "", found.halt_detail)
+    return GateRed.from_json(found.red_gate) if found.red_gate else None
 
 
 @dataclass(frozen=True)
@@ -198,7 +250,8 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
     """
     with connect(url) as connection, database_errors(), connection.transaction():
         ledger = SettlementLedger(connection, contract.pipeline, contract.topic, decided.epoch, reason, who)
-        # 1. Everything is as it was shown.
+        # 1. Everything is as it was shown, in a ledger that this version of Tidegate understands.
+        require_current(connection)
         _unchanged(ledger.lock(), decided)
         # 2. Who, why, and what: the positions before are in the steps.
         settlement_id = ledger.record(decided.code, decided.detail.to_json(), decided.to_json())
@@ -212,7 +265,7 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
                     pipeline=contract.pipeline,
                 )
         # 4. The pipeline.
-        if not ledger.reactivate(accept=decided.accept, keep_pending=decided.keep_pending):
+        if not ledger.reactivate(decided.state, decided.marks, keep_pending=decided.keep_pending):
             raise ChangedMeanwhile(
                 f"{contract.pipeline} was settled or taken over meanwhile; nothing was changed",
                 pipeline=contract.pipeline,
@@ -244,8 +297,7 @@ def _move(ledger: SettlementLedger, step: PartitionChange) -> bool:
 
 def _unchanged(now: LockedPipeline, decided: Settlement) -> None:
     """Raise ChangedMeanwhile unless the pipeline is as `decided` saw it."""
-    halted = now.state == "halted" and now.epoch == decided.epoch
-    same = halted and read_detail(now.halt_code or "", now.halt_detail) == decided.detail
+    same = (now.state, now.epoch) == (decided.state, decided.epoch) and _to_settle(now) == decided.detail
     if not same or now.positions != decided.positions:
         raise ChangedMeanwhile(
             f"{decided.pipeline} is no longer as it was shown; nothing was changed. Look again: "

@@ -9,9 +9,10 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
 from platform_defs.contract.model import Contract
-from platform_defs.errors import Fenced, Halt, LedgerAway, OffsetsUnavailable, StagingLost
+from platform_defs.errors import Fenced, GateFailed, Halt, LedgerAway, OffsetsUnavailable, StagingLost
 from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
+from tests.model.judged import Judged
 from tests.model.log import Log
 from tests.model.runs import Run
 from tests.model.seen import Seen, Span, look, positions
@@ -34,6 +35,7 @@ class Expectations(RuleBasedStateMachine):
     settling: bool  # positions may go back
     kept: list[Span]  # what was read of logs that are not read any more
     committed: dict[int, tuple[int, str]]  # by batch: epoch and owner
+    judged: Judged
     seen: Seen  # after the last step
 
     # The steps of whoever owns the pipeline, and what each must come to.
@@ -77,6 +79,28 @@ class Expectations(RuleBasedStateMachine):
             assert readable
 
     def _publish(self, run: Run) -> None:
+        if self._passes(run):
+            self._commit(run)
+
+    def _passes(self, run: Run) -> bool:
+        """The audit, as drain has it: what it must come to."""
+        assert run.pending
+        expected = self.judged.verdict(self.log, run)
+        try:
+            run.audit()
+        except Halt as halt:
+            self._halt(run, halt, expected)
+        except GateFailed:
+            assert expected == "gate failed"
+            run.hold.back_off()
+            self._end(run)
+        else:
+            assert expected is None
+            return True
+        self.fired[str(expected)] += 1
+        return False
+
+    def _commit(self, run: Run) -> None:
         expected, held = self._refusal(), self._owner_key()
         try:
             batch_id = self._unchanged(run.publish) if expected else run.publish()
@@ -89,6 +113,7 @@ class Expectations(RuleBasedStateMachine):
         else:
             assert expected is None
             self.committed[batch_id] = held
+            self.judged.published(self.log, run)
             self.fired["published"] += 1
             if len(self.committed) % 3 == 1:
                 with pytest.raises(Fenced, match="no longer where batch"):  # once is enough

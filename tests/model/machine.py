@@ -6,8 +6,9 @@ pipeline's owner must come to is predicted; whoever is not the owner must change
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 from uuid import uuid4
 
 import pytest
@@ -18,9 +19,11 @@ from platform_defs.errors import Fenced, LedgerAway, OutcomeUnknown, Retryable
 from platform_defs.halts import RetentionPassed
 from platform_defs.offsets import OffsetRange, Position
 from platform_defs.operations import settlement
+from platform_defs.operations.settled_gate import BatchChoice
 from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
 from tests.model.expectations import Expectations
+from tests.model.judged import Judged
 from tests.model.log import Log
 from tests.model.runs import DyingInCommit, new_contract
 from tests.model.seen import check, positions
@@ -54,7 +57,7 @@ class Machine(Expectations):
         self.contract = new_contract(f"m{uuid4().hex[:10]}", keyed=keyed, batch_messages=batch_messages)
         self.ledger, self.session = Ledger(self.url), connect(self.url, "the model")
         self.runs, self.owner, self.halted, self.settling = [], None, None, False
-        self.kept, self.committed, self.seen = [], {}, {}
+        self.kept, self.committed, self.seen, self.judged = [], {}, {}, Judged()
         self._start(survives=True)
 
     @rule(data=st.data())
@@ -173,8 +176,11 @@ class Machine(Expectations):
         arrives, away = draw(st.booleans(), "arrives"), draw(st.booleans(), "away")
         rival = draw(st.sampled_from(["no", "starting", "committing"]), "rival")
         batch_id = run.pending.batch_id  # pyright: ignore[reportOptionalMemberAccess]
+        if not self._passes(run):
+            return
         if arrives:
             self.committed[batch_id] = held
+            self.judged.published(self.log, run)
         run.hold.connection = DyingInCommit(run.hold.connection, arrives, lambda: self._rival(rival))  # pyright: ignore
         if away:
             run.hold.url = "postgresql://nobody@127.0.0.1:1/nothing"
@@ -202,10 +208,10 @@ class Machine(Expectations):
         parts = [f"rows_{staged.staging_id}"] * (staged.rows > 0) + [f"dead_letter {here}"] * (staged.dead_letters > 0)
         number = draw(st.integers(0, len(parts)), "part")
         self.session.execute(f"DELETE FROM tidegate_staging.{[*parts, f'coverage {here}'][number]}")  # pyright: ignore
-        self.owner.lost = True
+        self.owner.lost = "rows" if number < (staged.rows > 0) else "more"
         self._publish(self.owner)
 
-    @event(2, lambda self: self.owner and self.owner.staged and not self._refusal())
+    @event(4, lambda self: self.owner and self.owner.staged and not self._refusal())
     def move_a_position_by_hand(self, _draw: Draw) -> None:
         """Somebody gives up the next offset in SQL, as with other tools: skip, position and pending, but no epoch."""
         assert self.owner
@@ -236,6 +242,9 @@ class Machine(Expectations):
         self._settle(draw(st.sampled_from(["beginning", "end"])), again=draw(st.booleans()))
 
     def _settle(self, start: settlement.NewLogStart, *, again: bool) -> None:
+        if self.halted == "gate_red":
+            self._settle_gate("publish" if start == "beginning" else "dead-letters")
+            return
         before = positions(self.look())
         decided = settlement.propose(self.contract, self.ledger, self.log, start)
         assert decided
@@ -248,12 +257,24 @@ class Machine(Expectations):
             with pytest.raises(Retryable, match="no longer as it was shown"):
                 self._unchanged(lambda: settlement.settle(self.url, self.contract, decided, "twice", "nobody"))
 
+    @event(3, lambda self: not self.halted and self.look()["pipeline"]["red_gate"])
+    def settle_a_red_gate(self, draw: Draw) -> None:
+        """Before it halts the pipeline. A run that is at work on the batch is fenced."""
+        self._settle_gate(draw(st.sampled_from(get_args(BatchChoice))))
+
+    def _settle_gate(self, batch: BatchChoice) -> None:
+        decided = settlement.propose(self.contract, self.ledger, self.log, None, batch)
+        assert decided
+        settlement.settle(self.url, self.contract, decided, "the model", "nobody")
+        self.owner, self.halted, self.judged.tries = None, None, Counter()
+        self.fired[f"red gate: {batch}"] += 1
+
     # What must hold.
 
     @invariant()
     def all_holds(self) -> None:
         seen = self.look()
-        check(seen, self.log, self.kept, keyed=self.keyed)
+        check(seen, self.log, self.kept, self.judged.aside, keyed=self.keyed)
         batches = {b["batch_id"]: (b["epoch"], b["owner"]) for b in seen["batch"]}
         assert batches == self.committed
         assert seen["pipeline"]["halt_code"] == self.halted

@@ -8,8 +8,12 @@ from typing import Any, cast
 import pytest
 from psycopg import sql
 
-from platform_defs.engine import publish
+from platform_defs.contract.model import Limits
+from platform_defs.engine import audit, batch, publish
+from platform_defs.engine.ports import Staged
 from platform_defs.errors import StagingLost
+from platform_defs.recent import Counted, Recent
+from resources.postgres import publication
 from resources.postgres.connection import queries
 from resources.postgres.publication import PostgresPublication
 
@@ -45,6 +49,11 @@ def _never_short(step: Callable[[PostgresPublication], None]) -> Callable[[Postg
     return careless
 
 
+def _never_afresh(limits: Limits, staged: Staged) -> Recent:
+    """Dead letters that a person accepted go on counting."""
+    return staged.pending.recent.plus(Counted(staged.messages, staged.dead_letters), limits.judged_messages)
+
+
 MUTANTS: dict[str, Mutate] = {
     "positions are moved from wherever they are": _without("move_positions", "p.next_offset = r.from_offset AND "),
     "neither epoch nor owner is asked for": _without("lock_as_owner", OWNED),
@@ -56,5 +65,10 @@ MUTANTS: dict[str, Mutate] = {
     ),
     "coverage is not proven": _instead(PostgresPublication, "prove_coverage", lambda _: None),
     "rows are not counted": _instead(PostgresPublication, "write_rows", _never_short(PostgresPublication.write_rows)),
+    "the batches before do not count": _without("clear_pending", ", recent_messages = %(recent)s"),
+    "what a person accepted goes on counting": _instead(publication, "recent_with", _never_afresh),
+    "a red gate is published": _instead(audit, "red_gate", lambda *_: None),
+    "a gate stays red for ever": _without("note_red_gate", " + 1"),
+    "what a person set aside is published": _instead(batch, "_set_aside", lambda _: None),
     "the log is not asked before publish": _instead(publish, "still_readable", lambda *_: None),
 }
