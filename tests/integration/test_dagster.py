@@ -18,20 +18,12 @@ from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.sensors import look
 from resources.endpoints import Endpoints
 from resources.settings import PROJECT_ROOT
-from resources.spark.session import SparkResource
 from tests.chaos.dagster import told, views, wait_for
 from tests.chaos.halts import acknowledge
 from tests.logs import delete_records
-from tests.world import World, renamed, transfer, transfers
+from tests.world import KeptSpark, World, renamed, transfer, transfers
 
 Run = Callable[[Pipeline], dg.ExecuteInProcessResult]
-
-
-class KeptSpark(SparkResource):
-    """The session's Spark, not stopped at the end of a run."""
-
-    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
