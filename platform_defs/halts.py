@@ -141,17 +141,19 @@ class TooManyDeadLetters:
     dead_letters: int = 0
     by_reason: Mapping[str, int] = field(default_factory=dict[str, int])  # dead letters by error class
     samples: tuple[Json, ...] = ()  # partition, offset, field, message
-    latest_messages: int = 0  # this batch's and those of the batches before it that are judged with it
-    latest_dead_letters: int = 0
+    latest_messages: int | None = None  # this batch's and those of the batches before it that are judged with it
+    latest_dead_letters: int | None = None  # of these; None in a ledger from before they were judged
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "samples": [dict(sample) for sample in self.samples]}
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return {**known, "samples": [dict(sample) for sample in self.samples]}
 
     @classmethod
     def from_json(cls, stored: Json) -> "TooManyDeadLetters":
-        names = ("batch_id", "messages", "dead_letters", "latest_messages", "latest_dead_letters")
-        counts = {name: stored.get(name, 0) for name in names}
-        return cls(**counts, by_reason=stored.get("by_reason", {}), samples=tuple(stored.get("samples", ())))
+        counts = {name: stored.get(name, 0) for name in ("batch_id", "messages", "dead_letters")}
+        latest: dict[str, Any] = {name: stored.get(name) for name in ("latest_messages", "latest_dead_letters")}
+        reasons, samples = stored.get("by_reason", {}), tuple(stored.get("samples", ()))
+        return cls(**counts, by_reason=reasons, samples=samples, **latest)
 
 
 @dataclass(frozen=True)
