@@ -1,4 +1,4 @@
-"""What the model knows of the messages as an audit judges them: dead letters among the latest, and sevens."""
+"""What the model knows of the messages as an audit judges them: dead letters among the latest, and thirteens."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from tests.model.log import Log, Record
 from tests.model.runs import Run
 from tests.model.seen import Place
 
-JUDGED = 6  # the latest messages that are judged: three dead letters of them are as many as half
+JUDGED = 8  # the latest messages that are judged: four dead letters of them are as many as half
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Judged:
 
 
 def _exceeds(messages: int, dead: int) -> bool:
-    return dead >= 3 and 2 * dead > messages
+    return dead >= 4 and 2 * dead > messages
 
 
 def _records(log: Log, run: Run) -> list[tuple[int, Record]]:
@@ -75,9 +75,9 @@ def _counted(records: list[tuple[int, Record]]) -> tuple[int, int]:
 
 
 def _red(records: list[tuple[int, Record]], *, keyed: bool) -> bool:
-    """Whether a row that would be written has a multiple of seven."""
+    """Whether a row that would be written has a multiple of thirteen."""
     good = [record for _, record in records if record.kind != "bad"]
     if keyed:
         newest = {record.name: record for record in sorted(good, key=lambda record: record.at)}
         good = list(newest.values())
-    return any(record.kind == "row" and record.number % 7 == 0 for record in good)
+    return any(record.kind == "row" and record.number % 13 == 0 for record in good)

@@ -196,7 +196,7 @@ class Machine(Expectations):
 
     # What happens to the database.
 
-    @event(4, lambda self: self.owner and self.owner.staged)
+    @event(6, lambda self: self.owner and self.owner.staged)
     def lose_staging(self, draw: Draw) -> None:
         """A recovery empties all that is unlogged, before publish. Each part alone: each has to be noticed by
         itself.
@@ -257,7 +257,7 @@ class Machine(Expectations):
             with pytest.raises(Retryable, match="no longer as it was shown"):
                 self._unchanged(lambda: settlement.settle(self.url, self.contract, decided, "twice", "nobody"))
 
-    @event(3, lambda self: not self.halted and self.look()["pipeline"]["red_gate"])
+    @event(8, lambda self: not self.halted and self.seen["pipeline"]["red_gate"])
     def settle_a_red_gate(self, draw: Draw) -> None:
         """Before it halts the pipeline. A run that is at work on the batch is fenced."""
         self._settle_gate(draw(st.sampled_from(get_args(BatchChoice))))

@@ -35,7 +35,9 @@ from resources.postgres.hold import PostgresHold
 from resources.postgres.staging import PostgresRecorder
 from tests.model.log import Log
 
-NO_SEVENS = BatchRule("no_sevens", "rows", "ExpectNoSevens", {}, "blocking", "No number is a multiple of seven.")
+NO_THIRTEENS = BatchRule(
+    "no_thirteens", "rows", "ExpectNoThirteens", {}, "blocking", "No number is a multiple of thirteen."
+)
 
 
 def new_contract(name: str, *, keyed: bool, batch_messages: int) -> Contract:
@@ -43,7 +45,7 @@ def new_contract(name: str, *, keyed: bool, batch_messages: int) -> Contract:
     types = {"number": INTEGER, "account": STRING}
     fields = [Field(n, kind, True, (RowRule(f"{n}_required", n, "required", None, ""),)) for n, kind in types.items()]
     columns = tuple(Column(n, kind, True) for n, kind in types.items())
-    rows = Table(f"{name}.rows", "upsert" if keyed else "append", columns, batch_rules=(NO_SEVENS,))
+    rows = Table(f"{name}.rows", "upsert" if keyed else "append", columns, batch_rules=(NO_THIRTEENS,))
     sums = tuple(Column(n, INTEGER, True) for n in ("messages", "total", "highest"))
     made = (
         Aggregate("messages", "count", None),
@@ -60,7 +62,7 @@ def new_contract(name: str, *, keyed: bool, batch_messages: int) -> Contract:
         "json",
         tuple(fields),
         (rows,) if keyed else (rows, merged),
-        Limits(batch_messages=batch_messages, dead_letter_minimum=3, dead_letter_share=0.5),
+        Limits(batch_messages=batch_messages, dead_letter_minimum=4, dead_letter_share=0.5),
     )
 
 
@@ -92,14 +94,14 @@ class Area:
 
 
 @dataclass(frozen=True)
-class Sevens:
+class Thirteens:
     """An auditor (engine.ports.Auditor) of the one rule."""
 
     connection: psycopg.Connection[Any]
 
     def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         (rule,) = rules
-        asked = f"SELECT count(*) FROM {view.schema}.{view.name} WHERE number % 7 = 0"
+        asked = f"SELECT count(*) FROM {view.schema}.{view.name} WHERE number % 13 = 0"
         (failed,) = self.connection.execute(asked.encode()).fetchone() or (0,)
         return [CheckResult(rule.name, rule.table, rule.severity, failed == 0, {"failed": failed})]
 
@@ -116,7 +118,7 @@ class Run:
 
     @property
     def outside(self) -> Outside:
-        return Outside(self.hold, self.log, self.log, _no_spark, _EVENTS, Sevens(self.hold.connection))
+        return Outside(self.hold, self.log, self.log, _no_spark, _EVENTS, Thirteens(self.hold.connection))
 
     @property
     def contract(self) -> Contract:
