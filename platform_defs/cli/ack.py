@@ -29,10 +29,12 @@ app = typer.Typer(add_completion=False)
 
 
 class Start(StrEnum):
-    """Where in a new log."""
+    """Where in a new log, or in one that was cut."""
 
     beginning = "beginning"
     end = "end"
+    cut = "cut"
+    position = "position"
 
 
 @app.command()
@@ -43,7 +45,10 @@ def ack(
         None, help="Why; recorded with the user and the time.", show_default=False, metavar="TEXT"
     ),
     start: Start | None = typer.Option(
-        None, "--from", help="Where to start in a topic that was deleted and created again.", show_default=False
+        None,
+        "--from",
+        help="Where to read on: beginning or end of another log; cut or position in one that was truncated.",
+        show_default=False,
     ),
     batch: Batch | None = typer.Option(
         None, help="What to do with a batch that fails a blocking check: retry by default.", show_default=False
@@ -68,8 +73,9 @@ def ack(
     to settle also
       code, detail   why it is halted, or which checks fail
       explanation    what settling does
-      steps          partition, was, becomes (cluster_id, topic_id,
-                     start_offset, next_offset), skip, lost (from, until)
+      steps          partition, was, becomes (topic, cluster_id, topic_id,
+                     start_offset, next_offset), skip, lost (from, until),
+                     read_first_to
       accept         the batch is published with all its dead letters
       checks_accepted  blocking checks that the batch may fail
       set_aside      null, or why all its messages become dead letters
@@ -120,4 +126,4 @@ def _show(decided: Settlement) -> None:
 
 
 def _place(place: LogPosition | None) -> str | None:
-    return None if place is None else f"{place.next_offset} of {place.topic_id}"
+    return None if place is None else f"{place.next_offset} of {place.topic} ({place.topic_id})"

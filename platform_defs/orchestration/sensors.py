@@ -88,7 +88,7 @@ def _start(
     if reason := _must_not_start(instance, ledger, contract, status, now):
         return dg.SensorResult(skip_reason=reason, cursor=cursor)
     view = KafkaBroker(endpoints.kafka_options(), timeout=PATIENCE).describe(contract.topic)
-    positions = ledger.positions(contract.pipeline, contract.topic)
+    positions = ledger.positions(contract.pipeline)
     try:
         offsets.judge(contract.pipeline, positions, view)
     except Halt as halt:  # a truncated or recreated topic may show no lag at all; the run records the halt

@@ -9,7 +9,8 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import Halt
 from platform_defs.operations import settlement
 from platform_defs.operations.settled_gate import BatchChoice
-from platform_defs.operations.settlement import NewLogStart, Settlement
+from platform_defs.operations.settled_log import ResumeAt
+from platform_defs.operations.settlement import Settlement
 from resources.kafka.broker import KafkaBroker
 from tests.world import World
 
@@ -35,7 +36,7 @@ def halted(
 
 
 def acknowledge(
-    world: World, pipeline: Pipeline, start: NewLogStart | None = None, batch: BatchChoice | None = None
+    world: World, pipeline: Pipeline, start: ResumeAt | None = None, batch: BatchChoice | None = None
 ) -> Settlement:
     """Settle the pipeline's halt, or its red gate, as `tidegate ack` does; what was decided."""
     broker = KafkaBroker(world.endpoints.kafka_options())

@@ -4,7 +4,7 @@ them.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from uuid import UUID
 
@@ -114,6 +114,7 @@ class Run:
     log: Log
     pending: PendingBatch | None = None
     staged: Staged | None = None
+    epochs: dict[int, int] = field(default_factory=dict[int, int])  # of the leaders that the plan saw
     lost: Literal["", "rows", "more"] = ""  # what Postgres emptied of it, having recovered since it staged
 
     @property
@@ -131,6 +132,7 @@ class Run:
     def plan(self) -> PendingBatch | None:
         """Step 1, as drain and run_batch begin it."""
         self.hold.sweep()
+        self.epochs = self.log.epochs()
         self.pending, self.staged, self.lost = batch.plan_batch(self.contract, self.outside, tasks=2), None, ""
         return self.pending
 
@@ -139,7 +141,7 @@ class Run:
         pending = self.pending
         assert pending is not None
         area = Area(self.hold.open_staging(pending).staging_id, connection)
-        work = TaskWork(self.contract, pending.ranges, self.log, area, {}, batch._set_aside(pending))
+        work = TaskWork(self.contract, pending.ranges, self.log, area, set_aside=batch._set_aside(pending))
         winners = {}
         for number in range(len(pending.ranges)):
             winners |= _attempt(work, number)

@@ -70,10 +70,10 @@ def check(seen: Seen, log: Log, kept: Sequence[Span], aside: Set[Place], *, keye
     person made dead letters of.
     """
     spans = [*kept, *positions(seen)]
-    skipped = {
+    skipped = {  # those that a settlement has set aside since are read after all
         place
         for s in seen["declared_skip"]
-        for place in Span(_log(s), s["partition"], s["from_offset"], s["until_offset"]).places()
+        for place in Span(s["topic_id"], s["partition"], s["from_offset"], s["until_offset"]).places()
     }
     read = [place for span in spans for place in span.places() if place not in skipped]
     batches = _every_offset_was_committed_once(seen, log, read)
@@ -87,7 +87,7 @@ def check(seen: Seen, log: Log, kept: Sequence[Span], aside: Set[Place], *, keye
 
 
 def _log(row: Mapping[str, Any]) -> str:
-    """The topic id of a dead letter or skip, without the mark of a settlement that set it aside."""
+    """The topic id of a dead letter, without the mark of a settlement that set it aside."""
     return row["topic_id"].partition("~")[0]
 
 
