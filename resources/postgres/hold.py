@@ -28,6 +28,7 @@ from resources.postgres.connection import (
     database_errors,
     queries,
 )
+from resources.postgres.migrations import require_current
 from resources.postgres.positions import positions_of
 from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
@@ -40,7 +41,7 @@ def acquire(url: str, contract: Contract, run_id: str | None = None) -> "Postgre
     """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables.
 
     Raises Halt where the pipeline is halted, LedgerAway where its row cannot be locked, BadInput where a table is not
-    what the contract says.
+    what the contract says, or the ledger is another version's.
     """
     name, owner = contract.pipeline, uuid4()
     connection = _session(url, name, owner)
@@ -288,6 +289,7 @@ def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | Non
                         name, read_detail(code, detail), "an earlier run halted it, and it has not been settled."
                     )
                 (epoch,) = connection.execute(queries()["take_over"], key).fetchone() or (0,)
+                require_current(connection)  # a migration that was in progress has fenced this run, or is seen here
             break
         except psycopg.errors.LockNotAvailable as error:
             if connection.execute(queries()["replacing"], key).fetchone() == (True,):

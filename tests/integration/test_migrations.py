@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 from assets import find_pipeline
 from platform_defs.cli.main import app
 from platform_defs.errors import BadInput, Fenced, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew
+from platform_defs.halts import AccumulateRefused
+from platform_defs.operations.settlement import Settlement, settle
 from platform_defs.orchestration.sensors import look
 from resources.endpoints import Endpoints
 from resources.postgres import migrations
@@ -186,14 +188,30 @@ def test_runs_of_the_version_before_publish_nothing_after_a_migration(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Ledger(url).migrate()
-    (tmp_path / "999_next.sql").write_text("SELECT 'whatever the next version adds'")
-    monkeypatch.setattr(migrations, "SQL", tmp_path)
-    monkeypatch.setattr(migrations, "KNOWN", (*KNOWN, "999_next.sql"))
     with closing(Ledger(url).acquire(find_pipeline("web_page_views").contract)) as held:
         held.add_positions([], [])
+        (tmp_path / "999_next.sql").write_text("SELECT 'whatever the next version adds'")
+        monkeypatch.setattr(migrations, "SQL", tmp_path)
+        monkeypatch.setattr(migrations, "KNOWN", (*KNOWN, "999_next.sql"))
         assert Ledger(url).migrate() == ("999_next.sql",)
         with pytest.raises(Fenced):
             held.add_positions([], [])
+
+
+def test_a_ledger_of_a_later_version_is_neither_taken_over_nor_settled(url: str) -> None:
+    contract = find_pipeline("web_page_views").contract
+    Ledger(url).migrate()
+    Ledger(url).acquire(contract).close()
+    execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")
+    decided = Settlement(contract.pipeline, AccumulateRefused(), 1, "")
+    for change in (
+        lambda: Ledger(url).acquire(contract),
+        lambda: settle(url, contract, decided, "a test", "tester"),
+    ):
+        with pytest.raises(LedgerTooNew):
+            change()
+    with psycopg.connect(url) as session:
+        assert session.execute("SELECT epoch FROM tidegate.pipeline").fetchone() == (1,)
 
 
 def _migrated_to(url: str, known: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:

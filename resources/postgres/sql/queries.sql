@@ -16,7 +16,8 @@ UPDATE tidegate.pipeline
  WHERE name = %(pipeline)s
 RETURNING epoch;
 
--- fence_all: after a migration. Runs of the version before know nothing of what it added.
+-- fence_all: in a migration. Runs of the version before know nothing of what it added; none takes a pipeline over unseen.
+LOCK TABLE tidegate.pipeline IN SHARE ROW EXCLUSIVE MODE;
 UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL WHERE owner IS NOT NULL;
 
 -- end_sessions: ends the sessions that a fenced owner still has; a stopped COPY reacts to nothing less.
