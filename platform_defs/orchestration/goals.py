@@ -23,7 +23,7 @@ class Turned:
     """What a pipeline did with its turn."""
 
     batches: int
-    next_offsets: Mapping[int, int] = field(default_factory=dict)  # by partition, when the turn ended
+    next_offsets: Mapping[int, int] = field(default_factory=dict[int, int])  # by partition, when the turn ended
 
 
 class Goal(Protocol):

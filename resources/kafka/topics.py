@@ -60,9 +60,13 @@ class KafkaTopics:
             return {}
         described = self._described(names)
         wanted = [ConfigResource(ResourceType.TOPIC, name) for name in names if not _failed(described[name])]
-        configs = self._admin().describe_configs(wanted, request_timeout=self.timeout) if wanted else {}
-        settings = {resource.name: self._answer(future, resource.name) for resource, future in configs.items()}
+        settings = self._configured(wanted) if wanted else {}
         return {name: _facts(described[name], settings.get(name)) for name in names}
+
+    def _configured(self, wanted: list[ConfigResource]) -> dict[str, Any]:
+        """The configuration of each topic, or the error in its place."""
+        found = self._admin().describe_configs(wanted, request_timeout=self.timeout)
+        return {resource.name: self._answer(future, resource.name) for resource, future in found.items()}
 
     def _admin(self) -> Any:
         now = time.monotonic()

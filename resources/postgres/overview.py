@@ -21,7 +21,7 @@ class PipelineOverview:
 
     status: PipelineStatus
     held: bool = False  # by a run whose session is there
-    positions: Mapping[str, Sequence[Position]] = field(default_factory=dict)  # by topic
+    positions: Mapping[str, Sequence[Position]] = field(default_factory=dict[str, Sequence[Position]])  # by topic
 
 
 @dataclass
