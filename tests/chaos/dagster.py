@@ -22,8 +22,10 @@ from resources.dagster.run_session import runs_with_session
 from resources.kafka.broker import KafkaBroker
 from resources.local import dagster as ui
 from resources.settings import PROJECT_ROOT, settings
+from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
-from tests.world import World
+from tests.dagster_runs import execute, table_keys, with_rule_renamed
+from tests.world import World, transfers
 
 DAGSTER = Path(sys.executable).parent / "dagster"
 DAEMON, WEB_SERVER = "dagster._daemon", "dagster_webserver"  # the modules that they run
@@ -58,6 +60,26 @@ def Dagsters_run_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
     assert ids[first[0]] == 1, ids
     assert world.ledger.unreported(pipeline.contract) == []
     return chaos.judge(pipeline, 3, "told by the next run; nothing written again")
+
+
+@scenario(FaultClass.CONTRACT_CHANGED)
+def a_rule_renamed_after_a_run_was_killed(chaos: Chaos) -> Verdict:
+    """Killed after COMMIT and before Dagster heard of it: the next run reports the batch with a check that Dagster no
+    longer knows, and goes on.
+    """
+    world, pipeline = chaos.world, chaos.world.new_pipeline()
+    world.send(pipeline, transfers(800))
+    run = Run(pipeline, "after_commit", spark=chaos.spark_for("after_commit"))
+    run.process.join(120)
+    assert run.process.exitcode == -signal.SIGKILL, run.words
+    assert len(world.ledger.unreported(pipeline.contract)) == 1
+    world.send(pipeline, transfers(400, start=800))
+    renamed = with_rule_renamed(pipeline, "postings_sum_to_zero", "debits_equal_credits")
+    with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
+        assert execute(instance, renamed).success
+        assert sorted(item["messages"] for item in told(instance, table_keys(pipeline)[0])) == [400, 800]
+    assert world.ledger.unreported(pipeline.contract) == []
+    return chaos.judge(renamed, 1, "both batches reported")
 
 
 def _page_views(world: World) -> Pipeline:
