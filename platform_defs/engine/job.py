@@ -12,17 +12,18 @@ from pyspark.sql import DataFrame, SparkSession
 from platform_defs import errors
 from platform_defs.engine.task import TaskWork
 from platform_defs.errors import BadInput, TidegateError, TransformFailed
-from platform_defs.offsets import OffsetRange
+from platform_defs.offsets import OffsetRange, tasks_for
 
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def range_numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRange]) -> DataFrame:
-    """One row and one Spark partition for each range: its number in `work.ranges`."""
+    """One row for each range: its number in `work.ranges`."""
     numbers = [work.ranges.index(item) for item in ranges]
+    tasks = tasks_for(ranges)
     if numbers == list(range(len(work.ranges))):
-        return spark.range(0, len(numbers), 1, len(numbers))
-    return spark.createDataFrame([(n,) for n in numbers], "id bigint").repartition(len(numbers), "id")
+        return spark.range(0, len(numbers), 1, tasks)
+    return spark.createDataFrame([(n,) for n in numbers], "id bigint").repartition(tasks, "id")
 
 
 def bound(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dagster import AssetKey, DagsterInstance
+from dagster import AssetKey, DagsterEventType, DagsterInstance, EventLogEntry
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import PipelineHeld, TopicMissing
@@ -164,8 +164,12 @@ def test_what_dagster_refuses_to_be_told_is_a_warning_and_no_failure(
     pipeline = world.new_pipeline("append")
     world.send(pipeline, views(4))
 
-    def refused(*_: object) -> None:
-        raise ValueError("no such check")
+    store = instance.event_log_storage.store_asset_check_event
+
+    def refused(event: EventLogEntry, event_id: int | None) -> None:
+        if event.get_dagster_event().event_type == DagsterEventType.ASSET_CHECK_EVALUATION:
+            raise ValueError("no such check")
+        store(event, event_id)
 
     monkeypatch.setattr(instance.event_log_storage, "store_asset_check_event", refused)
     assert execute(instance, pipeline).success
