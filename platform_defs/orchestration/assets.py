@@ -93,10 +93,12 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
     warm_up(chosen)  # imports Great Expectations while Spark starts
     turns = Turns(context, pipelines, endpoints, spark)
     try:
-        failures = in_rounds(_goal(context, contracts, chosen, survey), turns.take, turns.stop)
+        failures = in_rounds(_goal(context, contracts, chosen, survey), turns)
     finally:
         turns.finish()
         survey.close()
+    if turns.over():
+        context.log.error("Spark has ended: what had no turn in this run is left to the next one")
     if failures:
         raise _failure(failures, turns.taken)
 

@@ -186,14 +186,15 @@ def test_what_dagster_refuses_to_be_told_is_a_warning_and_no_failure(
     pipeline = world.new_pipeline("append")
     world.send(pipeline, views(4))
 
-    store = instance.event_log_storage.store_asset_check_event
+    storage: Any = instance.event_log_storage
+    store = storage.store_asset_check_event
 
     def refused(event: EventLogEntry, event_id: int | None) -> None:
         if event.get_dagster_event().event_type == DagsterEventType.ASSET_CHECK_EVALUATION:
             raise ValueError("no such check")
         store(event, event_id)
 
-    monkeypatch.setattr(instance.event_log_storage, "store_asset_check_event", refused)
+    monkeypatch.setattr(storage, "store_asset_check_event", refused)
     assert execute(instance, pipeline).success
     assert len(told(instance, table_keys(pipeline)[0])) == 1
     assert world.ledger.unreported(pipeline.contract) == []
