@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 HaltCode = Literal[
     "topic_recreated",
     "cluster_switched",
+    "topic_changed",
     "retention_passed",
     "log_truncated",
     "partition_missing",
@@ -70,6 +71,24 @@ class ClusterSwitched:
 
 
 @dataclass(frozen=True)
+class TopicChanged:
+    """The contract names another topic than the one that was read: their names."""
+
+    code: ClassVar[HaltCode] = "topic_changed"
+    seen: ClassVar[str] = "the contract names another topic than the one that was read."
+
+    was: str = ""
+    now: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"was": self.was, "is": self.now}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "TopicChanged":
+        return cls(stored.get("was", ""), stored.get("is", ""))
+
+
+@dataclass(frozen=True)
 class RetentionPassed:
     """Messages were deleted before they were read: which offsets."""
 
@@ -111,7 +130,9 @@ class LogCut:
 
 @dataclass(frozen=True)
 class PartitionMissing:
-    """Partitions that were read and that the broker no longer has."""
+    """Partitions that were read and that the broker no longer has. No longer raised: within one topic id no partition
+    ever goes, so an answer without one is stale. Ledgers of older versions may hold it.
+    """
 
     code: ClassVar[HaltCode] = "partition_missing"
     seen: ClassVar[str] = "the broker no longer has a partition that was read."
@@ -185,6 +206,7 @@ class UnknownHalt:
 KnownHalt = (
     TopicRecreated
     | ClusterSwitched
+    | TopicChanged
     | RetentionPassed
     | LogCut
     | PartitionMissing
@@ -197,6 +219,7 @@ DETAILS: Mapping[str, type[KnownHalt]] = {
     for kind in (
         TopicRecreated,
         ClusterSwitched,
+        TopicChanged,
         RetentionPassed,
         LogCut,
         PartitionMissing,

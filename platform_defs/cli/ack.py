@@ -20,10 +20,12 @@ app = typer.Typer(add_completion=False)
 
 
 class Start(StrEnum):
-    """Where in a new log."""
+    """Where in a new log, or in one that was cut."""
 
     beginning = "beginning"
     end = "end"
+    cut = "cut"
+    position = "position"
 
 
 @app.command()
@@ -34,7 +36,10 @@ def ack(
         None, help="Why; recorded with the user and the time.", show_default=False, metavar="TEXT"
     ),
     start: Start | None = typer.Option(
-        None, "--from", help="Where to start in a topic that was deleted and created again.", show_default=False
+        None,
+        "--from",
+        help="Where to read on: beginning or end of another log; cut or position in one that was truncated.",
+        show_default=False,
     ),
     expect: str | None = typer.Option(
         None,
@@ -53,8 +58,9 @@ def ack(
     JSON: pipeline, state (active or halted), settled; of a halted pipeline also
       code, detail   why it is halted
       explanation    what settling does
-      steps          partition, was, becomes (cluster_id, topic_id,
-                     start_offset, next_offset), skip, lost (from, until)
+      steps          partition, was, becomes (topic, cluster_id, topic_id,
+                     start_offset, next_offset), skip, lost (from, until),
+                     read_first_to
       accept         the batch is published with all its dead letters
       keep_pending   the same batch is read again
       epoch, fingerprint
@@ -100,4 +106,4 @@ def _show(decided: Settlement) -> None:
 
 
 def _place(place: LogPosition | None) -> str | None:
-    return None if place is None else f"{place.next_offset} of {place.topic_id}"
+    return None if place is None else f"{place.next_offset} of {place.topic} ({place.topic_id})"

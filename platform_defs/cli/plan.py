@@ -75,8 +75,8 @@ def plan(
 def look(contract: Contract) -> tuple[PlanAnswer, Plan | None]:
     """The answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run does."""
     from platform_defs.cli.outside import outside
-    from platform_defs.engine.batch import describe
     from platform_defs.engine.planning import decide
+    from platform_defs.engine.topic_view import describe
 
     systems = outside()
     found = systems.ledger.status_and_positions(contract)

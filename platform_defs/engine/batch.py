@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
-from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.pipeline import Pipeline
@@ -38,6 +37,7 @@ from platform_defs.engine.ports import (
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.stage import stage
 from platform_defs.engine.task import TaskWork
+from platform_defs.engine.topic_view import describe
 from platform_defs.errors import (
     BadInput,
     BatchRejected,
@@ -53,7 +53,7 @@ from platform_defs.errors import (
     TransformFailed,
 )
 from platform_defs.halts import AccumulateRefused, LogCut, TooManyDeadLetters
-from platform_defs.offsets import PendingBatch, Position, TopicView
+from platform_defs.offsets import PendingBatch
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,10 @@ def plan_batch(contract: Contract, outside: Outside, tasks: int = TASKS) -> Pend
     """Step 1: the pending batch if one is left, or a new one fixed in the ledger. Raises Halt."""
     ledger = outside.ledger
     positions = ledger.positions()
-    view = describe(outside.broker, contract.topic, positions)
-    decided = decide(contract, positions, ledger.pending(), view, tasks)
+    pending = ledger.pending()
+    read = [*positions, *map(pending.position, pending.ranges)] if pending else positions
+    view = describe(outside.broker, contract.topic, read)
+    decided = decide(contract, positions, pending, view, tasks)
     if decided.added:
         ledger.add_positions(decided.added, decided.positions)
     if decided.halt is not None:
@@ -153,33 +155,13 @@ def plan_batch(contract: Contract, outside: Outside, tasks: int = TASKS) -> Pend
     return ledger.fix(view, decided.ranges)
 
 
-def describe(broker: Broker, topic: str, positions: Sequence[Position]) -> TopicView:
-    """The topic as it is now. A broker with stale metadata may miss a partition: it is asked again for a while."""
-
-    def incomplete(view: TopicView) -> bool:
-        return any(item.partition not in view.partitions and item.topic_id == view.topic_id for item in positions)
-
-    retrying = Retrying(
-        retry=retry_if_result(incomplete),
-        stop=stop_after_attempt(4),
-        wait=wait_exponential(0.5),
-        retry_error_callback=_last_answer,
-    )
-    return retrying(broker.describe, topic)
-
-
-def _last_answer(state: RetryCallState) -> TopicView:
-    assert state.outcome is not None  # noqa: S101  # it has been tried
-    return state.outcome.result()
-
-
 def _attempt(
     pipeline: Pipeline, outside: Outside, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal], clock: Clock
 ) -> Published:
     """Steps 2 to 7 for a planned batch."""
     contract, ledger = pipeline.contract, outside.ledger
     area = ledger.open_staging(pending)
-    work = TaskWork(contract, pending.ranges, outside.source, area, dict(excluded))
+    work = TaskWork(contract, pending.ranges, outside.source, area, dict(excluded), pending.cluster_id)
     staged = _stage(pipeline, outside, pending, work)
     clock.lap("stage")
     crash_points.reach("after_stage")

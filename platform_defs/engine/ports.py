@@ -23,11 +23,12 @@ MessagePlace = tuple[int, int]  # where a message is in the topic: partition, of
 class Source(Protocol):
     """Reads a topic inside a task."""
 
-    def read(self, wanted: OffsetRange) -> Iterator[Block]:
+    def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:
         """Every message of `wanted` that the broker delivers; ends only when the range is proven read.
 
         Proof is a message at or past its last offset, or partition EOF at or past `until_offset`.
-        Raises BrokerAway when the broker stops delivering, TidegateError when the offsets are not there (any more).
+        Raises BrokerAway when the broker stops delivering, TidegateError when the offsets are not there (any more),
+        OtherCluster where the brokers are not those of `cluster_id`, MessageMisplaced for what is not of the range.
         """
         ...
 
@@ -51,7 +52,7 @@ class Coverage:
     dead_letters: int
     unknown_fields: int
     gaps: tuple[tuple[int, int], ...]  # [from, until) that the broker never delivered
-    leader_epoch: int | None
+    leader_epoch: int | None  # of the last message; None without one
 
     @property
     def outcome(self) -> tuple[Any, ...]:

@@ -149,7 +149,7 @@ class Replay:
         contract, history = self.live.contract, self._replays.history(from_batch)
         view = KafkaBroker(self.endpoints.kafka_options()).describe(contract.topic)
         try:
-            judge(contract.pipeline, self._ledger.positions(contract.pipeline, contract.topic), view)
+            judge(contract.pipeline, self._ledger.positions(contract.pipeline), view)
         except Halt as halt:
             raise BadInput(
                 f"it will halt on its next run ({halt.code}): {halt.reason} A replay reads the same log: let it run, "

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
+from platform_defs.engine.leader_epochs import LeaderEpochs
 from platform_defs.errors import BadInput, BrokerAway, TopicMissing
 from platform_defs.offsets import PartitionView, TopicView
 
@@ -48,6 +50,12 @@ class KafkaBroker:
                 f"within {self.timeout:.0f} s: {error}. Nothing was changed. The next run will retry. Is the broker up "
                 "(`tidegate stack status`)?"
             ) from error
+
+    def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
+        """Reads single messages of the topic, for their leader epochs (operations/settled_log.py)."""
+        from resources.kafka.epochs import leader_epochs  # a consumer's module: who only describes does not need it
+
+        return leader_epochs(self.options, topic)
 
     def _describe(self, topic: str) -> TopicView:
         admin = _admin(self.options)

@@ -58,10 +58,19 @@ class StartedPosition:
     """Where a pipeline started in a log, and where it is."""
 
     partition: int
+    topic: str
     cluster_id: str
     topic_id: str
     start_offset: int
     next_offset: int
+
+
+@dataclass(frozen=True)
+class EpochRead:
+    """The end of something that was read, and the leader epoch of the message right before it."""
+
+    until_offset: int
+    leader_epoch: int
 
 
 @dataclass(frozen=True)

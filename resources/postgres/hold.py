@@ -73,7 +73,7 @@ class PostgresHold:
     def positions(self) -> list[Position]:
         """See engine.ports.PipelineHold."""
         with database_errors():
-            return positions_of(self.connection, self.holder.pipeline, self.contract.topic)
+            return positions_of(self.connection, self.holder.pipeline)
 
     def pending(self) -> PendingBatch | None:
         """See engine.ports.PipelineHold."""
@@ -88,12 +88,13 @@ class PostgresHold:
         with self._owned():
             self.connection.execute(queries()["note_ends"], {**key, **noted})
             for item in added:
-                place = {name: getattr(item, name) for name in ("partition", "cluster_id", "topic_id", "next_offset")}
+                names = ("partition", "cluster_id", "topic_id", "next_offset", "seen_end")
+                place = {name: getattr(item, name) for name in names}
                 position = {**key, **place, "late": len(added) < len(every)}
                 if self.connection.execute(queries()["add_position"], position).rowcount != 1:
                     raise Fenced(
-                        f"{self.holder.pipeline}: the other partitions of {self.contract.topic} were read under "
-                        f"a different topic id than partition {item.partition}; nothing was changed",
+                        f"{self.holder.pipeline}: its other partitions are of another topic, or of one created before "
+                        f"{self.contract.topic} with partition {item.partition}; nothing was changed",
                         pipeline=self.holder.pipeline,
                     )
 

@@ -18,6 +18,8 @@ class FaultClass(StrEnum):
     WAY_TO_POSTGRES = "the way to Postgres is slow, cut or silent"
     RECORDS_DELETED = "retention or DeleteRecords passes the position"
     TOPIC_RECREATED = "the topic is created again"
+    TOPIC_RENAMED = "the contract names another topic"
+    STALE_METADATA = "a broker answers with old metadata"
     OTHER_CLUSTER = "the address leads to another cluster"
     PARTITIONS_ADDED = "partitions are added"
     TRANSACTIONS = "transactions are open, aborted or hang"

@@ -8,7 +8,8 @@ import pytest
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import Halt
 from platform_defs.operations import settlement
-from platform_defs.operations.settlement import NewLogStart, Settlement
+from platform_defs.operations.settled_log import ResumeAt
+from platform_defs.operations.settlement import Settlement
 from resources.kafka.broker import KafkaBroker
 from tests.world import World
 
@@ -30,7 +31,7 @@ def halted(world: World, pipeline: Pipeline, code: str, run: Callable[[], object
     return halt.value.detail.to_json()
 
 
-def acknowledge(world: World, pipeline: Pipeline, start: NewLogStart | None = None) -> Settlement:
+def acknowledge(world: World, pipeline: Pipeline, start: ResumeAt | None = None) -> Settlement:
     """Settle the pipeline's halt as `tidegate ack` does; what was decided."""
     decided = settlement.propose(pipeline.contract, world.ledger, KafkaBroker(world.endpoints.kafka_options()), start)
     assert decided is not None, f"{pipeline.name} is not halted"

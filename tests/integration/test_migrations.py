@@ -63,7 +63,7 @@ def test_what_only_reads_answers_that_nothing_is_there_yet_and_creates_nothing(u
     ledger = Ledger(url)
     assert ledger.version() is None
     assert not ledger.status("bank_transfers").has_run
-    assert ledger.positions("bank_transfers", "bank.transfers") == []
+    assert ledger.positions("bank_transfers") == []
     with psycopg.connect(url) as session:
         assert session.execute("SELECT to_regnamespace('tidegate')").fetchone() == (None,)
 
@@ -166,3 +166,35 @@ def test_a_sensor_fails_visibly_on_a_newer_ledger(url: str, endpoints: Endpoints
     execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")
     with pytest.raises(LedgerTooNew):
         look(DagsterInstance.ephemeral(), [pipeline.contract], Survey(replace(endpoints, postgres_url=url)), None)
+
+
+def test_a_topic_that_was_renamed_before_pipelines_were_bound_to_theirs_is_recorded(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older versions read the new topic and left the positions of the old one behind."""
+    earlier = tuple(name for name in KNOWN if name < "012")
+    with monkeypatch.context() as older:
+        older.setattr(migrations, "KNOWN", earlier)
+        Ledger(url).migrate()
+    batch = "INSERT INTO tidegate.batch SELECT {}, 'p', 1, gen_random_uuid(), NULL, 5, 5, 0, 0, '1', '{{}}'"
+    ranges = "INSERT INTO tidegate.batch_range SELECT {}, '{}', '{} id', 0, 0, 5, 5, '{{}}', 0"
+    at = "INSERT INTO tidegate.source_position SELECT 'p', '{0}', {1}, 'c', '{0} id', 0, {2}, 0, NULL, {3}"
+    execute(
+        url,
+        "INSERT INTO tidegate.pipeline (name, epoch) VALUES ('p', 7)",
+        *(batch.format(number) for number in (1, 2)),
+        *(ranges.format(number, topic, topic) for number, topic in ((1, "old"), (2, "new"))),
+        *(at.format(*row) for row in (("old", 0, 5, 1), ("old", 1, 0, "NULL"), ("new", 0, 5, 2))),
+    )
+    assert Ledger(url).migrate() == tuple(name for name in KNOWN if name not in earlier)
+    (position,) = Ledger(url).positions("p")
+    assert (position.topic, position.topic_id, position.next_offset) == ("new", "new id", 5)
+    with psycopg.connect(url) as session:
+        lost = session.execute("SELECT partition, from_offset, until_offset, until_batch FROM tidegate.lost_history")
+        assert lost.fetchall() == [(0, 0, 5, 1)]
+        kept = session.execute(
+            "SELECT pipeline, halt_code, halt_detail ->> 'was', epoch, settled_by FROM tidegate.settlement"
+        )
+        assert kept.fetchall() == [("p", "topic_changed", "old", 7, "tidegate migrate")]
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            session.execute(at.format("another", 0, 9, 2).encode())

@@ -1,7 +1,7 @@
 """What the model knows of its pipeline: what each step of the owner must come to, and that others change nothing."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -9,7 +9,8 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
 from platform_defs.contract.model import Contract
-from platform_defs.errors import Fenced, Halt, LedgerAway, OffsetsUnavailable, StagingLost
+from platform_defs.errors import BrokerAway, Fenced, Halt, LedgerAway, OffsetsUnavailable, StagingLost
+from platform_defs.offsets import Position
 from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
 from tests.model.log import Log
@@ -51,7 +52,10 @@ class Expectations(RuleBasedStateMachine):
     def _plan(self, run: Run) -> bool:
         seen = self.look()
         known = seen["source_position"]
-        code = self._code([(p["cluster_id"], p["topic_id"], p["partition"], p["next_offset"]) for p in known])
+        if self.log.behind:  # and all partitions are known
+            self._stale(run, run.plan)
+            return False
+        code = self._code([_place(p) for p in known])
         added = self.log.now.parts[len(known) :] if known and not seen["pipeline"]["pending"] else []
         new = any(part.low for part in added)  # they are read from 0
         try:
@@ -78,6 +82,9 @@ class Expectations(RuleBasedStateMachine):
 
     def _publish(self, run: Run) -> None:
         expected, held = self._refusal(), self._owner_key()
+        if expected == "stale":
+            self._stale(run, run.publish)
+            return
         try:
             batch_id = self._unchanged(run.publish) if expected else run.publish()
         except Halt as halt:
@@ -90,28 +97,52 @@ class Expectations(RuleBasedStateMachine):
             assert expected is None
             self.committed[batch_id] = held
             self.fired["published"] += 1
+            self._positions_know_their_leaders(run)
             if len(self.committed) % 3 == 1:
                 with pytest.raises(Fenced, match="no longer where batch"):  # once is enough
                     self._unchanged(run.publish)
             run.forget()
 
+    def _positions_know_their_leaders(self, run: Run) -> None:
+        """Each position that the batch moved has the epoch of the leader that showed, in its plan, that it is there:
+        with a newer one a log that was cut since would pass, with an older one this log would be taken for cut.
+        """
+        assert run.pending
+        moved = {item.partition for item in run.pending.ranges}
+        found = {p["partition"]: p["leader_epoch"] for p in self.look()["source_position"]}
+        assert {number: found[number] for number in moved} == {number: run.epochs[number] for number in moved}
+
     def _refusal(self) -> str | None:
-        """Why the owner's staged batch must not be published: a halt's code, or "lost"."""
+        """Why the owner's staged batch must not be published: a halt's code, "stale" or "lost"."""
         assert self.owner
         pending = self.owner.pending
         assert pending
-        starts = [(pending.cluster_id, pending.topic_id, item.partition, item.from_offset) for item in pending.ranges]
-        return self._code(starts) or ("lost" if self.owner.lost else None)
+        if self.log.behind and any(item.partition == len(self.log.now.parts) - 1 for item in pending.ranges):
+            return "stale"
+        # Retention may have passed since: it has been read.
+        code = self._code(list(map(pending.position, pending.ranges)))
+        if code not in (None, "retention_passed"):
+            return code
+        return "lost" if self.owner.lost else None
 
-    def _code(self, starts: list[tuple[str, str, int, int]]) -> str | None:
+    def _code(self, starts: Sequence[Position]) -> str | None:
         """The halt that reading on from these places must lead to."""
         now = self.log.now
-        if any(cluster != now.cluster_id for cluster, *_ in starts):
+        if any(at.topic != self.log.topic for at in starts):
+            return "topic_changed"
+        if any(at.cluster_id != now.cluster_id for at in starts):
             return "cluster_switched"
-        if any(topic_id != now.topic_id for _, topic_id, *_ in starts):
+        if any(at.topic_id != now.topic_id for at in starts):
             return "topic_recreated"
-        passed = any(at < now.parts[partition].low for _, _, partition, at in starts)
+        passed = any(at.next_offset < now.parts[at.partition].low for at in starts)
         return "retention_passed" if passed else None
+
+    def _stale(self, run: Run, call: Callable[[], Any]) -> None:
+        """What the broker says is not believed: nothing changes, and the run ends."""
+        with pytest.raises(BrokerAway, match="is stale"):
+            self._unchanged(call, run.hold.holder.epoch)
+        self.fired["stale"] += 1
+        self._end(run)
 
     def _lagging(self) -> bool:
         at = {span.partition: span.until for span in positions(self.look())}
@@ -156,7 +187,7 @@ class Expectations(RuleBasedStateMachine):
         """Nothing changes, and an error, if there is one, says why."""
         try:
             self._unchanged(call, run.hold.holder.epoch)
-        except (Fenced, Halt, OffsetsUnavailable, StagingLost) as error:
+        except (BrokerAway, Fenced, Halt, OffsetsUnavailable, StagingLost) as error:
             self.fired[f"refused: {type(error).__name__}"] += 1
 
     def _unchanged(self, call: Callable[[], Any], epoch: int = -1) -> Any:
@@ -196,3 +227,8 @@ class Expectations(RuleBasedStateMachine):
 
     def look(self) -> Seen:
         return look(self.session, self.contract)
+
+
+def _place(row: Mapping[str, Any]) -> Position:
+    """A row of tidegate.source_position."""
+    return Position(row["partition"], row["cluster_id"], row["topic_id"], row["next_offset"], topic=row["topic"])

@@ -7,6 +7,7 @@ pipeline's owner must come to is predicted; whoever is not the owner must change
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -14,10 +15,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from platform_defs.errors import Fenced, LedgerAway, OutcomeUnknown, Retryable
+from platform_defs.errors import BrokerAway, Fenced, LedgerAway, OutcomeUnknown, Retryable
 from platform_defs.halts import RetentionPassed
 from platform_defs.offsets import OffsetRange, Position
 from platform_defs.operations import settlement
+from platform_defs.operations.settled_log import ResumeAt
 from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
 from tests.model.expectations import Expectations
@@ -50,8 +52,8 @@ class Machine(Expectations):
 
     @initialize(keyed=st.booleans(), partitions=st.integers(1, 2), batch_messages=st.integers(2, 8))
     def begin(self, keyed: bool, partitions: int, batch_messages: int) -> None:
-        self.keyed, self.log = keyed, Log(partitions)
         self.contract = new_contract(f"m{uuid4().hex[:10]}", keyed=keyed, batch_messages=batch_messages)
+        self.keyed, self.log = keyed, Log(self.contract.topic, partitions)
         self.ledger, self.session = Ledger(self.url), connect(self.url, "the model")
         self.runs, self.owner, self.halted, self.settling = [], None, None, False
         self.kept, self.committed, self.seen = [], {}, {}
@@ -74,7 +76,7 @@ class Machine(Expectations):
             deletes = kind == "gone" and not self.keyed
             self.log.produce((key if self.keyed else where) % count, f"key {key}", "bad" if deletes else kind)
 
-    @event(1, lambda self: self._known and len(self.log.now.parts) < 3)
+    @event(1, lambda self: self._known and not self.log.behind and len(self.log.now.parts) < 3)
     def add_partitions(self, _draw: Draw) -> None:
         """Where rows have keys, their number is doubled: only then do keys move to new partitions and to no old one."""
         for _ in range(len(self.log.now.parts) if self.keyed else 1):
@@ -86,24 +88,53 @@ class Machine(Expectations):
         part = self.log.now.parts[draw(some) % len(self.log.now.parts)]
         part.low = min(part.end, part.low + draw(st.integers(1, 4)))
 
+    @event(2)
+    def elect(self, draw: Draw) -> None:
+        """A partition gets a new leader, which has all that was written."""
+        part = self.log.now.parts[draw(some) % len(self.log.now.parts)]
+        part.leaders.append(part.end)
+        self.fired["elected"] += 1
+
     @event(1, lambda self: self._known)
     def create_again(self, draw: Draw) -> None:
         """The new log ends below, at, or above where the old one was read to. Or the address leads to another
         cluster.
         """
-        at = {span.partition: span.until for span in positions(self.seen)}
-        partitions, more = draw(st.integers(1, 2)), draw(st.integers(-1, 1))
+        partitions = draw(st.integers(1, 2))
         self.log.create(draw(st.sampled_from(["here", "there"])), partitions)
-        for number in range(partitions):
+        self._fill(draw(st.integers(-1, 1)))
+
+    @event(1, lambda self: bool(positions(self.seen)))
+    def rename(self, draw: Draw) -> None:
+        """The contract names another topic, or again the one before. A run that has the old contract ends."""
+        if self.owner:
+            self._end(self.owner)
+        was = self.contract.topic
+        topic = was.removesuffix(".v2") if was.endswith(".v2") else f"{was}.v2"
+        self.contract = replace(self.contract, topic=topic)
+        if self.log.rename(topic, draw(st.integers(1, 2))):
+            self._fill(draw(st.integers(-1, 1)))
+        self.fired["renamed"] += 1
+
+    def _fill(self, more: int) -> None:
+        """A new log: it ends below, at, or above where the old one was read to."""
+        at = {span.partition: span.until for span in positions(self.seen)}
+        for number in range(len(self.log.now.parts)):
             for _ in range(at.get(number, 1) + more):
                 self.log.produce(number, f"key {number}", "row")
 
     @event(2, lambda self: self.log.now.cluster_id == "there" and not self._known)
     def lead_back(self, _draw: Draw) -> None:
         """The address leads to the cluster that the positions are of again."""
-        if read := positions(self.seen):
-            self.log.now = self.log.generations[read[0].topic_id]
+        read = self.seen["source_position"]
+        if read and read[0]["topic"] == self.log.topic:
+            self.log.lead_to(read[0]["topic_id"])
             self.fired["led back"] += 1
+
+    @event(1, lambda self: self._known and len(positions(self.seen)) == len(self.log.now.parts))
+    def fall_behind(self, _draw: Draw) -> None:
+        """The broker that answers has not heard of a partition that was read; or it has caught up."""
+        self.log.behind = not self.log.behind
 
     # What runs do, and what is done to them.
 
@@ -193,15 +224,17 @@ class Machine(Expectations):
     @event(4, lambda self: self.owner and self.owner.staged)
     def lose_staging(self, draw: Draw) -> None:
         """A recovery empties all that is unlogged, before publish. Each part alone: each has to be noticed by
-        itself.
+        itself. Or what is staged is of offsets that were not planned.
         """
         assert self.owner
         staged = self.owner.staged
         assert staged
+        rows = f"tidegate_staging.rows_{staged.staging_id}"
         here = f"WHERE staging_id = {staged.staging_id}"
-        parts = [f"rows_{staged.staging_id}"] * (staged.rows > 0) + [f"dead_letter {here}"] * (staged.dead_letters > 0)
-        number = draw(st.integers(0, len(parts)), "part")
-        self.session.execute(f"DELETE FROM tidegate_staging.{[*parts, f'coverage {here}'][number]}")  # pyright: ignore
+        ways = [f"DELETE FROM {rows}", f"UPDATE {rows} SET _offset = _offset + 1000"] * (staged.rows > 0)
+        ways += [f"DELETE FROM tidegate_staging.dead_letter {here}"] * (staged.dead_letters > 0)
+        ways += [f"DELETE FROM tidegate_staging.coverage {here}"]
+        self.session.execute(ways[draw(st.integers(0, len(ways) - 1), "way")].encode())
         self.owner.lost = True
         self._publish(self.owner)
 
@@ -219,7 +252,7 @@ class Machine(Expectations):
                 here,
             )
             self.session.execute(
-                "UPDATE tidegate.source_position SET next_offset = next_offset + 1 WHERE"
+                "UPDATE tidegate.source_position SET next_offset = next_offset + 1, leader_epoch = NULL WHERE"
                 " pipeline = %(name)s AND partition = %(partition)s",
                 here,
             )
@@ -235,7 +268,12 @@ class Machine(Expectations):
     def settle(self, draw: Draw) -> None:
         self._settle(draw(st.sampled_from(["beginning", "end"])), again=draw(st.booleans()))
 
-    def _settle(self, start: settlement.NewLogStart, *, again: bool) -> None:
+    def _settle(self, start: ResumeAt, *, again: bool) -> None:
+        if self.log.behind:  # all partitions are known: none is forgotten since an answer lacks it
+            with pytest.raises(BrokerAway, match="is stale"):
+                self._unchanged(lambda: settlement.propose(self.contract, self.ledger, self.log, start))
+            self.fired["stale at ack"] += 1
+            return
         before = positions(self.look())
         decided = settlement.propose(self.contract, self.ledger, self.log, start)
         assert decided
@@ -278,6 +316,7 @@ class Machine(Expectations):
                 self.session.close()
 
     def _catch_up(self) -> None:
+        self.log.behind = False
         for _ in range(200):
             if self.halted:
                 self._settle("beginning", again=False)

@@ -4,7 +4,7 @@ them.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -88,6 +88,7 @@ class Run:
     log: Log
     pending: PendingBatch | None = None
     staged: Staged | None = None
+    epochs: dict[int, int] = field(default_factory=dict[int, int])  # of the leaders that the plan saw
     lost: bool = False  # Postgres recovered since it staged, and emptied what it had
 
     @property
@@ -101,6 +102,7 @@ class Run:
     def plan(self) -> PendingBatch | None:
         """Step 1, as drain and run_batch begin it."""
         self.hold.sweep()
+        self.epochs = self.log.epochs()
         self.pending, self.staged, self.lost = batch.plan_batch(self.contract, self.outside, tasks=2), None, False
         return self.pending
 

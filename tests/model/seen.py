@@ -68,10 +68,10 @@ def positions(seen: Seen) -> list[Span]:
 def check(seen: Seen, log: Log, kept: Sequence[Span], *, keyed: bool) -> None:
     """I1, I2, I5 and I6. `kept` is what was read of logs that are not read any more: its rows stay."""
     spans = [*kept, *positions(seen)]
-    skipped = {
+    skipped = {  # those that a settlement has set aside since are read after all
         place
         for s in seen["declared_skip"]
-        for place in Span(_log(s), s["partition"], s["from_offset"], s["until_offset"]).places()
+        for place in Span(s["topic_id"], s["partition"], s["from_offset"], s["until_offset"]).places()
     }
     read = [place for span in spans for place in span.places() if place not in skipped]
     batches = _every_offset_was_committed_once(seen, log, read)
@@ -83,7 +83,7 @@ def check(seen: Seen, log: Log, kept: Sequence[Span], *, keyed: bool) -> None:
 
 
 def _log(row: Mapping[str, Any]) -> str:
-    """The topic id of a dead letter or skip, without the mark of a settlement that set it aside."""
+    """The topic id of a dead letter, without the mark of a settlement that set it aside."""
     return row["topic_id"].partition("~")[0]
 
 

@@ -14,6 +14,7 @@ from platform_defs.halts import DETAILS, HaltCode, HaltDetail, PartitionSpan, Un
 SAMPLE: dict[str, dict[str, Any]] = {  # as ledgers hold them since the first version
     "topic_recreated": {"was": "id 1", "is": "id 2"},
     "cluster_switched": {"was": "here", "is": "there"},
+    "topic_changed": {"was": "orders", "is": "orders.v2"},
     "retention_passed": {"ranges": [{"partition": 1, "from_offset": 2, "until_offset": 5}]},
     "log_truncated": {"ranges": [{"partition": 0, "from_offset": 7, "until_offset": 9}]},
     "partition_missing": {"partitions": [9]},

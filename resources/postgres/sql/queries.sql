@@ -32,20 +32,21 @@ SELECT 1 FROM tidegate.pipeline
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s AND state = 'active'
    FOR UPDATE;
 
--- positions: where the pipeline is, by partition.
-SELECT partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end
-  FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition;
+-- positions: where the pipeline is, by partition, and in which topic: the one it has read, whatever its contract names.
+SELECT partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end, topic
+  FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
 -- pending: the batch whose offsets are fixed, if there is one.
 SELECT pending FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
--- add_position: a partition seen for the first time. Only beside siblings of the same topic id, or as the first of all.
+-- add_position: a partition seen for the first time. Only beside siblings of the same log, or as the first of all.
 INSERT INTO tidegate.source_position
-       (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset, added_late)
-SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(next_offset)s, %(next_offset)s, %(late)s
+       (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset, seen_end, added_late)
+SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(next_offset)s, %(next_offset)s, %(seen_end)s,
+       %(late)s
  WHERE NOT EXISTS (SELECT 1 FROM tidegate.source_position
-                    WHERE pipeline = %(pipeline)s AND topic = %(topic)s
-                      AND (topic_id, cluster_id) <> (%(topic_id)s, %(cluster_id)s));
+                    WHERE pipeline = %(pipeline)s
+                      AND (topic, topic_id, cluster_id) <> (%(topic)s, %(topic_id)s, %(cluster_id)s));
 
 -- note_ends: before partitions are added, the ends up to which an upsert reads the others first (offsets.note_ends).
 UPDATE tidegate.source_position AS p SET seen_end = e.seen_end
@@ -110,9 +111,10 @@ VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages
         %(unknown_fields)s, %(contract_version)s, %(timings)s);
 
 -- write_batch_range: which offsets the batch read.
-INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps, leader_epoch)
+INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps,
+                                  leader_epoch, message_epoch)
 VALUES (%(batch_id)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s,
-        %(gaps)s::int8multirange, %(leader_epoch)s);
+        %(gaps)s::int8multirange, %(leader_epoch)s, %(message_epoch)s);
 
 -- write_check: what a check found in it.
 INSERT INTO tidegate.check_result (batch_id, check_name, table_name, severity, passed, observed)

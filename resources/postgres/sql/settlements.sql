@@ -26,25 +26,44 @@ SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value,
 SELECT epoch, state, halt_code, halt_detail, pending, owner FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
 -- started_positions: where each partition was started, and where it is.
-SELECT partition, cluster_id, topic_id, start_offset, next_offset
-  FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition;
+SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
+  FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
 -- settled_positions: the same, locked before they are moved.
-SELECT partition, cluster_id, topic_id, start_offset, next_offset
-  FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition FOR UPDATE;
+SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
+  FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition FOR UPDATE;
+
+-- read_before: up to where batches of this pipeline have read each partition of a log.
+SELECT r.partition, max(r.until_offset) AS until_offset
+  FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
+ WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s GROUP BY r.partition;
+
+-- epochs_read: the ends of what was read of a partition of a log, each with the leader epoch of the message before it, less
+-- what has been recorded as lost since.
+SELECT r.until_offset, coalesce(r.message_epoch, r.leader_epoch)
+  FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
+ WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s AND r.partition = %(partition)s
+   AND r.leader_epoch IS NOT NULL AND r.until_offset > %(low)s
+   AND NOT EXISTS (SELECT 1 FROM tidegate.lost_history AS l
+                    WHERE l.pipeline = b.pipeline AND l.partition = r.partition AND b.batch_id <= l.until_batch
+                      AND r.until_offset > l.from_offset AND r.until_offset <= l.until_offset)
+ ORDER BY r.until_offset;
 
 -- settle_position: where reading resumes. Compare-and-swap, as a batch's. In the same log, what an upsert must read before
 -- it reads partitions added later stays so.
 UPDATE tidegate.source_position
-   SET next_offset = %(next_offset)s, start_offset = %(start_offset)s, cluster_id = %(cluster_id)s, topic_id = %(topic_id)s,
-       leader_epoch = NULL, updated_at = now(),
-       seen_end = CASE WHEN (cluster_id, topic_id) = (%(cluster_id)s, %(topic_id)s) THEN seen_end END
- WHERE pipeline = %(pipeline)s AND topic = %(topic)s AND partition = %(partition)s
+   SET next_offset = %(next_offset)s, start_offset = %(start_offset)s, topic = %(topic)s, cluster_id = %(cluster_id)s,
+       topic_id = %(topic_id)s, leader_epoch = NULL, updated_at = now(),
+       seen_end = CASE WHEN (cluster_id, topic_id) = (%(cluster_id)s, %(topic_id)s) THEN seen_end
+                       ELSE %(read_first_to)s::bigint END
+ WHERE pipeline = %(pipeline)s AND topic = %(was_topic)s AND partition = %(partition)s
    AND next_offset = %(was_next)s AND topic_id = %(was_topic_id)s AND cluster_id = %(was_cluster_id)s;
 
--- forget_position: deletes the position of a partition that the broker no longer has.
+-- forget_position: deletes the position of a partition that the new log does not have. Never in the log that it is of:
+-- there no partition ever goes, and the next run would read it again from 0.
 DELETE FROM tidegate.source_position
- WHERE pipeline = %(pipeline)s AND topic = %(topic)s AND partition = %(partition)s AND next_offset = %(was_next)s;
+ WHERE pipeline = %(pipeline)s AND partition = %(partition)s AND next_offset = %(was_next)s
+   AND (cluster_id, topic_id) <> (%(cluster_id)s, %(topic_id)s);
 
 -- declare_skip: offsets that will not be read.
 INSERT INTO tidegate.declared_skip (pipeline, topic_id, partition, from_offset, until_offset, reason, declared_by)
