@@ -12,6 +12,7 @@ from typing import Any
 from platform_defs import halts
 from platform_defs.errors import BrokerAway, Halt, Retryable
 from platform_defs.halts import PartitionSpan
+from platform_defs.recent import NONE_YET, Recent
 
 
 @dataclass(frozen=True, order=True)
@@ -94,15 +95,32 @@ class PendingBatch:
     topic_id: str
     ranges: tuple[OffsetRange, ...]
     dead_letters_accepted: bool = False  # by a person, with `tidegate ack`: however many there are
+    checks_accepted: tuple[str, ...] = ()  # by a person: blocking checks that may fail, by name
+    set_aside: str | None = None  # by a person: why every message of it is to be a dead letter
+    recent: Recent = field(default=NONE_YET, compare=False)  # the messages before it; kept in a column of its own
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        document = asdict(self)
+        del document["recent"]
+        return document
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "PendingBatch":
-        ranges = tuple(OffsetRange(**item) for item in stored["ranges"])
-        accepted = stored.get("dead_letters_accepted", False)
-        return cls(stored["batch_id"], stored["cluster_id"], stored["topic_id"], ranges, accepted)
+    def from_json(cls, stored: Mapping[str, Any], recent: Recent = NONE_YET) -> "PendingBatch":
+        return cls(
+            stored["batch_id"],
+            stored["cluster_id"],
+            stored["topic_id"],
+            tuple(OffsetRange(**item) for item in stored["ranges"]),
+            stored.get("dead_letters_accepted", False),
+            tuple(stored.get("checks_accepted", ())),
+            stored.get("set_aside"),
+            recent,
+        )
+
+    @property
+    def judged_by_a_person(self) -> bool:
+        """Whether somebody has decided that its dead letters are to be kept, however many there are."""
+        return self.dead_letters_accepted or self.set_aside is not None
 
     def position(self, item: OffsetRange) -> Position:
         """Where reading starts that reads `item` of this batch."""

@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Aggregate, CheckResult, Contract, Table
 from platform_defs.contract.own_columns import target_columns
+from platform_defs.engine.breaker import recent_with
 from platform_defs.engine.ports import RefusedRow, Staged
 from platform_defs.errors import Fenced, StagingLost
 from platform_defs.halts import PartitionSpan
@@ -129,7 +130,8 @@ class PostgresPublication:
         self._record_ranges()
         self._record_checks(checks)
         self._execute("write_lineage", **self._batch, event=Jsonb(dict(event)))
-        self._execute("clear_pending", **self._batch)
+        recent = recent_with(self.contract.limits, self.staged)
+        self._execute("clear_pending", **self._batch, recent=Jsonb(recent.to_json()))
 
     @property
     def winners(self) -> sql.Composable:
@@ -179,7 +181,6 @@ class PostgresPublication:
                 messages=item.messages,
                 gaps=multirange(item.gaps),
                 leader_epoch=self._epochs[span.partition],
-                message_epoch=item.leader_epoch,
             )
 
     def _record_checks(self, checks: Sequence[CheckResult]) -> None:

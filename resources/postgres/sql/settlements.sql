@@ -23,7 +23,7 @@ SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value,
  WHERE pipeline = %(pipeline)s AND partition = %(partition)s AND "offset" = %(offset)s ORDER BY batch_id DESC;
 
 -- halted: what a settlement is about; no other session settles or runs the pipeline while its row is locked.
-SELECT epoch, state, halt_code, halt_detail, pending, owner FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
+SELECT epoch, state, halt_code, halt_detail, red_gate FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
 -- started_positions: where each partition was started, and where it is.
 SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
@@ -40,7 +40,7 @@ SELECT r.partition, max(r.until_offset) AS until_offset
 
 -- epochs_read: the ends of what was read of a partition of a log, each with the leader epoch of the message before it, less
 -- what has been recorded as lost since.
-SELECT r.until_offset, coalesce(r.message_epoch, r.leader_epoch)
+SELECT r.until_offset, r.leader_epoch
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s AND r.partition = %(partition)s
    AND r.leader_epoch IS NOT NULL AND r.until_offset > %(low)s
@@ -90,7 +90,6 @@ RETURNING settlement_id;
 -- reactivate: the pipeline is active again, under an epoch that no run has yet.
 UPDATE tidegate.pipeline
    SET state = 'active', halt_code = NULL, halt_detail = NULL, epoch = epoch + 1, owner = NULL, failed_tries = 0, retry_at = NULL,
-       pending = CASE WHEN %(accept)s THEN pending || '{"dead_letters_accepted": true}'
-                      WHEN %(keep_pending)s THEN pending END,
+       pending = CASE WHEN %(keep_pending)s THEN pending || %(marks)s END, red_gate = NULL,
        updated_at = now()
- WHERE name = %(pipeline)s AND epoch = %(epoch)s AND state = 'halted';
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND state = %(state)s;
