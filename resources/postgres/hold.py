@@ -13,7 +13,15 @@ from psycopg.types.json import Jsonb
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
 from platform_defs.engine.ports import LONG, AuditView, Coverage, FaultGroup, Pause, Publication, RefusedRow, Staged
-from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
+from platform_defs.errors import (
+    BadInput,
+    Fenced,
+    Halt,
+    LedgerAway,
+    OutcomeUnknown,
+    PipelineHeld,
+    TidegateError,
+)
 from platform_defs.halts import GateRed, HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from platform_defs.recent import Recent
@@ -35,18 +43,23 @@ from resources.postgres.publication import Holder, PostgresPublication, find_ref
 from resources.postgres.staging import PostgresStaging
 
 
-def acquire(url: str, contract: Contract, run_id: str | None = None, *, rebuilding: bool = False) -> "PostgresHold":
+def acquire(
+    url: str, contract: Contract, run_id: str | None = None, *, rebuilding: bool = False, unless_held: bool = False
+) -> "PostgresHold":
     """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables (`claims.claim`).
 
     Raises Halt where the pipeline is halted, LedgerAway where its row cannot be locked, BadInput where a table is not
-    what the contract says, or the ledger is another version's.
+    what the contract says, or the ledger is another version's. With `unless_held` an owner that is alive is not
+    fenced: PipelineHeld is raised instead.
     """
     name, owner = contract.pipeline, uuid4()
     connection = _session(url, name, owner)
     try:
         with database_errors():
-            holder = Holder(name, _take_over(connection, name, owner, run_id), owner, run_id)
-        held = PostgresHold(url, contract, holder, connection)
+            if unless_held:
+                _refuse_held(connection, name)  # before the row is locked: its owner may be publishing
+            epoch = _take_over(connection, name, owner, run_id, unless_held=unless_held)
+        held = PostgresHold(url, contract, Holder(name, epoch, owner, run_id), connection)
         _claim_tables(held, rebuilding=rebuilding)
     except BaseException:
         connection.close()
@@ -262,7 +275,14 @@ def _session(url: str, pipeline: str, owner: UUID) -> Connection:
     return connect(url, application_name(pipeline, owner), settings={"lock_timeout": LOCK_WAIT})
 
 
-def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | None) -> int:
+def _refuse_held(connection: Connection, name: str) -> None:
+    """Raise PipelineHeld where the pipeline's owner is alive."""
+    row = connection.execute(queries()["held_by"], {"pipeline": name}).fetchone()
+    if row is not None:
+        raise PipelineHeld.by_run(name, row[0])
+
+
+def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | None, *, unless_held: bool) -> int:
     """Lock the pipeline's row and take epoch + 1; a publication in flight is waited for, a stopped one is ended."""
     key = {"pipeline": name, "owner": owner, "run_id": run_id}
     epoch, fenced = 0, None
@@ -278,6 +298,8 @@ def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | Non
                     raise Halt(
                         name, read_detail(code, detail), "an earlier run halted it, and it has not been settled."
                     )
+                if unless_held:
+                    _refuse_held(connection, name)  # again, now that no other run can take it
                 (epoch,) = connection.execute(queries()["take_over"], key).fetchone() or (0,)
                 require_current(connection)  # a migration that was in progress has fenced this run, or is seen here
             break

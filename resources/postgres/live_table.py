@@ -68,7 +68,7 @@ def read_live(connection: Connection, pipeline: str, table: Table) -> LiveTable 
         return None
     columns: list[dict[str, Any]] = row["columns"] or []
     keys: list[list[str]] = row["unique_keys"]
-    lists: dict[str, Any] = {name: tuple(value) for name, value in row.items() if isinstance(value, list)}
+    lists: dict[str, Any] = {name: (*value,) for name, value in row.items() if isinstance(value, list)}
     lists |= {"unique_keys": tuple(map(tuple, keys)), "columns": tuple(map(_column, columns))}
     return LiveTable(**{**row, **lists})
 
