@@ -334,7 +334,7 @@ def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
             if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
                 tables.refuse_unique(held.connection, contract.row_table)
     except BadInput:
-        held.back_off()
+        held.back_off(counts=False)  # no batch has failed
         held.close()
         raise
 
