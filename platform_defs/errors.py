@@ -7,6 +7,7 @@ TidegateError
 │   ├── LedgerAway           Postgres did not answer within the limit
 │   ├── OffsetsUnavailable   the broker does not have the offsets asked for; the next run finds out why
 │   ├── LogTruncated         the log was truncated, then appended to; raised in a task, and the batch makes a Halt of it
+│   ├── MessageMisplaced     the Kafka client handed out a message that is not of the range; it is read again
 │   ├── StagingLost          staged rows or coverage are missing or disagree; the same ranges are read again
 │   ├── NotReproduced        a failure could not be reproduced; the same ranges are read again
 │   ├── ChangedMeanwhile     what a person was shown, or what this depends on, has changed; look again
@@ -21,6 +22,8 @@ TidegateError
 ├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
     ├── TopicMissing         Kafka has no topic of the contract's name
+    ├── OtherCluster         a task reached another cluster than the one that the batch was planned on
+    ├── OtherInstall         a task runs on a machine with another installation of Tidegate
     ├── LedgerMissing        the database has no ledger yet
     ├── LedgerOutdated       the ledger is older than this version of Tidegate; `tidegate migrate`
     └── LedgerTooNew         the ledger is newer than this version of Tidegate; upgrade it
@@ -135,6 +138,24 @@ class LogTruncated(Retryable):
 
     Raised in tasks, which know no pipeline; the batch makes a Halt of it.
     """
+
+
+class MessageMisplaced(Retryable):
+    """The Kafka client handed out what is not of the range that was asked for: nothing of it is kept."""
+
+    def __init__(self, message: str, *, topic: str | None = None, partition: int | None = None) -> None:
+        super().__init__(message)
+        self.topic, self.partition = topic, partition
+
+    @classmethod
+    def between(cls, wanted: Any, found: object) -> "MessageMisplaced":
+        """`wanted` is the OffsetRange that was being read, `found` says what came."""
+        return cls(
+            f"while {wanted.topic} {wanted} was read, the Kafka client handed out {found}. Nothing of it is kept; the "
+            "batch will be read again",
+            topic=wanted.topic,
+            partition=wanted.partition,
+        )
 
 
 class StagingLost(Retryable):
@@ -354,6 +375,29 @@ class TopicMissing(BadInput):
     @classmethod
     def named(cls, topic: str) -> "TopicMissing":
         return cls(f"topic {topic} does not exist; create it, or start the stack that holds it", field=topic)
+
+
+class OtherCluster(BadInput):
+    """A task reached another cluster than the one that the batch was planned on, as behind another DNS."""
+
+    @classmethod
+    def reached(cls, servers: str, host: str, found: str, planned: str) -> "OtherCluster":
+        return cls(
+            f"on {host} the brokers' address {servers} reached cluster {found}, and the batch was planned on cluster "
+            f"{planned}. Nothing that was read there is kept. Let the name lead to the same brokers on every machine "
+            "that runs tasks"
+        )
+
+
+class OtherInstall(BadInput):
+    """A task runs on a machine whose installation of Tidegate is not that of the run: it may decode by other rules."""
+
+    @classmethod
+    def found(cls, host: str, there: str, here: str) -> "OtherInstall":
+        return cls(
+            f"the task on {host} has Tidegate {there}, and the run has Tidegate {here}. Nothing was read. Install the "
+            "same version there, or restart what still runs the older one"
+        )
 
 
 class LedgerMissing(BadInput):

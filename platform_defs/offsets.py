@@ -12,6 +12,7 @@ from typing import Any
 from platform_defs import halts
 from platform_defs.errors import BrokerAway, Halt, Retryable
 from platform_defs.halts import PartitionSpan
+from platform_defs.recent import NONE_YET, Recent
 
 
 @dataclass(frozen=True, order=True)
@@ -22,8 +23,9 @@ class OffsetRange:
     partition: int
     from_offset: int
     until_offset: int
-    leader_epoch: int | None = field(default=None, compare=False)  # of the last message before it (KIP-320)
-    new_leader: bool = field(default=False, compare=False)  # elected since that message: ask it whether its log has it
+    leader_epoch: int | None = field(default=None, compare=False)  # in which the log was seen to reach `from_offset`
+    new_leader: bool = field(default=False, compare=False)  # elected since then: ask it whether its log reaches there
+    end_epoch: int | None = field(default=None, compare=False)  # in which the log was seen to reach `until_offset`
 
     def __len__(self) -> int:
         return self.until_offset - self.from_offset
@@ -39,7 +41,11 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a pipeline is in a partition: the next offset to read, never the last one read."""
+    """Where a pipeline is in a partition: the next offset to read, never the last one read.
+
+    `leader_epoch` is that of a leader whose log reached `next_offset` (KIP-320). It is not the last message's: control
+    records and gaps may lie between, of later epochs.
+    """
 
     partition: int
     cluster_id: str
@@ -56,7 +62,7 @@ class PartitionView:
 
     low: int
     end: int
-    leader_epoch: int | None = None  # grows whenever the partition gets a leader: without that no log is ever cut
+    leader_epoch: int | None = None  # of who gave `end`. Grows with each new leader: without one no log is ever cut
     high: int | None = None  # the high watermark where it is known: beyond `end` lie transactions that are still open
 
     def unread(self, next_offset: int | None) -> int:
@@ -89,15 +95,32 @@ class PendingBatch:
     topic_id: str
     ranges: tuple[OffsetRange, ...]
     dead_letters_accepted: bool = False  # by a person, with `tidegate ack`: however many there are
+    checks_accepted: tuple[str, ...] = ()  # by a person: blocking checks that may fail, by name
+    set_aside: str | None = None  # by a person: why every message of it is to be a dead letter
+    recent: Recent = field(default=NONE_YET, compare=False)  # the messages before it; kept in a column of its own
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        document = asdict(self)
+        del document["recent"]
+        return document
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "PendingBatch":
-        ranges = tuple(OffsetRange(**item) for item in stored["ranges"])
-        accepted = stored.get("dead_letters_accepted", False)
-        return cls(stored["batch_id"], stored["cluster_id"], stored["topic_id"], ranges, accepted)
+    def from_json(cls, stored: Mapping[str, Any], recent: Recent = NONE_YET) -> "PendingBatch":
+        return cls(
+            stored["batch_id"],
+            stored["cluster_id"],
+            stored["topic_id"],
+            tuple(OffsetRange(**item) for item in stored["ranges"]),
+            stored.get("dead_letters_accepted", False),
+            tuple(stored.get("checks_accepted", ())),
+            stored.get("set_aside"),
+            recent,
+        )
+
+    @property
+    def judged_by_a_person(self) -> bool:
+        """Whether somebody has decided that its dead letters are to be kept, however many there are."""
+        return self.dead_letters_accepted or self.set_aside is not None
 
     def position(self, item: OffsetRange) -> Position:
         """Where reading starts that reads `item` of this batch."""
@@ -248,7 +271,7 @@ MESSAGES_WORTH_A_TASK = 20_000
 def split(whole: OffsetRange, largest: int) -> list[OffsetRange]:
     """`whole` in consecutive parts of nearly equal size, none larger than `largest` offsets.
 
-    Only the first part keeps the leader epoch: it is the epoch of the message just before it.
+    Only the first part keeps the leader epoch: it belongs to the offset at which `whole` starts.
     """
     parts = -(-len(whole) // largest)
     cuts = [whole.from_offset + len(whole) * i // parts for i in range(parts + 1)]
@@ -264,9 +287,20 @@ def tasks_for(ranges: Sequence[OffsetRange]) -> int:
 
 
 def mark_new_leaders(ranges: Sequence[OffsetRange], view: TopicView) -> tuple[OffsetRange, ...]:
-    """`ranges`, marked where the partition got a leader since the message before them was written."""
+    """`ranges`, with the epoch of the leader that has shown their ends, and marked where it is a new one.
+
+    All that such a leader's log held was written in its epoch or before, and whoever cuts that log leads in a later
+    one. So this epoch, kept with the position, shows a cut below it, whatever is there: messages, control records or
+    gaps. Where the log is cut between the plan and the end of the read, the next batch halts, even if everything was
+    read after the cut.
+    """
+    now = {item.partition: view.partitions[item.partition].leader_epoch for item in ranges}
     return tuple(
-        replace(item, new_leader=item.leader_epoch not in (None, view.partitions[item.partition].leader_epoch))
+        replace(
+            item,
+            new_leader=item.leader_epoch not in (None, now[item.partition]),
+            end_epoch=now[item.partition],
+        )
         for item in ranges
     )
 

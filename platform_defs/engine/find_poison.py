@@ -3,6 +3,7 @@ show the job."""
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -74,7 +75,7 @@ def _fails_everywhere(
 
 def _fails(spark: SparkSession, pipeline: Pipeline, work: TaskWork, item: OffsetRange) -> str | None:
     """Why the transform fails over `item`, or None."""
-    alone = TaskWork(work.contract, (item,), work.source, _Nowhere(), work.excluded)
+    alone = replace(work, ranges=(item,), area=_Nowhere())
     try:
         run(transformed(range_numbers(spark, alone, alone.ranges), pipeline, alone).mapInArrow(_discard, task.RESULT))
     except TransformFailed as error:

@@ -10,11 +10,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from platform_defs import errors
+from platform_defs.engine.same_install import Batches, sealed
 from platform_defs.engine.task import TaskWork
 from platform_defs.errors import BadInput, TidegateError, TransformFailed
 from platform_defs.offsets import OffsetRange, tasks_for
-
-Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def range_numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRange]) -> DataFrame:
@@ -29,7 +28,8 @@ def range_numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRa
 def bound(
     function: Callable[[TaskWork, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], work: TaskWork
 ) -> Batches:
-    return partial(function, work)
+    """`function` over `work`, for Spark's tasks. Raises OtherInstall in one that would decode by other code."""
+    return sealed(partial(function, work))
 
 
 def run(frame: DataFrame) -> list[dict[str, Any]]:

@@ -150,7 +150,8 @@ def read_up_to(staged: Staged) -> list[Position]:
                 raise StagingLost.of_another_log(item.range, before, item.leader_epoch)
             written[at.partition] = item.leader_epoch
         known = read.get(at.partition, at).leader_epoch
-        newest = max((e for e in (known, at.leader_epoch, item.leader_epoch) if e is not None), default=None)
+        seen = (known, at.leader_epoch, item.leader_epoch, item.range.end_epoch)
+        newest = max((epoch for epoch in seen if epoch is not None), default=None)
         read[at.partition] = replace(at, next_offset=item.range.until_offset, leader_epoch=newest)
     return list(read.values())
 

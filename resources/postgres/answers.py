@@ -9,6 +9,8 @@ from uuid import UUID
 from platform_defs.errors import Halt
 from platform_defs.offsets import PendingBatch, Position
 
+PipelineState = Literal["active", "halted"]
+
 
 @dataclass(frozen=True)
 class PipelineStatus:
@@ -16,9 +18,10 @@ class PipelineStatus:
 
     pipeline: str
     has_run: bool = False
-    state: Literal["active", "halted"] = "active"
+    state: PipelineState = "active"
     halt_code: str | None = None  # a HaltCode; of another version of Tidegate, perhaps one that is unknown here
     halt_detail: Mapping[str, Any] | None = None
+    red_gate: Mapping[str, Any] | None = None  # the blocking checks that the pending batch failed (halts.GateRed)
     pending: PendingBatch | None = None  # the batch whose offsets are fixed
     backed_off: bool = False  # a gate failed, and it is not yet `retry_at`
     retry_at: datetime | None = None

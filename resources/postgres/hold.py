@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,8 +14,9 @@ from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
 from platform_defs.engine.ports import AuditView, Coverage, FaultGroup, Publication, RefusedRow, Staged
 from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, RowRefused
-from platform_defs.halts import HaltDetail, read_detail
+from platform_defs.halts import GateRed, HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
+from platform_defs.recent import Recent
 from resources.postgres import tables
 from resources.postgres.connection import (
     DURABLE,
@@ -27,6 +28,7 @@ from resources.postgres.connection import (
     database_errors,
     queries,
 )
+from resources.postgres.migrations import require_current
 from resources.postgres.positions import positions_of
 from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
@@ -39,7 +41,7 @@ def acquire(url: str, contract: Contract, run_id: str | None = None) -> "Postgre
     """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables.
 
     Raises Halt where the pipeline is halted, LedgerAway where its row cannot be locked, BadInput where a table is not
-    what the contract says.
+    what the contract says, or the ledger is another version's.
     """
     name, owner = contract.pipeline, uuid4()
     connection = _session(url, name, owner)
@@ -77,7 +79,7 @@ class PostgresHold:
         """See engine.ports.PipelineHold."""
         with database_errors():
             row = self.connection.execute(queries()["pending"], self.holder.key).fetchone()
-        return PendingBatch.from_json(row[0]) if row and row[0] else None
+        return PendingBatch.from_json(row[0], Recent.from_json(row[1])) if row and row[0] else None
 
     def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None:
         """See engine.ports.PipelineHold."""
@@ -101,10 +103,9 @@ class PostgresHold:
         with self._owned():
             (batch_id,) = self.connection.execute(queries()["next_batch_id"]).fetchone() or (0,)
             pending = PendingBatch(batch_id, view.cluster_id, view.topic_id, tuple(ranges))
-            self.connection.execute(
-                queries()["store_pending"], {**self.holder.key, "pending": Jsonb(pending.to_json())}
-            )
-        return pending
+            stored = {**self.holder.key, "pending": Jsonb(pending.to_json())}
+            (recent,) = self.connection.execute(queries()["store_pending"], stored).fetchone() or ([],)
+        return replace(pending, recent=Recent.from_json(recent))
 
     def open_staging(self, pending: PendingBatch) -> PostgresStaging:
         """A staging table of its own for one try at `pending`."""
@@ -202,6 +203,13 @@ class PostgresHold:
             return False
         return row is None or row[0] != self.holder.owner
 
+    def note_red_gate(self, gate: GateRed) -> int:
+        """See engine.ports.PipelineHold."""
+        noted = {**self.holder.key, "gate": Jsonb(gate.to_json())}
+        with database_errors():
+            (tries,) = self.connection.execute(queries()["note_red_gate"], noted).fetchone() or (0,)
+        return tries
+
     def back_off(self) -> None:
         """See engine.ports.PipelineHold."""
         with database_errors():
@@ -281,6 +289,7 @@ def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | Non
                         name, read_detail(code, detail), "an earlier run halted it, and it has not been settled."
                     )
                 (epoch,) = connection.execute(queries()["take_over"], key).fetchone() or (0,)
+                require_current(connection)  # a migration that was in progress has fenced this run, or is seen here
             break
         except psycopg.errors.LockNotAvailable as error:
             if connection.execute(queries()["replacing"], key).fetchone() == (True,):

@@ -11,8 +11,10 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Aggregate, CheckResult, Contract, Table
 from platform_defs.contract.own_columns import target_columns
+from platform_defs.engine.breaker import recent_with
 from platform_defs.engine.ports import RefusedRow, Staged
 from platform_defs.errors import Fenced, StagingLost
+from platform_defs.halts import PartitionSpan
 from platform_defs.offsets import OffsetRange, nth_offset, whole_spans
 from resources.postgres.connection import ROW_ERRORS, Connection, queries
 from resources.postgres.staging import multirange
@@ -71,10 +73,8 @@ class PostgresPublication:
             raise StagingLost.ranges()
 
     def move_positions(self) -> None:
-        """Each position from where the batch was planned to where it ends, with the epoch of its last message."""
-        pending, spans = self.staged.pending, whole_spans(self.staged.pending.ranges)
-        in_order = sorted(self.staged.coverage, key=lambda item: item.range)
-        epochs = {item.range.partition: item.leader_epoch for item in in_order}
+        """Each position from where the batch was planned to where it ends, with the epoch in which that was seen."""
+        pending, spans = self.staged.pending, self._spans
         moved = self.connection.execute(
             queries()["move_positions"],
             {
@@ -86,7 +86,7 @@ class PostgresPublication:
                 "partitions": [span.partition for span in spans],
                 "from_offsets": [span.from_offset for span in spans],
                 "until_offsets": [span.until_offset for span in spans],
-                "leader_epochs": [epochs[span.partition] for span in spans],
+                "leader_epochs": [self._epochs[span.partition] for span in spans],
             },
         )
         if moved.rowcount != len(spans):
@@ -130,16 +130,30 @@ class PostgresPublication:
         self._record_ranges()
         self._record_checks(checks)
         self._execute("write_lineage", **self._batch, event=Jsonb(dict(event)))
-        self._execute("clear_pending", **self._batch)
+        recent = recent_with(self.contract.limits, self.staged)
+        self._execute("clear_pending", **self._batch, recent=Jsonb(recent.to_json()))
 
     @property
     def winners(self) -> sql.Composable:
-        """The condition that a staged row was copied by an attempt whose result arrived."""
-        return sql.SQL("_attempt = ANY({})").format(sql.Literal(list(self.staged.winners)))
+        """The condition that a staged row was copied by an attempt whose result arrived, and is of a planned range."""
+        return sql.SQL(
+            "_attempt = ANY({}) AND EXISTS (SELECT FROM (VALUES {}) AS planned (_in, low, high)"
+            " WHERE _in = _partition AND low <= _offset AND _offset < high)"
+        ).format(sql.Literal(list(self.staged.winners)), sql.SQL(", ").join(map(_values, self._spans)))
 
     @property
     def _batch(self) -> dict[str, Any]:
         return {**self.holder.key, "batch_id": self.staged.pending.batch_id}
+
+    @property
+    def _spans(self) -> list[PartitionSpan]:
+        """What is planned of each partition, as one span."""
+        return whole_spans(self.staged.pending.ranges)
+
+    @property
+    def _epochs(self) -> dict[int, int | None]:
+        """By partition, the leader epoch in which its log was seen to reach the end of the batch."""
+        return {item.partition: item.end_epoch for item in self.staged.pending.ranges}
 
     def _record_batch(self, timings: Mapping[str, float]) -> None:
         self._execute(
@@ -166,7 +180,7 @@ class PostgresPublication:
                 until_offset=span.until_offset,
                 messages=item.messages,
                 gaps=multirange(item.gaps),
-                leader_epoch=item.leader_epoch,
+                leader_epoch=self._epochs[span.partition],
             )
 
     def _record_checks(self, checks: Sequence[CheckResult]) -> None:
@@ -191,6 +205,10 @@ class PostgresPublication:
 
     def _execute(self, name: str, **parameters: Any) -> None:
         self.connection.execute(queries()[name], parameters)
+
+
+def _values(span: PartitionSpan) -> sql.Composable:
+    return sql.SQL("({}, {}, {})").format(span.partition, span.from_offset, span.until_offset)
 
 
 def append(publication: PostgresPublication, table: Table, where: sql.Composable) -> int:

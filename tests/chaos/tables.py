@@ -9,6 +9,7 @@ import pytest
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput, Fenced, GateFailed
+from tests.chaos.halts import acknowledge
 from tests.chaos.moments import Intruder
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World, transfer, transfers
@@ -115,7 +116,7 @@ def second_pipeline_on_the_same_table(chaos: Chaos) -> Verdict:
 def gate_that_fails(chaos: Chaos) -> Verdict:
     """Nothing published, offsets stay, tries are backed off; after a fix the same ranges are judged, and no others."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()
-    strict, waits = _with_impossible_sum(pipeline), list[int]()
+    strict, waits = with_impossible_sum(pipeline), list[int]()
     world.send(pipeline, transfers(40))
     pending: list[Any] = []
     for attempt in range(3):
@@ -135,6 +136,27 @@ def gate_that_fails(chaos: Chaos) -> Verdict:
     assert world.rows("select 1 from tidegate.check_result where table_name like %s", f"{pipeline.name}.%") == []
     assert [batch.messages for batch in world.drain(pipeline)] == [40, 300]
     return chaos.judge(pipeline, len(pending), "the same offsets, judged again")
+
+
+@scenario(FaultClass.GATE_FAILS)
+def gate_that_a_person_overrules(chaos: Chaos) -> Verdict:
+    """One batch is published although its check is red, the next becomes dead letters; a decision holds for its batch
+    alone, whoever is at work on it meanwhile.
+    """
+    world, pipeline = chaos.world, with_impossible_sum(chaos.world.new_pipeline())
+    world.send(pipeline, transfers(40))
+    with pytest.raises(GateFailed):
+        world.drain(pipeline)
+    intruder = Intruder("before_publish", lambda _: acknowledge(world, pipeline, batch="publish"))
+    with pytest.raises(Fenced):  # judged by a corrected contract, and overtaken by the decision
+        intruder.drain(world, _without_rules(pipeline))
+    assert [batch.rows for batch in world.drain(pipeline)] == [80]
+    world.send(pipeline, [*transfers(8, start=40), b"garbage"])
+    with pytest.raises(GateFailed):
+        world.drain(pipeline)
+    acknowledge(world, pipeline, batch="dead-letters")
+    assert [(batch.rows, batch.dead_letters) for batch in world.drain(pipeline)] == [(0, 9)]
+    return chaos.judge(pipeline, intruder.fired, "one batch published, one set aside")
 
 
 @scenario(FaultClass.CONTRACT_CHANGED, representative=True)
@@ -197,7 +219,12 @@ def _try(world: World, pipeline: Pipeline) -> dict[str, Any]:
     return row
 
 
-def _with_impossible_sum(pipeline: Pipeline) -> Pipeline:
+def _without_rules(pipeline: Pipeline) -> Pipeline:
+    table = replace(pipeline.contract.row_table, batch_rules=())
+    return replace(pipeline, contract=replace(pipeline.contract, tables=(table, *pipeline.contract.accumulates)))
+
+
+def with_impossible_sum(pipeline: Pipeline) -> Pipeline:
     """The pipeline with a sum rule that no batch of transfers fulfils."""
     table = pipeline.contract.row_table
     rules = tuple(

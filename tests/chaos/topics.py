@@ -9,8 +9,9 @@ import pytest
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
-from platform_defs.errors import BrokerAway, OffsetsUnavailable
+from platform_defs.errors import BrokerAway, OffsetsUnavailable, OtherCluster
 from resources.endpoints import Endpoints
+from resources.kafka.source import KafkaSource
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import before_the_publication, before_the_read, mark, play, within_a_range
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
@@ -165,6 +166,20 @@ def bootstrap_address_leads_to_another_cluster(chaos: Chaos) -> Verdict:
     verdict = there.judge(beginning, 2, "halted; a new generation after ack")
     assert len(other.table(beginning)) == 10 + 18
     return verdict
+
+
+@scenario(FaultClass.OTHER_CLUSTER, shares=THREE_BROKERS)
+def tasks_are_led_to_another_cluster(chaos: Chaos) -> Verdict:
+    """The run's own process reaches the right one, its tasks a mirror with the same offsets: refused, nothing of it is
+    kept; read once they are led right."""
+    other = three_brokers().world(chaos.world)
+    pipeline = _moved(chaos.world, other)
+    chaos.world.send(pipeline, transfers(4, start=5), partition=0)
+    mirror = KafkaSource(other.endpoints.kafka_options())
+    with pytest.raises(OtherCluster, match=rf"reached cluster {_cluster_id(other)}.*{_cluster_id(chaos.world)}"):
+        play(chaos.world, pipeline, lambda outside: replace(outside, source=mirror))
+    assert len(chaos.world.table(pipeline)) == 10
+    return chaos.judge(pipeline, 1, "refused; read once the names led right")
 
 
 # ── Partitions ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,6 +12,7 @@ from platform_defs.engine.batch import Outside, plan_batch
 from platform_defs.errors import BadInput, BrokerAway, Halt
 from tests.chaos.moments import play
 from tests.leaders import led_by_an_unheard_of_leader, led_later
+from tests.logs import transaction
 from tests.world import World, transfers
 
 
@@ -45,7 +46,16 @@ def test_a_topic_that_does_not_exist_is_named(world: World) -> None:
         world.drain(missing)
 
 
-def test_the_epoch_of_the_last_message_is_kept_and_goes_with_the_next_range(world: World) -> None:
+def test_the_leaders_epoch_is_kept_behind_a_control_record_too(world: World) -> None:
+    pipeline = world.new_pipeline(partitions=1)
+    with transaction(world, pipeline, transfers(3)) as producer:
+        producer.commit_transaction()
+    world.drain(pipeline)
+    (position,) = world.ledger.positions(pipeline.name)
+    assert (position.next_offset, position.leader_epoch) == (4, 0)
+
+
+def test_the_leaders_epoch_is_kept_and_goes_with_the_next_range(world: World) -> None:
     pipeline = world.caught_up()
     positions = world.ledger.positions(pipeline.name)
     assert {position.leader_epoch for position in positions} == {0}

@@ -9,10 +9,13 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
 from platform_defs.contract.model import Contract
-from platform_defs.errors import BrokerAway, Fenced, Halt, LedgerAway, OffsetsUnavailable, StagingLost
+from platform_defs.errors import BrokerAway, Fenced, GateFailed, Halt, LedgerAway, OffsetsUnavailable, StagingLost
 from platform_defs.offsets import Position
+from platform_defs.operations import settlement
+from platform_defs.operations.settled_gate import BatchChoice
 from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
+from tests.model.judged import Judged
 from tests.model.log import Log
 from tests.model.runs import Run
 from tests.model.seen import Seen, Span, look, positions
@@ -35,6 +38,7 @@ class Expectations(RuleBasedStateMachine):
     settling: bool  # positions may go back
     kept: list[Span]  # what was read of logs that are not read any more
     committed: dict[int, tuple[int, str]]  # by batch: epoch and owner
+    judged: Judged
     seen: Seen  # after the last step
 
     # The steps of whoever owns the pipeline, and what each must come to.
@@ -48,6 +52,14 @@ class Expectations(RuleBasedStateMachine):
         else:
             return self._plan(run)
         return False
+
+    def _go_on(self, until: str, *, losers: bool = False) -> None:
+        """The owner, or a new run, continues until then, if it gets that far."""
+        if self.owner is None:
+            self._start(survives=True)
+        while self.owner and not self._next_step(self.owner, losers=losers) and self.owner:
+            if until == ("staged" if self.owner.staged else "planned" if self.owner.pending else "published"):
+                return
 
     def _plan(self, run: Run) -> bool:
         seen = self.look()
@@ -81,6 +93,28 @@ class Expectations(RuleBasedStateMachine):
             assert readable
 
     def _publish(self, run: Run) -> None:
+        if self._passes(run):
+            self._commit(run)
+
+    def _passes(self, run: Run) -> bool:
+        """The audit, as drain has it: what it must come to."""
+        assert run.pending
+        expected = self.judged.verdict(self.log, run)
+        try:
+            run.audit()
+        except Halt as halt:
+            self._halt(run, halt, expected)
+        except GateFailed:
+            assert expected == "gate failed"
+            run.hold.back_off()
+            self._end(run)
+        else:
+            assert expected is None
+            return True
+        self.fired[str(expected)] += 1
+        return False
+
+    def _commit(self, run: Run) -> None:
         expected, held = self._refusal(), self._owner_key()
         if expected == "stale":
             self._stale(run, run.publish)
@@ -96,11 +130,22 @@ class Expectations(RuleBasedStateMachine):
         else:
             assert expected is None
             self.committed[batch_id] = held
+            self.judged.published(self.log, run)
             self.fired["published"] += 1
+            self._positions_know_their_leaders(run)
             if len(self.committed) % 3 == 1:
                 with pytest.raises(Fenced, match="no longer where batch"):  # once is enough
                     self._unchanged(run.publish)
             run.forget()
+
+    def _positions_know_their_leaders(self, run: Run) -> None:
+        """Each position that the batch moved has the epoch of the leader that showed, in its plan, that it is there:
+        with a newer one a log that was cut since would pass, with an older one this log would be taken for cut.
+        """
+        assert run.pending
+        moved = {item.partition for item in run.pending.ranges}
+        found = {p["partition"]: p["leader_epoch"] for p in self.look()["source_position"]}
+        assert {number: found[number] for number in moved} == {number: run.epochs[number] for number in moved}
 
     def _refusal(self) -> str | None:
         """Why the owner's staged batch must not be published: a halt's code, "stale" or "lost"."""
@@ -163,6 +208,13 @@ class Expectations(RuleBasedStateMachine):
                 fenced.hold.positions()
             self._gone(fenced)
 
+    def _settle_gate(self, batch: BatchChoice) -> None:
+        decided = settlement.propose(self.contract, self.ledger, self.log, None, batch)
+        assert decided
+        settlement.settle(self.url, self.contract, decided, "the model", "nobody")
+        self.owner, self.halted, self.judged.tries = None, None, Counter()
+        self.fired[f"red gate: {batch}"] += 1
+
     # Whoever does not own it, and the ends of runs.
 
     def _rival(self, what: str) -> None:
@@ -171,7 +223,7 @@ class Expectations(RuleBasedStateMachine):
             self.owner = Run(self.ledger.acquire(self.contract), self.log)
             self.runs.append(self.owner)
         if what == "committing":
-            self._go_on("published")  # pyright: ignore[reportAttributeAccessIssue]  # the machine has it
+            self._go_on("published")
 
     def _refused(self, run: Run, call: Callable[[], Any]) -> None:
         """Nothing changes, and an error, if there is one, says why."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from platform_defs.engine.leader_epochs import LeaderEpochs
-from platform_defs.errors import OffsetsUnavailable
+from platform_defs.errors import LogTruncated, OffsetsUnavailable
 from platform_defs.formats.block import Block, message_blocks
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
 
@@ -63,6 +63,15 @@ class Part:
     records: dict[int, Record] = field(default_factory=dict)
     low: int = 0
     end: int = 0
+    leaders: list[int] = field(default_factory=lambda: [0])  # by leader epoch: where the log ended when it began
+
+    @property
+    def epoch(self) -> int:
+        return len(self.leaders) - 1
+
+    def end_of(self, epoch: int) -> int:
+        """Where the log of that epoch ends, as a leader answers OffsetForLeaderEpoch."""
+        return self.end if epoch == self.epoch else self.leaders[epoch + 1]
 
 
 @dataclass
@@ -114,7 +123,7 @@ class Log:
 
     def describe(self, topic: str) -> TopicView:
         log = self._log(topic)
-        held = {number: PartitionView(part.low, part.end, 0) for number, part in enumerate(log.parts)}
+        held = {number: PartitionView(part.low, part.end, part.epoch) for number, part in enumerate(log.parts)}
         if self.behind:
             del held[len(log.parts) - 1]
         return TopicView(topic, log.cluster_id, log.topic_id, held)
@@ -122,11 +131,18 @@ class Log:
     def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
         raise AssertionError(f"{topic} is never cut")
 
-    def read(self, wanted: OffsetRange) -> Iterator[Block]:
+    def read(
+        self,
+        wanted: OffsetRange,
+        cluster_id: str | None = None,  # noqa: ARG002  # the port's
+    ) -> Iterator[Block]:
         """What the log of now holds: as a consumer, it does not notice that it is not the one of a moment ago."""
         if not self.holds(wanted):
             raise OffsetsUnavailable(f"{wanted} cannot be read")
         part = self._log(wanted.topic).parts[wanted.partition]
+        asked = wanted.leader_epoch if wanted.new_leader else None
+        if asked is not None and part.end_of(asked) < wanted.from_offset:
+            raise LogTruncated(f"{wanted} begins behind the end of epoch {asked}")
         found = [part.records[at] for at in range(wanted.from_offset, wanted.until_offset) if at in part.records]
         yield from message_blocks(found)
 
@@ -139,6 +155,10 @@ class Log:
 
     def _log(self, topic: str) -> Generation:
         return self.topics.get(topic, self.now)
+
+    def epochs(self) -> dict[int, int]:
+        """The leader epoch of each partition now."""
+        return {number: part.epoch for number, part in enumerate(self.now.parts)}
 
     def add_partition(self) -> None:
         self.now.parts.append(Part())

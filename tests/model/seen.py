@@ -4,8 +4,8 @@ The promises I1 to I6 of docs/explanation/guarantees.md.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -65,8 +65,10 @@ def positions(seen: Seen) -> list[Span]:
     return [Span(p["topic_id"], p["partition"], p["start_offset"], p["next_offset"]) for p in seen["source_position"]]
 
 
-def check(seen: Seen, log: Log, kept: Sequence[Span], *, keyed: bool) -> None:
-    """I1, I2, I5 and I6. `kept` is what was read of logs that are not read any more: its rows stay."""
+def check(seen: Seen, log: Log, kept: Sequence[Span], aside: Set[Place], *, keyed: bool) -> None:
+    """I1, I2, I5 and I6. `kept` is what was read of logs that are not read any more: its rows stay. `aside` is what a
+    person made dead letters of.
+    """
     spans = [*kept, *positions(seen)]
     skipped = {  # those that a settlement has set aside since are read after all
         place
@@ -76,7 +78,9 @@ def check(seen: Seen, log: Log, kept: Sequence[Span], *, keyed: bool) -> None:
     read = [place for span in spans for place in span.places() if place not in skipped]
     batches = _every_offset_was_committed_once(seen, log, read)
     records = {place: _record(log, place) for place in read}
-    found = {place: record for place, record in records.items() if record}
+    found = {
+        place: replace(record, kind="bad") if place in aside else record for place, record in records.items() if record
+    }
     _rows_are_what_the_messages_say(seen, _newest(found) if keyed else found, batches)
     _dead_letters_are_the_bad_messages(seen, found, batches)
     _each_batch_has_its_record(seen)

@@ -1,5 +1,6 @@
 """Where a log was cut, from the leader epochs of what was read and of what it holds now."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -16,7 +17,7 @@ from resources.postgres.answers import EpochRead
 class Held:
     """A log: the leader epoch of each message, from `low` on; None where there is no message."""
 
-    epochs: list[int | None]
+    epochs: Sequence[int | None]
     low: int = 0
 
     def at_or_after(self, partition: int, offset: int) -> MessageEpoch | None:
@@ -66,7 +67,7 @@ def test_an_end_that_was_seen_and_is_refuted_by_an_epoch_tells_nothing() -> None
 
 
 def test_what_retention_has_taken_is_not_asked_for() -> None:
-    assert cut_of([0] * 8, Held([0] * 6 + [1] * 4, low=5), [2, 4, 8]) == 6
+    assert cut_of([0] * 8, Held([*[0] * 6, *[1] * 4], low=5), [2, 4, 8]) == 6
 
 
 @st.composite

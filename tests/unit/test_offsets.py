@@ -256,6 +256,7 @@ def test_a_range_is_marked_where_the_partition_got_a_leader_since_it_was_last_re
     }
     marked = mark_new_leaders(ranges, replace(view, partitions=held))
     assert [item.new_leader for item in marked] == [False, True, False]
+    assert [item.end_epoch for item in marked] == [3, 4, 4]  # with what has been read, the positions will get these
 
 
 def test_a_planned_batch_of_another_topic_is_not_readable() -> None:

@@ -16,6 +16,10 @@ UPDATE tidegate.pipeline
  WHERE name = %(pipeline)s
 RETURNING epoch;
 
+-- fence_all: in a migration. Runs of the version before know nothing of what it added; none takes a pipeline over unseen.
+LOCK TABLE tidegate.pipeline IN SHARE ROW EXCLUSIVE MODE;
+UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL WHERE owner IS NOT NULL;
+
 -- end_sessions: ends the sessions that a fenced owner still has; a stopped COPY reacts to nothing less.
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
  WHERE application_name = %(application_name)s AND pid <> pg_backend_pid();
@@ -32,8 +36,8 @@ SELECT 1 FROM tidegate.pipeline
 SELECT partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end, topic
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
--- pending: the batch whose offsets are fixed, if there is one.
-SELECT pending FROM tidegate.pipeline WHERE name = %(pipeline)s;
+-- pending: the batch whose offsets are fixed, if there is one, and how many of the messages before it were dead letters.
+SELECT pending, recent_messages FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- add_position: a partition seen for the first time. Only beside siblings of the same log, or as the first of all.
 INSERT INTO tidegate.source_position
@@ -53,8 +57,10 @@ UPDATE tidegate.source_position AS p SET seen_end = e.seen_end
 SELECT nextval('tidegate.batch_id');
 
 -- store_pending: fixes every offset of the next batch.
-UPDATE tidegate.pipeline SET pending = %(pending)s, failed_tries = 0, retry_at = NULL, updated_at = now()
- WHERE name = %(pipeline)s;
+UPDATE tidegate.pipeline
+   SET pending = %(pending)s, failed_tries = 0, retry_at = NULL, red_gate = NULL, updated_at = now()
+ WHERE name = %(pipeline)s
+RETURNING recent_messages;
 
 -- open_staging: one try at a batch; the tries of a fenced run have its epoch.
 INSERT INTO tidegate.staging (staging_id, pipeline, batch_id, epoch)
@@ -107,7 +113,8 @@ VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages
         %(unknown_fields)s, %(contract_version)s, %(timings)s);
 
 -- write_batch_range: which offsets the batch read.
-INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps, leader_epoch)
+INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps,
+                                  leader_epoch)
 VALUES (%(batch_id)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s,
         %(gaps)s::int8multirange, %(leader_epoch)s);
 
@@ -129,11 +136,19 @@ SELECT %(pipeline)s, %(batch_id)s, %(topic)s, %(topic_id)s, partition, "offset",
 INSERT INTO tidegate.lineage_event (batch_id, event) VALUES (%(batch_id)s, %(event)s);
 
 -- clear_pending: the batch has committed and is not read again.
-UPDATE tidegate.pipeline SET pending = NULL, failed_tries = 0, retry_at = NULL, updated_at = now()
+UPDATE tidegate.pipeline
+   SET pending = NULL, failed_tries = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s, updated_at = now()
  WHERE name = %(pipeline)s;
 
 -- find_batch: whether a batch whose COMMIT was not answered happened, and which run committed it.
 SELECT epoch, owner FROM tidegate.batch WHERE batch_id = %(batch_id)s;
+
+-- note_red_gate: the blocking checks that the pending batch failed; how often it has failed them.
+UPDATE tidegate.pipeline
+   SET red_gate = %(gate)s::jsonb || jsonb_build_object('tries',
+         CASE WHEN red_gate -> 'batch_id' = %(gate)s::jsonb -> 'batch_id' THEN (red_gate ->> 'tries')::int ELSE 0 END + 1)
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
+RETURNING (red_gate ->> 'tries')::int;
 
 -- back_off: a gate failed; the sensor waits 30 s, then twice as long each time, up to an hour.
 UPDATE tidegate.pipeline
@@ -151,7 +166,7 @@ UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
 
 -- status: what the sensor, `tidegate lag` and `tidegate plan` ask of the ledger. A back-off lasts an hour at most: a longer
 -- one comes from a clock that was set back, and does not count.
-SELECT name AS pipeline, state, halt_code, halt_detail, pending, retry_at, owner, run_id, epoch,
+SELECT name AS pipeline, state, halt_code, halt_detail, red_gate, pending, retry_at, owner, run_id, epoch,
        coalesce(retry_at > now() AND retry_at <= now() + interval '1 hour', false) AS backed_off
   FROM tidegate.pipeline WHERE name = %(pipeline)s;
 

@@ -23,7 +23,7 @@ SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value,
  WHERE pipeline = %(pipeline)s AND partition = %(partition)s AND "offset" = %(offset)s ORDER BY batch_id DESC;
 
 -- halted: what a settlement is about; no other session settles or runs the pipeline while its row is locked.
-SELECT epoch, state, halt_code, halt_detail, pending, owner FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
+SELECT epoch, state, halt_code, halt_detail, red_gate FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
 -- started_positions: where each partition was started, and where it is.
 SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
@@ -90,7 +90,6 @@ RETURNING settlement_id;
 -- reactivate: the pipeline is active again, under an epoch that no run has yet.
 UPDATE tidegate.pipeline
    SET state = 'active', halt_code = NULL, halt_detail = NULL, epoch = epoch + 1, owner = NULL, failed_tries = 0, retry_at = NULL,
-       pending = CASE WHEN %(accept)s THEN pending || '{"dead_letters_accepted": true}'
-                      WHEN %(keep_pending)s THEN pending END,
+       pending = CASE WHEN %(keep_pending)s THEN pending || %(marks)s END, red_gate = NULL,
        updated_at = now()
- WHERE name = %(pipeline)s AND epoch = %(epoch)s AND state = 'halted';
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND state = %(state)s;
