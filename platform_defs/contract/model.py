@@ -118,6 +118,16 @@ class Table:
 
         return pa.schema([(column.name, column.type.arrow) for column in self.columns])
 
+    @property
+    def definition(self) -> str:
+        """How the table is filled: where this changes, what it holds no longer fits. The same in whatever order the
+        contract lists columns.
+        """
+        if self.disposition != "accumulate":
+            return self.disposition
+        made = sorted(f"{item.column} = {item.function}({item.source or '*'})" for item in self.aggregates)
+        return f"{', '.join(made)} by {', '.join(sorted(self.group_by))}"
+
 
 @dataclass(frozen=True)
 class Limits:

@@ -18,6 +18,7 @@ from platform_defs.halts import GateRed, HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from platform_defs.recent import Recent
 from resources.postgres import tables
+from resources.postgres.claims import claim
 from resources.postgres.connection import (
     DURABLE,
     LOCK_WAIT,
@@ -34,8 +35,8 @@ from resources.postgres.publication import Holder, PostgresPublication, find_ref
 from resources.postgres.staging import PostgresStaging
 
 
-def acquire(url: str, contract: Contract, run_id: str | None = None) -> "PostgresHold":
-    """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables.
+def acquire(url: str, contract: Contract, run_id: str | None = None, *, rebuilding: bool = False) -> "PostgresHold":
+    """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables (`claims.claim`).
 
     Raises Halt where the pipeline is halted, LedgerAway where its row cannot be locked, BadInput where a table is not
     what the contract says, or the ledger is another version's.
@@ -44,13 +45,13 @@ def acquire(url: str, contract: Contract, run_id: str | None = None) -> "Postgre
     connection = _session(url, name, owner)
     try:
         with database_errors():
-            epoch = _take_over(connection, name, owner, run_id)
-        holder = Holder(name, epoch, owner, run_id)
-        _claim_or_back_off(connection, holder, contract)
+            holder = Holder(name, _take_over(connection, name, owner, run_id), owner, run_id)
+        held = PostgresHold(url, contract, holder, connection)
+        _claim_tables(held, rebuilding=rebuilding)
     except BaseException:
         connection.close()
         raise
-    return PostgresHold(url, contract, holder, connection)
+    return held
 
 
 @dataclass
@@ -300,22 +301,20 @@ def _end_sessions(connection: Connection, pipeline: str, owner: UUID | None) -> 
         connection.execute(queries()["end_sessions"], {"application_name": application_name(pipeline, owner)})
 
 
-def _claim_or_back_off(connection: Connection, holder: Holder, contract: Contract) -> None:
+def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
+    """A table that cannot be claimed backs the pipeline off, as a batch does that cannot be published."""
+    contract = held.contract
     try:
-        with database_errors():
-            _claim_tables(connection, holder, contract)
+        with database_errors(), held.connection.transaction():
+            lock_as_owner(held.connection, held.holder)
+            for table in contract.tables:
+                claim(held.connection, contract.pipeline, table, rebuilding=rebuilding)
+            if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
+                tables.refuse_unique(held.connection, contract.row_table)
     except BadInput:
-        _back_off(connection, holder, LONG, counts=True)
+        held.back_off()
+        held.close()
         raise
-
-
-def _claim_tables(connection: Connection, holder: Holder, contract: Contract) -> None:
-    with connection.transaction():
-        lock_as_owner(connection, holder)
-        for table in contract.tables:
-            tables.claim(connection, holder.pipeline, table)
-        if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
-            tables.refuse_unique(connection, contract.row_table)
 
 
 def _back_off(connection: Connection, holder: Holder, pause: Pause, *, counts: bool) -> int:

@@ -60,11 +60,14 @@ class Ledger:
         with connect(self.url) as connection, database_errors():
             return version(connection)
 
-    def acquire(self, contract: Contract, run_id: str | None = None) -> PostgresHold:
-        """Step 0 (resources/postgres/hold.py): become the pipeline's owner. Raises Halt, LedgerAway, BadInput."""
+    def acquire(self, contract: Contract, run_id: str | None = None, *, rebuilding: bool = False) -> PostgresHold:
+        """Step 0 (resources/postgres/hold.py): become the pipeline's owner. Raises Halt, LedgerAway, BadInput.
+
+        `rebuilding`: for a replay, which replaces what the tables hold.
+        """
         from resources.postgres.hold import acquire
 
-        return acquire(self.url, contract, run_id)
+        return acquire(self.url, contract, run_id, rebuilding=rebuilding)
 
     # A pipeline
 

@@ -129,6 +129,32 @@ def test_an_older_ledger_is_upgraded_by_a_migration_and_until_then_not_read(
     assert not Ledger(url).status("bank_transfers").has_run
 
 
+def test_which_tables_an_older_ledger_has_left_out_is_known_from_its_lineage(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A renamed table is still known under its first name; the event has the one that it had by then."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(migrations, "KNOWN", tuple(name for name in KNOWN if name < "011"))
+        Ledger(url).migrate()
+    new = "(batch_id, pipeline, epoch, owner, messages, rows, dead_letters, unknown_fields, contract_version, timings)"
+    execute(
+        url,
+        "CREATE TABLE public.renamed ()",
+        "INSERT INTO tidegate.pipeline (name) VALUES ('p'), ('q~replay')",
+        f"INSERT INTO tidegate.batch {new} SELECT n, CASE n WHEN 3 THEN 'q~replay' ELSE 'p' END, 1, gen_random_uuid(),"
+        " 0, 0, 0, 0, '', '{}' FROM generate_series(1, 3) AS n",
+        "INSERT INTO tidegate.lineage_event (batch_id, event) VALUES"
+        """ (1, '{"outputs": [{"name": "s.rows"}, {"name": "s.sums"}, {"name": "public.renamed"}]}'),"""
+        """ (2, '{"outputs": [{"name": "s.rows"}, {"name": "public.renamed"}]}'), (3, '{"outputs": []}')""",
+        "INSERT INTO tidegate.output VALUES (1, 's.rows', 'p', 'append'), (2, 's.sums', 'p', 'accumulate'),"
+        " ('public.renamed'::regclass, 's.first', 'p', 'accumulate'), (3, 's__replay.x', 'q~replay', 'append')",
+    )
+    Ledger(url).migrate()
+    with psycopg.connect(url) as session:
+        found = session.execute("SELECT table_name, batch_id FROM tidegate.output").fetchall()
+    assert dict(found) == {"s.rows": 2, "s.sums": None, "s.first": 2, "s__replay.x": 3}
+
+
 def test_a_ledger_of_a_later_version_is_neither_read_nor_migrated(url: str) -> None:
     Ledger(url).migrate()
     execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")

@@ -56,7 +56,7 @@ class Machine(Expectations):
     @initialize(keyed=st.booleans(), partitions=st.integers(1, 2), batch_messages=st.integers(2, 8))
     def begin(self, keyed: bool, partitions: int, batch_messages: int) -> None:
         self.contract = new_contract(f"m{uuid4().hex[:10]}", keyed=keyed, batch_messages=batch_messages)
-        self.keyed, self.log = keyed, Log(self.contract.topic, partitions)
+        self.keyed, self.all_tables, self.log = keyed, self.contract.tables, Log(self.contract.topic, partitions)
         self.ledger, self.session = Ledger(self.url), connect(self.url, "the model")
         self.runs, self.owner, self.halted, self.settling = [], None, None, False
         self.kept, self.committed, self.failures, self.seen, self.judged = [], {}, Counter(), {}, Judged()
@@ -118,6 +118,12 @@ class Machine(Expectations):
         if self.log.rename(topic, draw(st.integers(1, 2))):
             self._fill(draw(st.integers(-1, 1)))
         self.fired["renamed"] += 1
+
+    @event(2, lambda self: not self.keyed)
+    def change_the_contract(self, _draw: Draw) -> None:
+        """The next run has the accumulate no more, or again."""
+        self.contract = replace(self.contract, tables=self.all_tables[: 3 - len(self.contract.tables)])
+        self._start(survives=False)
 
     def _fill(self, more: int) -> None:
         """A new log: it ends below, at, or above where the old one was read to."""

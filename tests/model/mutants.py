@@ -17,7 +17,7 @@ from platform_defs.offsets import Position
 from platform_defs.operations import settlement
 from platform_defs.operations.settled_log import Decision, SettledLog
 from platform_defs.recent import Counted, Recent
-from resources.postgres import publication
+from resources.postgres import claims, publication
 from resources.postgres.connection import queries
 from resources.postgres.hold import PostgresHold
 from resources.postgres.positions import positions_of
@@ -97,6 +97,8 @@ MUTANTS: dict[str, Mutate] = {
     "positions keep the epoch of an earlier leader": _without("move_positions", "leader_epoch = r.leader_epoch,"),
     "coverage is not proven": _instead(PostgresPublication, "prove_coverage", lambda _: None),
     "rows are not counted": _instead(PostgresPublication, "write_rows", _never_short(PostgresPublication.write_rows)),
+    "a table that was left out is taken back": _instead(claims.Output, "refuse_outdated", lambda *_: None),
+    "a batch is noted for tables that it left out": _without("write_batch", " AND table_name = ANY(%(tables)s)"),
     "the batches before do not count": _without("clear_pending", ", recent_messages = %(recent)s"),
     "what a person accepted goes on counting": _instead(publication, "recent_with", _never_afresh),
     "a red gate is published": _instead(audit, "red_gate", lambda *_: None),

@@ -36,6 +36,7 @@ HAPPENED = {
     "led back",
     "moved by hand",
     "staging lost",
+    "left out",
     "elected",
     "refused: Fenced",
     "refused: Halt",

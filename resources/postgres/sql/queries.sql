@@ -106,7 +106,10 @@ UPDATE tidegate.source_position AS p
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = r.partition
    AND p.next_offset = r.from_offset AND p.topic_id = %(topic_id)s AND p.cluster_id = %(cluster_id)s;
 
--- write_batch: after COMMIT this row says that the batch happened, and its absence says that it did not.
+-- write_batch: after COMMIT this row says that the batch happened, and its absence says that it did not. Each table that the
+-- contract names is now at this batch: one that it leaves out falls behind.
+WITH written AS (UPDATE tidegate.output SET batch_id = %(batch_id)s
+                  WHERE pipeline = %(pipeline)s AND table_name = ANY(%(tables)s))
 INSERT INTO tidegate.batch (batch_id, pipeline, epoch, owner, run_id, messages, rows, dead_letters, unknown_fields,
                             contract_version, timings)
 VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages)s, %(rows)s, %(dead_letters)s,
@@ -194,17 +197,6 @@ SELECT sequence, event FROM tidegate.lineage_event JOIN tidegate.batch USING (ba
 
 -- mark_sent: a lineage event has been sent.
 UPDATE tidegate.lineage_event SET emitted_at = now() WHERE sequence = %(sequence)s;
-
--- output_owner: which pipeline owns a table.
-SELECT pipeline, table_oid FROM tidegate.output WHERE table_oid = to_regclass(%(table)s) OR (pipeline, table_name) = (%(pipeline)s, %(table)s);
-
--- own_output: from now on the table is this pipeline's.
-INSERT INTO tidegate.output (table_oid, table_name, pipeline, disposition)
-VALUES (to_regclass(%(table)s), %(table)s, %(pipeline)s, %(disposition)s);
-
--- columns_of: the live columns of a table, as format_type prints them.
-SELECT attname, format_type(atttypid, atttypmod), attnotnull AND NOT (atthasdef OR attidentity <> '') AS demanded
-  FROM pg_attribute WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum;
 
 -- unique_indexes: the indexes that let a table accept a row only once.
 SELECT indexrelid::regclass::text FROM pg_index

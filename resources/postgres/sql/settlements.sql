@@ -74,10 +74,21 @@ INSERT INTO tidegate.lost_history (settlement_id, pipeline, partition, from_offs
 SELECT %(settlement_id)s, %(pipeline)s, %(partition)s, %(from_offset)s, %(until_offset)s, coalesce(max(batch_id), 0)
   FROM tidegate.batch WHERE pipeline = %(pipeline)s;
 
--- set_aside: renames the log of dead letters and skips whose offsets come again with other messages.
+-- set_aside: renames the log of dead letters and skips whose offsets come again with other messages, or are read after all. Of
+-- a skip that begins before them, the rest.
 WITH skips AS (UPDATE tidegate.declared_skip SET topic_id = topic_id || '~' || %(settlement_id)s::text
                 WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s AND partition = %(partition)s
-                  AND from_offset >= %(from_offset)s AND from_offset < %(until_offset)s)
+                  AND from_offset >= %(from_offset)s AND from_offset < %(until_offset)s),
+     cut AS (UPDATE tidegate.declared_skip AS s SET until_offset = %(from_offset)s
+               FROM tidegate.declared_skip AS was
+              WHERE s.pipeline = %(pipeline)s AND s.topic_id = %(topic_id)s AND s.partition = %(partition)s
+                AND s.from_offset < %(from_offset)s AND s.until_offset > %(from_offset)s
+                AND (was.pipeline, was.topic_id, was.partition, was.from_offset)
+                  = (s.pipeline, s.topic_id, s.partition, s.from_offset)
+             RETURNING was.*),
+     rest AS (INSERT INTO tidegate.declared_skip
+              SELECT pipeline, topic_id || '~' || %(settlement_id)s::text, partition, %(from_offset)s, until_offset, reason,
+                     declared_by, declared_at FROM cut)
 UPDATE tidegate.dead_letter SET topic_id = topic_id || '~' || %(settlement_id)s::text
  WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s AND partition = %(partition)s
    AND "offset" >= %(from_offset)s AND "offset" < %(until_offset)s;
