@@ -70,7 +70,7 @@ class StartedPosition:
 
 @dataclass(frozen=True)
 class EpochRead:
-    """The end of something that was read, and the leader epoch of the message right before it."""
+    """The end of something that was read, and the epoch of a leader whose log reached there."""
 
     until_offset: int
     leader_epoch: int

@@ -71,7 +71,7 @@ def _only_the_leader_follows(world: World, cluster: ThreeBrokers) -> Pipeline:
     topic = f"{pipeline.contract.topic}.unclean"
     pipeline = replace(pipeline, contract=replace(pipeline.contract, topic=topic))
     admin = world.admin()
-    new = NewTopic(topic, replica_assignment=[[LEADER, OTHER]], config=UNCLEAN)
+    new = NewTopic(topic, 1, replica_assignment=[[LEADER, OTHER]], config=UNCLEAN)
     admin.create_topics([new])[topic].result(20)
     world.send(pipeline, transfers(10), partition=0)
     wait_until(lambda: cluster.in_sync(topic) == {0: {OTHER, LEADER}}, "both hold it")

@@ -52,7 +52,7 @@ SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(n
                     WHERE pipeline = %(pipeline)s
                       AND (topic, topic_id, cluster_id) <> (%(topic)s, %(topic_id)s, %(cluster_id)s));
 
--- note_ends: before partitions are added, the ends up to which an upsert reads the others first (offsets.note_ends).
+-- note_ends: before partitions are added, the ends up to which an upsert reads the others first (engine.added_partitions).
 UPDATE tidegate.source_position AS p SET seen_end = e.seen_end
   FROM unnest(%(partitions)s::int[], %(seen_ends)s::bigint[]) AS e (partition, seen_end)
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = e.partition;

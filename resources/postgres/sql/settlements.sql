@@ -38,8 +38,8 @@ SELECT r.partition, max(r.until_offset) AS until_offset
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s GROUP BY r.partition;
 
--- epochs_read: the ends of what was read of a partition of a log, each with the leader epoch of the message before it, less
--- what has been recorded as lost since.
+-- epochs_read: the ends of what was read of a partition of a log, each with the epoch of a leader whose log reached there,
+-- less what has been recorded as lost since.
 SELECT r.until_offset, r.leader_epoch
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s AND r.partition = %(partition)s
