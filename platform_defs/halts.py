@@ -19,6 +19,7 @@ HaltCode = Literal[
     "too_many_dead_letters",
     "gate_red",
     "accumulate_refused",
+    "keeps_failing",
 ]
 Json = Mapping[str, Any]
 
@@ -226,6 +227,25 @@ class AccumulateRefused:
 
 
 @dataclass(frozen=True)
+class KeepsFailing:
+    """A batch that failed again and again though no system was away: how often, and the last error."""
+
+    code: ClassVar[HaltCode] = "keeps_failing"
+    seen: ClassVar[str] = "the same batch failed again and again; nothing from this batch was published."
+
+    tries: int = 0
+    error_class: str = ""
+    error: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "KeepsFailing":
+        return cls(stored.get("tries", 0), stored.get("error_class", ""), stored.get("error", ""))
+
+
+@dataclass(frozen=True)
 class UnknownHalt:
     """A halt that another version of Tidegate recorded, and whose code this one does not know."""
 
@@ -248,6 +268,7 @@ KnownHalt = (
     | TooManyDeadLetters
     | GateRed
     | AccumulateRefused
+    | KeepsFailing
 )
 HaltDetail = KnownHalt | UnknownHalt
 DETAILS: Mapping[str, type[KnownHalt]] = {
@@ -262,6 +283,7 @@ DETAILS: Mapping[str, type[KnownHalt]] = {
         TooManyDeadLetters,
         GateRed,
         AccumulateRefused,
+        KeepsFailing,
     )
 }
 

@@ -21,7 +21,8 @@ from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
 from platform_defs.engine.breaker import break_circuit
-from platform_defs.engine.find_poison import REFUSALS, find_poison
+from platform_defs.engine.failure import record_failure
+from platform_defs.engine.find_poison import REFUSALS, Failure, Trials
 from platform_defs.engine.planning import TASKS, decide
 from platform_defs.engine.ports import (
     Auditor,
@@ -40,14 +41,13 @@ from platform_defs.engine.task import TaskWork
 from platform_defs.engine.topic_view import describe
 from platform_defs.errors import (
     BadInput,
-    BatchRejected,
     Fenced,
     Halt,
+    InternalError,
     LogTruncated,
     NotReproduced,
-    OutcomeUnknown,
     RowRefused,
-    RowsLost,
+    SparkAway,
     TidegateError,
     TooManyRefused,
     TransformFailed,
@@ -92,9 +92,10 @@ class Clock:
 def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) -> Iterator[Published]:
     """Run batch after batch: each is yielded once it has committed. Ends when everything is read, or `budget` is spent.
 
-    What stops it is raised, and recorded first where the next run must know: a Halt halts the pipeline in the ledger;
-    a BatchRejected or BadInput backs the pending batch off. A run that lost the pipeline to another raises Fenced,
-    whatever error that led to, except OutcomeUnknown and RowsLost: what they say of the last batch would be lost.
+    What stops it is raised, and recorded first: a Halt halts the pipeline in the ledger, anything else backs it off; a
+    batch that fails again and again, though no system is away, halts it too. A run that lost the pipeline to another
+    raises Fenced, whatever error that led to, except OutcomeUnknown and RowsLost: what they say of the last batch would
+    be lost. What nobody expected is an InternalError.
     """
     budget = budget or Budget()
     started = time.monotonic()
@@ -107,16 +108,15 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
             yield published
             if time.monotonic() - started > budget.seconds:
                 return
-    except (Fenced, OutcomeUnknown, RowsLost):
+    except Fenced:
         raise
     except TidegateError as error:
-        if outside.ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed
-            raise Fenced.taken_over(pipeline.name) from error
-        if isinstance(error, Halt):
-            outside.ledger.halt(error.detail)
-        elif isinstance(error, BatchRejected | BadInput):
-            outside.ledger.back_off()
+        record_failure(pipeline.name, outside.ledger, error)
         raise
+    except Exception as error:
+        unexpected = InternalError.of(f"a batch of {pipeline.name}", error)
+        record_failure(pipeline.name, outside.ledger, unexpected)
+        raise unexpected from error
 
 
 def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
@@ -132,6 +132,10 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
         try:
             return _attempt(pipeline, outside, pending, excluded, clock)
         except _Excluded as found:
+            if found.place in excluded:
+                raise InternalError.of(
+                    "the search for a bad message", f"{found.place} fails although left out"
+                ) from found
             if len(excluded) >= REFUSALS:
                 last = found.refusal.message
                 raise TooManyRefused.of_batch(pipeline.name, pending.batch_id, REFUSALS, last) from found
@@ -196,7 +200,7 @@ def _set_aside(pending: PendingBatch) -> Refusal | None:
 
 
 def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork) -> Staged:
-    """Steps 2 to 5. A transform that fails leads to the message on which it does."""
+    """Steps 2 to 5. A transform or COPY that fails leads to the message on which it does."""
     try:
         return stage(outside.spark(), outside.ledger, pipeline, pending, work)
     except LogTruncated as cut:
@@ -204,12 +208,25 @@ def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: Ta
         if not asked:  # no new leader was asked about, so this is not the broker's answer
             raise
         raise Halt(pipeline.name, LogCut(partitions=tuple(asked), error=str(cut)), str(cut)) from cut
-    except TransformFailed as failure:
-        if pipeline.transform is None:
-            raise
-        poison, why = find_poison(outside.spark(), pipeline, work, pending.ranges)
-        refusal = Refusal("transform", "TransformFailed", f"the transform fails on this message: {why}")
-        raise _Excluded((poison.partition, poison.from_offset), refusal) from failure
+    except (TransformFailed, RowRefused) as failure:
+        if pipeline.transform is None and isinstance(failure, TransformFailed):
+            raise SparkAway.in_job(str(failure), ()) from failure  # there is no transform to fail on a message
+        raise _poison(pipeline, outside, pending, work, failure) from failure
+
+
+def _poison(
+    pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork, failure: Failure
+) -> "_Excluded":
+    """The message that makes the batch fail in the transform or in COPY, to be left out."""
+    area = outside.ledger.open_staging(pending)
+    trials = Trials(outside.spark(), outside.ledger, outside.broker, pipeline, work, area)
+    poison, why = trials.find_poison(failure)
+    stage = "publish" if pipeline.transform is None else "transform"
+    if isinstance(why, RowRefused):
+        refusal = Refusal(stage, why.error_class, f"Postgres cannot store what this message becomes: {why}")
+    else:
+        refusal = Refusal(stage, "TransformFailed", f"the transform fails on this message: {why}")
+    return _Excluded((poison.partition, poison.from_offset), refusal)
 
 
 def _audit(contract: Contract, outside: Outside, staged: Staged) -> list[CheckResult]:

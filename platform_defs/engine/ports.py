@@ -171,6 +171,18 @@ class AuditView:
     name: str
 
 
+@dataclass(frozen=True)
+class Pause:
+    """How long a pipeline is left alone after a failure, in seconds: `first`, then twice as long each time."""
+
+    first: float
+    longest: float
+
+
+SHORT = Pause(10.0, 300.0)  # a system is away: it may be back soon
+LONG = Pause(30.0, 3_600.0)  # somebody has to correct something, and each try reads the batch again
+
+
 class Auditor(Protocol):
     """Judges the contract's batch rules over staged rows, over a connection of its own."""
 
@@ -291,8 +303,12 @@ class PipelineHold(Protocol):
         """
         ...
 
-    def back_off(self) -> None:
-        """Keep the pending batch, and let the sensor wait before it is tried again. Does nothing for a fenced run."""
+    def back_off(self, pause: Pause = LONG, *, counts: bool = True) -> int:
+        """Keep the pending batch, and let the sensor wait before it is tried again. Does nothing for a fenced run.
+
+        How often in a row the pending batch has failed by now, less failures that do not `count`: those of systems that
+        were away. 0 where no batch is pending.
+        """
         ...
 
     def halt(self, detail: HaltDetail) -> None:

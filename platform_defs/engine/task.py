@@ -18,7 +18,7 @@ from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
 from platform_defs.engine.ports import Coverage, MessagePlace, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
-from platform_defs.errors import MessageMisplaced
+from platform_defs.errors import MessageMisplaced, RowRefused
 from platform_defs.formats.arrow import (
     ArrowField,
     Column,
@@ -49,6 +49,7 @@ class TaskWork:
     excluded: Mapping[MessagePlace, Refusal] = field(default_factory=dict[MessagePlace, Refusal])
     cluster_id: str | None = None  # the cluster on which the ranges were planned; any, where nothing is kept
     set_aside: Refusal | None = None  # why no message of the batch becomes a row, where a person decided so
+    nonce: str = field(default_factory=lambda: uuid4().hex)  # seals the errors of its tasks (task_errors.py)
 
     @property
     def keyed(self) -> bool:
@@ -111,12 +112,17 @@ def read_only(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 
 def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch` in the staged order and types. A type that does not fit raises here; COPY would store its bits."""
+    """`batch` in the staged order and types. Raises RowRefused for a value that does not fit; COPY would store its
+    bits.
+    """
     crash_points.reach("in_copy")
     tags = repeated(attempt.bytes, ATTEMPT.arrow, batch.num_rows)
     columns: list[Column] = [batch.column(name) for name in schema.names[:-1]]
     kinds: list[pa.DataType] = schema.types
-    cast = [c if c.type == kind else c.cast(kind) for c, kind in zip(columns, kinds, strict=False)]
+    try:
+        cast = [c if c.type == kind else c.cast(kind) for c, kind in zip(columns, kinds, strict=False)]
+    except pa.ArrowInvalid as error:
+        raise RowRefused(f"a value does not fit its column: {error}", error_class="NotCopied") from error
     return record_batch([*cast, tags], schema)
 
 

@@ -28,6 +28,7 @@ from platform_defs.halts import (
     AccumulateRefused,
     GateRed,
     HaltDetail,
+    KeepsFailing,
     TooManyDeadLetters,
     UnknownHalt,
     read_detail,
@@ -160,7 +161,7 @@ def _decide(
         kept = f"Batch {detail.batch_id} will be published with its {plural(detail.dead_letters, 'dead letter')}."
         hint = "If the contract is wrong, correct it instead: nothing was published."
         return Decision(f"{kept} ({hint})", accept=True, keep_pending=True)
-    if isinstance(detail, AccumulateRefused | UnknownHalt):
+    if isinstance(detail, AccumulateRefused | KeepsFailing | UnknownHalt):
         return Decision("The pipeline retries the same batch. Fix the cause first; see the detail.", keep_pending=True)
     view = describe(broker, contract.topic, ledger.positions(contract.pipeline))
     return SettledLog(contract.pipeline, ledger, broker, view, positions).decide(detail, start)

@@ -16,6 +16,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from platform_defs.engine.leader_epochs import LeaderEpochs
 from platform_defs.errors import BadInput, BrokerAway, TopicMissing
 from platform_defs.offsets import PartitionView, TopicView
+from resources.kafka.refusals import refusal, refusing
 
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # the answer of a broker without topic ids (KIP-516)
 
@@ -74,7 +75,8 @@ class KafkaBroker:
 
 def _admin(options: Mapping[str, str]) -> Any:
     """An AdminClient; Any, because the futures that its methods return have no type."""
-    return AdminClient(dict(options))
+    with refusing("a client for administration"):
+        return AdminClient(dict(options))
 
 
 def _watermarks(admin: Any, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
@@ -106,6 +108,8 @@ def _answer(future: "Future[Any]", topic: str | None = None) -> Any:
         reason: KafkaError = error.args[0]
         if topic and reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise TopicMissing.named(topic) from error
+        if (refused := refusal(reason, f"to describe {topic or 'the cluster or topic'}")) is not None:
+            raise refused from error
         raise _Transient(reason.str()) from error
     except TimeoutError as error:
         raise _Transient("no answer within 10 s") from error

@@ -17,10 +17,20 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from platform_defs.errors import BrokerAway, LogTruncated, MessageMisplaced, OffsetsUnavailable, OtherCluster
+from platform_defs import verdicts
+from platform_defs.errors import (
+    BrokerAway,
+    LogTruncated,
+    MessageMisplaced,
+    MessageUnreadable,
+    OffsetsUnavailable,
+    OtherCluster,
+)
 from platform_defs.formats.block import Block, message_blocks
 from platform_defs.formats.block import Message as BlockMessage
 from platform_defs.offsets import OffsetRange
+from platform_defs.verdicts import Verdict
+from resources.kafka.refusals import refusal, refusing
 
 BLOCK = 10_000  # messages decoded at once: 2 MB of the usual JSON, which a core has in its cache, and 20 ms of work
 POLL = 0.2  # seconds; consume() waits it out whenever fewer messages came than were asked for
@@ -95,7 +105,8 @@ class KafkaSource:
 
     def _consumer(self) -> Consumer:
         if self._key not in _consumers:
-            _consumers[self._key] = Consumer({**self.options, **self.own}, logger=LIBRDKAFKA)
+            with refusing("a consumer"):
+                _consumers[self._key] = Consumer({**self.options, **self.own}, logger=LIBRDKAFKA)
         return _consumers[self._key]
 
 
@@ -154,21 +165,17 @@ def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tupl
             )
         elif reason.code() in _GONE:
             raise OffsetsUnavailable.at(wanted.topic, wanted.partition, position, reason.str())
-        elif reason.fatal() or reason.code() in _UNREADABLE:
+        elif (refused := refusal(reason, f"reading {wanted.topic}[{wanted.partition}] at {position}")) is not None:
+            raise refused
+        elif verdicts.of_kafka(reason.name()) is not Verdict.AWAY:
+            raise MessageUnreadable.at(wanted.topic, wanted.partition, position, reason.str())
+        elif reason.fatal():
             raise BrokerAway(f"{wanted.topic}[{wanted.partition}] at {position}: {reason.str()}")
-        # librdkafka recovers from anything else by itself; `patience` bounds the wait
+        # librdkafka recovers from a system that is away by itself; `patience` bounds the wait
     return messages, reached
 
 
 _CUT = KafkaError(KafkaError._LOG_TRUNCATION).str()  # librdkafka reports it under the code _AUTO_OFFSET_RESET
-# librdkafka continues after what it cannot read: the message would look like a gap.
-_UNREADABLE = {
-    KafkaError._BAD_MSG,
-    KafkaError._BAD_COMPRESSION,
-    KafkaError._NOT_IMPLEMENTED,
-    KafkaError._UNDERFLOW,
-    KafkaError.MSG_SIZE_TOO_LARGE,
-}
 _GONE = {
     KafkaError._AUTO_OFFSET_RESET,
     KafkaError.OFFSET_OUT_OF_RANGE,

@@ -12,8 +12,8 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
-from platform_defs.engine.ports import AuditView, Coverage, FaultGroup, Publication, RefusedRow, Staged
-from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, PipelineHeld, RowRefused
+from platform_defs.engine.ports import LONG, AuditView, Coverage, FaultGroup, Pause, Publication, RefusedRow, Staged
+from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, PipelineHeld, TidegateError
 from platform_defs.halts import GateRed, HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from platform_defs.recent import Recent
@@ -21,9 +21,9 @@ from resources.postgres import tables
 from resources.postgres.connection import (
     DURABLE,
     LOCK_WAIT,
-    ROW_ERRORS,
     Connection,
     application_name,
+    as_ours,
     connect,
     database_errors,
     queries,
@@ -32,9 +32,6 @@ from resources.postgres.migrations import require_current
 from resources.postgres.positions import positions_of
 from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
-
-# The third ends the session as well: the process was stopped for so long inside the publishing transaction.
-_CONNECTION_TROUBLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.IdleInTransactionSessionTimeout)
 
 
 def acquire(url: str, contract: Contract, run_id: str | None = None, *, unless_held: bool = False) -> "PostgresHold":
@@ -51,8 +48,8 @@ def acquire(url: str, contract: Contract, run_id: str | None = None, *, unless_h
             if unless_held:
                 _refuse_held(connection, name)  # before the row is locked: its owner may be publishing
             epoch = _take_over(connection, name, owner, run_id, unless_held=unless_held)
-            holder = Holder(name, epoch, owner, run_id)
-            _claim_tables(connection, holder, contract)
+        holder = Holder(name, epoch, owner, run_id)
+        _claim_or_back_off(connection, holder, contract)
     except BaseException:
         connection.close()
         raise
@@ -158,18 +155,12 @@ class PostgresHold:
         try:
             self._begin()
             yield PostgresPublication(self.connection, self.holder, self.contract, staged)
-            self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
             crash_points.reach("in_publish")
             self.connection.execute("COMMIT")
-        except ROW_ERRORS as error:  # first: Postgres' limits are OperationalErrors to psycopg
-            self._roll_back()
-            raise _row_refused(error) from error
-        except _CONNECTION_TROUBLE as error:
+        except (psycopg.Error, LedgerAway) as error:  # LedgerAway: a step of the publication has judged it already
             if not self.connection.closed:
                 self._roll_back()
-                raise LedgerAway(
-                    f"Postgres refused to publish batch {batch_id}: {error}. It will be tried again."
-                ) from error
+                raise (as_ours(error) if isinstance(error, psycopg.Error) else error) from error
             if not recorded:
                 raise LedgerAway(
                     f"the connection died while the rows of batch {batch_id} were written; it is unknown whether "
@@ -183,14 +174,10 @@ class PostgresHold:
 
     def rehearse(self, staged: Staged) -> None:
         """See engine.ports.PipelineHold."""
-        try:
-            with database_errors(), self.connection.transaction(force_rollback=True):
-                publication = PostgresPublication(self.connection, self.holder, self.contract, staged)
-                publication.check_tables()
-                publication.write_rows()
-                self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        except ROW_ERRORS as error:
-            raise _row_refused(error) from error
+        with database_errors(), self.connection.transaction(force_rollback=True):
+            publication = PostgresPublication(self.connection, self.holder, self.contract, staged)
+            publication.check_tables()
+            publication.write_rows()
 
     def refused_row(self, staged: Staged) -> RefusedRow | None:
         """See engine.ports.PipelineHold."""
@@ -202,7 +189,7 @@ class PostgresHold:
         try:
             with connect(self.url) as connection, database_errors():
                 row = connection.execute(queries()["current_owner"], self.holder.key).fetchone()
-        except LedgerAway:
+        except TidegateError:
             return False
         return row is None or row[0] != self.holder.owner
 
@@ -213,10 +200,12 @@ class PostgresHold:
             (tries,) = self.connection.execute(queries()["note_red_gate"], noted).fetchone() or (0,)
         return tries
 
-    def back_off(self) -> None:
-        """See engine.ports.PipelineHold."""
-        with database_errors():
-            self.connection.execute(queries()["back_off"], self.holder.key)
+    def back_off(self, pause: Pause = LONG, *, counts: bool = True) -> int:
+        """See engine.ports.PipelineHold. Over another session where the run's own is gone."""
+        if not self.connection.closed:
+            return _back_off(self.connection, self.holder, pause, counts=counts)
+        with connect(self.url) as connection:
+            return _back_off(connection, self.holder, pause, counts=counts)
 
     def halt(self, detail: HaltDetail) -> None:
         """See engine.ports.PipelineHold."""
@@ -237,7 +226,7 @@ class PostgresHold:
 
         Closed, never committed: whatever an interrupt left open on it is rolled back.
         """
-        with closing(self.connection), suppress(LedgerAway), database_errors():
+        with closing(self.connection), suppress(TidegateError), database_errors():
             self.connection.execute(queries()["release"], self.holder.key)
 
     @contextmanager
@@ -262,7 +251,7 @@ class PostgresHold:
             with database_errors(), self.connection.transaction():
                 locked = self.connection.execute(queries()["lock_pipeline"], self.holder.key).fetchone()
                 row = self.connection.execute(queries()["find_batch"], {"batch_id": batch_id}).fetchone()
-        except (LedgerAway, psycopg.Error) as error:
+        except TidegateError as error:
             raise OutcomeUnknown.of_batch(batch_id, error) from error
         owner = locked[1] if locked else None
         if row is None and owner != self.holder.owner:
@@ -323,6 +312,15 @@ def _end_sessions(connection: Connection, pipeline: str, owner: UUID | None) -> 
         connection.execute(queries()["end_sessions"], {"application_name": application_name(pipeline, owner)})
 
 
+def _claim_or_back_off(connection: Connection, holder: Holder, contract: Contract) -> None:
+    try:
+        with database_errors():
+            _claim_tables(connection, holder, contract)
+    except BadInput:
+        _back_off(connection, holder, LONG, counts=True)
+        raise
+
+
 def _claim_tables(connection: Connection, holder: Holder, contract: Contract) -> None:
     with connection.transaction():
         lock_as_owner(connection, holder)
@@ -332,8 +330,11 @@ def _claim_tables(connection: Connection, holder: Holder, contract: Contract) ->
             tables.refuse_unique(connection, contract.row_table)
 
 
-def _row_refused(error: psycopg.Error) -> RowRefused:
-    return RowRefused(str(error).strip(), sqlstate=error.sqlstate)
+def _back_off(connection: Connection, holder: Holder, pause: Pause, *, counts: bool) -> int:
+    given = {"first": pause.first, "longest": pause.longest, "counts": counts}
+    with database_errors():
+        row = connection.execute(queries()["back_off"], {**holder.key, **given}).fetchone()
+    return row[0] if row else 0
 
 
 def _coverage(topic: str, row: tuple[Any, ...]) -> Coverage:

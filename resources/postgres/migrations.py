@@ -50,10 +50,11 @@ def migrate(url: str) -> tuple[str, ...]:
     nothing more by its rules.
 
     Where it is up to date, only the right to read it is needed. Raises LedgerTooNew where a newer version of
-    Tidegate migrated it, BadInput where the database's user may not change it, LedgerAway; also where another session
-    has held a table of the ledger for longer than PATIENCE.
+    Tidegate migrated it, BadInput where the database's user may not change it or its encoding is not UTF8, LedgerAway;
+    also where another session has held a table of the ledger for longer than PATIENCE.
     """
     with connect(url, settings={"lock_timeout": SHORT_WAIT}) as connection, database_errors():
+        _require_utf8(connection)
         found = version(connection)
         if found is not None and not found.missing:
             found.refuse_newer()
@@ -81,6 +82,16 @@ def _in_turn(connection: Connection) -> tuple[str, ...]:
             "tries again, or: tidegate migrate",
             sqlstate="55P03",
         ) from error
+
+
+def _require_utf8(connection: Connection) -> None:
+    """Raise BadInput for a database that cannot hold every text: messages would be refused for their letters."""
+    if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+        raise BadInput(
+            f"the database {connection.info.dbname} has the encoding {encoding}, which cannot hold every text of a "
+            "message. Create one with UTF8: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
+            field="TIDEGATE_POSTGRES_URL",
+        )
 
 
 def version(connection: Connection) -> LedgerVersion | None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
@@ -13,10 +12,10 @@ from platform_defs.contract.model import Aggregate, CheckResult, Contract, Table
 from platform_defs.contract.own_columns import target_columns
 from platform_defs.engine.breaker import recent_with
 from platform_defs.engine.ports import RefusedRow, Staged
-from platform_defs.errors import Fenced, StagingLost
+from platform_defs.errors import Fenced, RowRefused, StagingLost
 from platform_defs.halts import PartitionSpan
 from platform_defs.offsets import OffsetRange, nth_offset, whole_spans
-from resources.postgres.connection import ROW_ERRORS, Connection, queries
+from resources.postgres.connection import Connection, database_errors, queries
 from resources.postgres.staging import multirange
 from resources.postgres.tables import check_target, closed_list, identifier, lock_target, staging_table
 
@@ -94,7 +93,12 @@ class PostgresPublication:
             raise Fenced.positions_moved(self.holder.pipeline, pending.batch_id, missed, len(spans))
 
     def write_rows(self) -> None:
-        """The winners' rows into the row table, then merged into each accumulate."""
+        """The winners' rows into the row table, then merged into each accumulate. Only here is a row ever refused."""
+        with database_errors("table"):
+            self._write_rows()
+            self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+    def _write_rows(self) -> None:
         table, everything = self.contract.row_table, sql.SQL("true")
         if table.disposition == "append":
             written = append(self, table, everything)
@@ -319,17 +323,18 @@ def find_refused(publication: PostgresPublication) -> RefusedRow | None:
         answer = _refusal(publication, _prefix(order, middle))
         low, high, why = (middle, high, why) if answer is None else (low, middle, answer)
     found = nth_offset(order, high - 1)
-    return RefusedRow(found.partition, found.from_offset, type(why).__name__, str(why).strip())
+    return RefusedRow(found.partition, found.from_offset, why.error_class, str(why))
 
 
-def _refusal(publication: PostgresPublication, where: sql.Composable) -> psycopg.Error | None:
+def _refusal(publication: PostgresPublication, where: sql.Composable) -> RowRefused | None:
+    """Why the row table refuses the rows for which `where` holds, or None. Raises what else is in the way."""
     write = append if publication.contract.row_table.disposition == "append" else upsert
     try:
-        with publication.connection.transaction(force_rollback=True):  # a savepoint: nothing stays
+        with database_errors("table"), publication.connection.transaction(force_rollback=True):  # nothing stays
             write(publication, publication.contract.row_table, where)
             publication.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    except ROW_ERRORS as error:
-        return error
+    except RowRefused as refusal:
+        return refusal
     return None
 
 

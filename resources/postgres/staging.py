@@ -1,6 +1,6 @@
 """The staging area, as a task sees it: COPY for rows (ADBC, binary), one transaction for dead letters and coverage."""
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from platform_defs.contract.model import Fault
 from platform_defs.engine.ports import Coverage
-from platform_defs.errors import LedgerAway
+from platform_defs.errors import LedgerAway, RowRefused, TidegateError
 from platform_defs.formats.block import Block, Message
-from resources.postgres.connection import connect, database_errors, queries, session_url
+from resources.postgres.connection import connect, database_errors, judged, queries, session_url
 from resources.postgres.tables import STAGING_SCHEMA
 
 DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (
@@ -47,10 +47,11 @@ class PostgresStaging:
     staging_id: int
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-        """See engine.ports.StagingArea. Raises LedgerAway when the connection goes."""
+        """See engine.ports.StagingArea."""
         import adbc_driver_postgresql.dbapi as adbc
 
-        reader = pa.RecordBatchReader.from_batches(schema, batches)
+        source = _Source(batches)
+        reader = pa.RecordBatchReader.from_batches(schema, iter(source))
         session = session_url(self.url, self.application_name)
         try:
             opened = adbc.connect(session)  # pyright: ignore[reportUnknownMemberType]  # its **kwargs have no type
@@ -60,14 +61,47 @@ class PostgresStaging:
                 )
                 connection.commit()
                 return rows
-        except (adbc.OperationalError, adbc.InternalError) as error:
-            raise LedgerAway(f"COPY into staging {self.staging_id} failed: {error}") from error
+        except adbc.Error as error:
+            if source.failure is not None:  # what feeds COPY failed, and not Postgres
+                raise source.failure from error
+            raise _copy_refused(error, self.url) from error
 
     @contextmanager
     def recorder(self, partition: int, attempt: UUID) -> Generator["PostgresRecorder"]:
         """A transaction that commits when the block ends well, with the coverage in it, and rolls back otherwise."""
         with connect(self.url, self.application_name) as connection, database_errors(), connection.transaction():
             yield PostgresRecorder(connection, self.staging_id, partition, attempt)
+
+
+class _Source:
+    """`batches`, with what they raised: of that, COPY hands back a text alone."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self.batches = batches
+        self.failure: Exception | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self.batches
+        except Exception as error:
+            self.failure = error
+            raise
+
+
+def _copy_refused(error: Any, url: str) -> TidegateError:
+    """The error of ours for adbc's. (Any: its classes are known where it is imported.)
+
+    The driver gives no SQLSTATE where the connection is gone, and none for a value that it cannot write itself. Where
+    Postgres answers, it was a value, if trying again shows the same.
+    """
+    said = f"COPY into staging: {str(error).strip()}"
+    if error.sqlstate:
+        return judged(error.sqlstate, said, "staging")
+    try:
+        connect(url).close()
+    except TidegateError as away:
+        return away
+    return RowRefused(said, error_class="NotCopied")
 
 
 @dataclass

@@ -20,6 +20,7 @@ from tests.chaos import (  # noqa: F401
     tables,
     topics,
     transactions,
+    verdicts,
 )
 from tests.chaos.scenario import SCENARIOS
 

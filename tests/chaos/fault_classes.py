@@ -27,6 +27,8 @@ class FaultClass(StrEnum):
     BAD_MESSAGES = "a third of the messages is bad"
     ROW_REFUSED = "a table refuses a row"
     TRANSFORM_FAILS = "the transform fails on a message"
+    LOOKUP_AWAY = "what a transform calls is away"
+    KEEPS_FAILING = "a batch keeps failing"
     TRANSFORM_READS = "the transform reads twice, not to the end, not at all"
     TABLE_ALTERED = "a table is altered, or belongs to another pipeline"
     GATE_FAILS = "a gate fails"

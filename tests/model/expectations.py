@@ -39,6 +39,7 @@ class Expectations(RuleBasedStateMachine):
     kept: list[Span]  # what was read of logs that are not read any more
     committed: dict[int, tuple[int, str]]  # by batch: epoch and owner
     judged: Judged
+    failures: Counter[int]  # of the pending batch, by its id, that count
     seen: Seen  # after the last step
 
     # The steps of whoever owns the pipeline, and what each must come to.

@@ -6,6 +6,7 @@ pipeline's owner must come to is predicted; whoever is not the owner must change
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, get_args
@@ -26,7 +27,7 @@ from resources.postgres.ledger import Ledger
 from tests.model.expectations import Expectations
 from tests.model.judged import Judged
 from tests.model.log import Log
-from tests.model.runs import DyingInCommit, new_contract
+from tests.model.runs import DyingInCommit, Run, new_contract
 from tests.model.seen import check, positions
 
 some = st.integers(0, 5)  # which one: modulo how many there are
@@ -58,7 +59,7 @@ class Machine(Expectations):
         self.keyed, self.log = keyed, Log(self.contract.topic, partitions)
         self.ledger, self.session = Ledger(self.url), connect(self.url, "the model")
         self.runs, self.owner, self.halted, self.settling = [], None, None, False
-        self.kept, self.committed, self.seen, self.judged = [], {}, {}, Judged()
+        self.kept, self.committed, self.failures, self.seen, self.judged = [], {}, Counter(), {}, Judged()
         self._start(survives=True)
 
     @rule(data=st.data())
@@ -190,13 +191,20 @@ class Machine(Expectations):
 
     @event(2, lambda self: self.owner)
     def stop(self, draw: Draw) -> None:
-        how = draw(st.sampled_from(["killed", "closed", "gate failed"]))
+        how = draw(st.sampled_from(["killed", "closed", "gate failed", "system away"]))
         assert self.owner
-        if how == "gate failed":
-            self.owner.hold.back_off()
+        if how in ("gate failed", "system away"):
+            self._fail(self.owner, counts=how == "gate failed")
         if how != "killed":
             self.owner.hold.close()
         self._gone(self.owner)
+
+    def _fail(self, run: Run, *, counts: bool) -> None:
+        """As drain does it. Only what fails with a batch pending counts, and no system that is away."""
+        pending = self.look()["pipeline"]["pending"]
+        if pending and counts:
+            self.failures[pending["batch_id"]] += 1
+        run.hold.back_off(counts=counts)
 
     @event(4, lambda self: self.owner and self.owner.staged and not self._refusal())
     def die_in_commit(self, draw: Draw) -> None:
@@ -288,6 +296,7 @@ class Machine(Expectations):
         assert decided
         settlement.settle(self.url, self.contract, decided, "the model", "nobody")
         self.settling, self.halted = True, None
+        self.failures.clear()
         self.fired["settled"] += 1
         now = {span.partition: span.topic_id for span in positions(self.look())}
         self.kept += [span for span in before if now.get(span.partition) != span.topic_id]
@@ -309,6 +318,8 @@ class Machine(Expectations):
         batches = {b["batch_id"]: (b["epoch"], b["owner"]) for b in seen["batch"]}
         assert batches == self.committed
         assert seen["pipeline"]["halt_code"] == self.halted
+        pending = seen["pipeline"]["pending"]
+        assert seen["pipeline"]["batch_failures"] == (self.failures[pending["batch_id"]] if pending else 0)
         if self.seen and not self.settling:
             was = {span.partition: span for span in positions(self.seen)}
             for span in positions(seen):  # I3

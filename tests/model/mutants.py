@@ -84,6 +84,8 @@ MUTANTS: dict[str, Mutate] = {
     "a halted pipeline can be held": _without("lock_as_owner", " AND state = 'active'"),
     "whoever was fenced can halt": _without("halt", OWNED),
     "the pending batch is not cleared": _without("clear_pending", "pending = NULL, "),
+    "a commit does not forget how often its batch failed": _without("clear_pending", "batch_failures = 0, "),
+    "a system that is away counts against a batch": _without("back_off", " AND %(counts)s"),
     "rows of attempts that lost are published": _instead(
         PostgresPublication, "winners", property(lambda _: sql.SQL("true"))
     ),

@@ -62,7 +62,7 @@ SELECT nextval('tidegate.batch_id');
 
 -- store_pending: fixes every offset of the next batch.
 UPDATE tidegate.pipeline
-   SET pending = %(pending)s, failed_tries = 0, retry_at = NULL, red_gate = NULL, updated_at = now()
+   SET pending = %(pending)s, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, updated_at = now()
  WHERE name = %(pipeline)s
 RETURNING recent_messages;
 
@@ -141,7 +141,8 @@ INSERT INTO tidegate.lineage_event (batch_id, event) VALUES (%(batch_id)s, %(eve
 
 -- clear_pending: the batch has committed and is not read again.
 UPDATE tidegate.pipeline
-   SET pending = NULL, failed_tries = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s, updated_at = now()
+   SET pending = NULL, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
+       updated_at = now()
  WHERE name = %(pipeline)s;
 
 -- find_batch: whether a batch whose COMMIT was not answered happened, and which run committed it.
@@ -154,11 +155,13 @@ UPDATE tidegate.pipeline
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
 RETURNING (red_gate ->> 'tries')::int;
 
--- back_off: a gate failed; the sensor waits 30 s, then twice as long each time, up to an hour.
+-- back_off: a run failed; the sensor waits for the first pause, then twice as long each time, up to the longest one.
 UPDATE tidegate.pipeline
-   SET failed_tries = failed_tries + 1,
-       retry_at = now() + least(interval '1 hour', interval '30 seconds' * 2 ^ least(failed_tries, 10)), updated_at = now()
- WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s;
+   SET failed_tries = failed_tries + 1, batch_failures = batch_failures + (pending IS NOT NULL AND %(counts)s)::int,
+       retry_at = now() + interval '1 second' * least(%(longest)s, %(first)s * 2 ^ least(failed_tries, 10)),
+       updated_at = now()
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
+RETURNING batch_failures;
 
 -- halt: the pipeline waits for a person.
 UPDATE tidegate.pipeline SET state = 'halted', halt_code = %(code)s, halt_detail = %(detail)s, updated_at = now()

@@ -89,7 +89,8 @@ RETURNING settlement_id;
 
 -- reactivate: the pipeline is active again, under an epoch that no run has yet.
 UPDATE tidegate.pipeline
-   SET state = 'active', halt_code = NULL, halt_detail = NULL, epoch = epoch + 1, owner = NULL, failed_tries = 0, retry_at = NULL,
+   SET state = 'active', halt_code = NULL, halt_detail = NULL, epoch = epoch + 1, owner = NULL, failed_tries = 0,
+       batch_failures = 0, retry_at = NULL,
        pending = CASE WHEN %(keep_pending)s THEN pending || %(marks)s END, red_gate = NULL,
        updated_at = now()
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND state = %(state)s;
