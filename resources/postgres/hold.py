@@ -13,15 +13,7 @@ from psycopg.types.json import Jsonb
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
 from platform_defs.engine.ports import LONG, AuditView, Coverage, FaultGroup, Pause, Publication, RefusedRow, Staged
-from platform_defs.errors import (
-    BadInput,
-    Fenced,
-    Halt,
-    LedgerAway,
-    OutcomeUnknown,
-    PipelineHeld,
-    TidegateError,
-)
+from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, PipelineHeld, TidegateError
 from platform_defs.halts import GateRed, HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from platform_defs.recent import Recent

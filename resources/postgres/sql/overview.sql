@@ -1,6 +1,6 @@
 -- overview: all pipelines as the sensor sees them, each with whether a live run holds it (its session is there).
-SELECT p.name AS pipeline, p.state, p.halt_code, p.halt_detail, p.pending, p.retry_at, p.owner, p.run_id, p.epoch,
-       coalesce(p.retry_at > now() AND p.retry_at <= now() + interval '1 hour', false) AS backed_off,
+SELECT p.name AS pipeline, p.state, p.halt_code, p.halt_detail, p.red_gate, p.pending, p.retry_at, p.owner, p.run_id,
+       p.epoch, coalesce(p.retry_at > now() AND p.retry_at <= now() + interval '1 hour', false) AS backed_off,
        p.owner IS NOT NULL AND EXISTS (
            SELECT FROM pg_stat_activity
             WHERE application_name = 'tidegate/' || left(p.name, 20) || '/' || replace(p.owner::text, '-', '')) AS held
