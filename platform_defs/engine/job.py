@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import ceil
 from typing import Any
 
 import pyarrow as pa
@@ -14,15 +15,27 @@ from platform_defs.engine.task import TaskWork
 from platform_defs.errors import BadInput, TidegateError, TransformFailed
 from platform_defs.offsets import OffsetRange
 
+TASK_OFFSETS = 5_000  # the least that a task of its own is worth; half a block (resources/kafka/source.py)
+TASK_RANGES = 16  # the most that one task reads
+
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def range_numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRange]) -> DataFrame:
-    """One row and one Spark partition for each range: its number in `work.ranges`."""
+    """One row for each range: its number in `work.ranges`. As many Spark partitions as `tasks` says."""
     numbers = [work.ranges.index(item) for item in ranges]
     if numbers == list(range(len(work.ranges))):
-        return spark.range(0, len(numbers), 1, len(numbers))
+        return spark.range(0, len(numbers), 1, tasks(ranges))
     return spark.createDataFrame([(n,) for n in numbers], "id bigint").repartition(len(numbers), "id")
+
+
+def tasks(ranges: Sequence[OffsetRange]) -> int:
+    """How many Spark tasks read `ranges`: one each, but small ones together.
+
+    A task costs two database sessions and Spark's scheduling, which is more than to read a few messages.
+    """
+    by_size = sum(map(len, ranges)) // TASK_OFFSETS
+    return min(len(ranges), max(by_size, ceil(len(ranges) / TASK_RANGES)))
 
 
 def bound(
