@@ -34,6 +34,15 @@ class PipelineStatus:
         return Halt.remembered(self.pipeline, self.halt_code or "", self.halt_detail)
 
 
+def status_of(pipeline: str, row: Mapping[str, Any] | None) -> PipelineStatus:
+    """The status that a row of the ledger says; of no row, that the pipeline has not run."""
+    if row is None:
+        return PipelineStatus(pipeline)
+    fields = dict(row)
+    fields["pending"] = PendingBatch.from_json(row["pending"]) if row["pending"] else None
+    return PipelineStatus(**fields, has_run=True)
+
+
 @dataclass(frozen=True)
 class PipelineProgress:
     """Where a pipeline is in a partition, and the batch that moved it there."""

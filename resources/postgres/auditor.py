@@ -6,7 +6,7 @@ command, no sensor and no pipeline without batch rules pays for it.
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,9 +18,9 @@ from platform_defs.errors import BadInput, LedgerAway
 from resources.postgres.connection import limited
 
 
-def warm_up(contract: Contract) -> None:
-    """Where the contract has batch rules, import Great Expectations in the background, while Spark starts."""
-    if contract.batch_rules:
+def warm_up(contracts: Iterable[Contract]) -> None:
+    """Where one of the contracts has batch rules, import Great Expectations in the background, while Spark starts."""
+    if any(contract.batch_rules for contract in contracts):
         threading.Thread(target=load, name="import great_expectations", daemon=True).start()
 
 
@@ -34,6 +34,10 @@ class GreatExpectationsAuditor:
         """See engine.ports.Auditor."""
         if not rules:
             return []
+        with _judging:
+            return self._judged(rules, view)
+
+    def _judged(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         try:
             source = _source(limited(self.url))
             asset = source.add_table_asset(name=view.name, table_name=view.name, schema_name=view.schema)
@@ -47,6 +51,10 @@ class GreatExpectationsAuditor:
             return [_judge(batch, rule) for rule in rules]
         finally:
             source.delete_asset(view.name)
+
+
+# One at a time: Great Expectations keeps its context, data sources and assets in variables of the whole process.
+_judging = threading.Lock()
 
 
 def _judge(batch: Any, rule: BatchRule) -> CheckResult:

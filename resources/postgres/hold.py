@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
 from platform_defs.engine.ports import AuditView, Coverage, FaultGroup, Publication, RefusedRow, Staged
-from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, RowRefused
+from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, PipelineHeld, RowRefused
 from platform_defs.halts import HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from resources.postgres import tables
@@ -35,17 +35,19 @@ from resources.postgres.staging import PostgresStaging
 _CONNECTION_TROUBLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.IdleInTransactionSessionTimeout)
 
 
-def acquire(url: str, contract: Contract, run_id: str | None = None) -> "PostgresHold":
+def acquire(url: str, contract: Contract, run_id: str | None = None, *, unless_held: bool = False) -> "PostgresHold":
     """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables.
 
     Raises Halt where the pipeline is halted, LedgerAway where its row cannot be locked, BadInput where a table is not
-    what the contract says.
+    what the contract says. With `unless_held` an owner that is alive is not fenced: PipelineHeld is raised instead.
     """
     name, owner = contract.pipeline, uuid4()
     connection = _session(url, name, owner)
     try:
         with database_errors():
-            epoch = _take_over(connection, name, owner, run_id)
+            if unless_held:
+                _refuse_held(connection, name)  # before the row is locked: its owner may be publishing
+            epoch = _take_over(connection, name, owner, run_id, unless_held=unless_held)
             holder = Holder(name, epoch, owner, run_id)
             _claim_tables(connection, holder, contract)
     except BaseException:
@@ -263,7 +265,14 @@ def _session(url: str, pipeline: str, owner: UUID) -> Connection:
     return connect(url, application_name(pipeline, owner), settings={"lock_timeout": LOCK_WAIT})
 
 
-def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | None) -> int:
+def _refuse_held(connection: Connection, name: str) -> None:
+    """Raise PipelineHeld where the pipeline's owner is alive."""
+    row = connection.execute(queries()["held_by"], {"pipeline": name}).fetchone()
+    if row is not None:
+        raise PipelineHeld.by_run(name, row[0])
+
+
+def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | None, *, unless_held: bool) -> int:
     """Lock the pipeline's row and take epoch + 1; a publication in flight is waited for, a stopped one is ended."""
     key = {"pipeline": name, "owner": owner, "run_id": run_id}
     epoch, fenced = 0, None
@@ -279,6 +288,8 @@ def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | Non
                     raise Halt(
                         name, read_detail(code, detail), "an earlier run halted it, and it has not been settled."
                     )
+                if unless_held:
+                    _refuse_held(connection, name)  # again, now that no other run can take it
                 (epoch,) = connection.execute(queries()["take_over"], key).fetchone() or (0,)
             break
         except psycopg.errors.LockNotAvailable as error:

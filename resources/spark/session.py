@@ -70,6 +70,11 @@ class SparkResource(LazyPySparkResource):
         _set_environment(self.spark_config)
         return self.spark_session
 
+    def cancel_jobs(self) -> None:
+        """End the jobs that are running, if there are any."""
+        if self._spark_session is not None:
+            self._spark_session.sparkContext.cancelAllJobs()
+
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002  # Dagster's signature
         """Stop the session, and with it the JVM and its Python workers."""
         if self._spark_session is not None:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from platform_defs.cli.main import app
 from platform_defs.errors import BadInput, LedgerMissing, LedgerOutdated, LedgerTooNew
 from platform_defs.orchestration.sensors import look
+from platform_defs.orchestration.survey import Survey
 from resources.endpoints import Endpoints
 from resources.postgres import migrations
 from resources.postgres.ledger import Ledger
@@ -154,7 +155,7 @@ def test_a_sensor_upgrades_an_older_ledger_and_starts_runs_as_before(
     world.send(pipeline, [b"{}"])
     Ledger(url).migrate()
     execute(url, f"DELETE FROM tidegate.migration WHERE name = '{REPLAYS}'", *UNDO_REPLAYS)
-    found = look(DagsterInstance.ephemeral(), pipeline.contract, replace(endpoints, postgres_url=url), None)
+    found = look(DagsterInstance.ephemeral(), [pipeline.contract], Survey(replace(endpoints, postgres_url=url)), None)
     assert found.run_requests
     assert Ledger(url).version() == LedgerVersion(KNOWN)
 
@@ -164,4 +165,4 @@ def test_a_sensor_fails_visibly_on_a_newer_ledger(url: str, endpoints: Endpoints
     Ledger(url).migrate()
     execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")
     with pytest.raises(LedgerTooNew):
-        look(DagsterInstance.ephemeral(), pipeline.contract, replace(endpoints, postgres_url=url), None)
+        look(DagsterInstance.ephemeral(), [pipeline.contract], Survey(replace(endpoints, postgres_url=url)), None)
