@@ -104,9 +104,9 @@ def _start(seen: Sequence[Seen], waits: Waits, working: _Working, now: float) ->
 def _decided(item: Seen, waits: Waits, working: _Working, now: float) -> Due | str:
     name = item.contract.pipeline
     if item.held:
-        return f"{name} is held by a run (run id {item.status.run_id or 'none: Dagster did not start it'})"
+        return f"held by a run (run id {item.status.run_id or 'none: Dagster did not start it'})"
     if name in working.by_hand:
-        return f"{name} is left to the run that was started for it by hand"
+        return "left to the run that was started for it by hand"
     return decide(item, waits.get(name), now)
 
 

@@ -6,33 +6,26 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from dagster import AssetCheckKey, AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus
+from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.definitions import compose
 from platform_defs.errors import Halt
 from platform_defs.orchestration.halts import NOT_HALTED
-from platform_defs.orchestration.keys import DRAIN_JOB, STARTED_FOR, verify_key
+from platform_defs.orchestration.keys import verify_key
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.sensors import look
 from platform_defs.orchestration.survey import Survey
 from resources.endpoints import Endpoints
 from resources.settings import PROJECT_ROOT
-from resources.spark.session import SparkResource
 from tests.chaos.dagster import told, views, wait_for
 from tests.chaos.halts import acknowledge
+from tests.dagster_runs import KeptSpark, check, execute, table_keys
 from tests.logs import delete_records
 from tests.world import World, renamed, transfer, transfers
 
 Run = Callable[[Pipeline], dg.ExecuteInProcessResult]
-
-
-class KeptSpark(SparkResource):
-    """The session's Spark, not stopped at the end of a run."""
-
-    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -46,25 +39,10 @@ def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
 def run(instance: DagsterInstance) -> Run:
     """Runs the job in this process, as a person would start it."""
 
-    def execute(pipeline: Pipeline) -> dg.ExecuteInProcessResult:
-        job = compose([pipeline], spark=KeptSpark()).resolve_job_def(DRAIN_JOB)
-        return job.execute_in_process(instance=instance, raise_on_error=False)
+    def run(pipeline: Pipeline) -> dg.ExecuteInProcessResult:
+        return execute(instance, pipeline)
 
-    return execute
-
-
-def table_keys(pipeline: Pipeline) -> list[AssetKey]:
-    return [AssetKey(table.name.split(".")) for table in pipeline.contract.tables]
-
-
-def check(instance: DagsterInstance, pipeline: Pipeline, name: str) -> dg.AssetCheckEvaluation:
-    """What Dagster shows of a check of the row table."""
-    key = AssetCheckKey(table_keys(pipeline)[0], name)
-    record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
-    assert record.event is not None
-    found = record.event.asset_check_evaluation
-    assert found is not None
-    return found
+    return run
 
 
 def records(shown: dg.MetadataValue) -> Sequence[dg.TableRecord]:
@@ -124,10 +102,11 @@ def test_two_pipelines_read_one_topic_each_at_its_own_pace(world: World, instanc
     second = replace(first, contract=contract)
     defs = compose([first, second], spark=KeptSpark())
 
-    def execute(job: str, pipeline: Pipeline | None = None) -> bool:
-        selected = table_keys(pipeline) if pipeline else None
-        found = defs.resolve_job_def(job)
-        return found.execute_in_process(instance=instance, asset_selection=selected, raise_on_error=False).success
+    def read(pipeline: Pipeline) -> bool:
+        return execute(instance, first, second, selected=table_keys(pipeline)).success
+
+    def verify() -> None:
+        defs.resolve_job_def("verify").execute_in_process(instance=instance, raise_on_error=False)
 
     def verified(pipeline: Pipeline) -> tuple[bool, int]:
         key = verify_key(pipeline.contract)
@@ -138,17 +117,17 @@ def test_two_pipelines_read_one_topic_each_at_its_own_pace(world: World, instanc
         return found.passed, int(str(found.metadata["rows"].value))
 
     world.send(first, transfers(8))
-    assert execute(DRAIN_JOB, first)
+    assert read(first)
     assert world.position(second) == {}
     world.send(first, [*transfers(4, start=8), b"not json"])
-    assert execute(DRAIN_JOB, second)
+    assert read(second)
     assert sum(world.position(first).values()) == 8
     assert sum(world.position(second).values()) == 13
-    assert execute("verify")
+    verify()
     assert verified(first) == (True, 16)
     assert verified(second) == (True, 24)
     world.rows(f"DELETE FROM {contract.row_table.name} WHERE ctid = (SELECT min(ctid) FROM {contract.row_table.name})")
-    execute("verify")
+    verify()
     assert verified(first) == (True, 16)
     assert not verified(second)[0]  # the other pipeline's loss is not this one's
 
@@ -187,7 +166,7 @@ def test_the_sensor_starts_one_run_and_no_second_one_beside_it(
     world.send(pipeline, views(4))
     assert len(looked(instance, contract, endpoints).run_requests or []) == 1
     with world.open_run(pipeline):  # a run that Dagster does not know
-        assert "is held by a run" in skipped(instance, contract, endpoints)
+        assert "held by a run" in skipped(instance, contract, endpoints)
     started = _started_run(instance, pipeline)  # one of the command line, that no queue knows
     assert "started for it by hand" in skipped(instance, contract, endpoints)
     instance.report_run_failed(started)
