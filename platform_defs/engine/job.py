@@ -13,9 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from platform_defs import errors
 from platform_defs.engine.task import TaskWork
 from platform_defs.errors import BadInput, TidegateError, TransformFailed
-from platform_defs.offsets import OffsetRange
+from platform_defs.offsets import MESSAGES_WORTH_A_TASK, OffsetRange
 
-TASK_OFFSETS = 5_000  # the least that a task of its own is worth; half a block (resources/kafka/source.py)
 TASK_RANGES = 16  # the most that one task reads
 
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -34,7 +33,7 @@ def tasks(ranges: Sequence[OffsetRange]) -> int:
 
     A task costs two database sessions and Spark's scheduling, which is more than to read a few messages.
     """
-    by_size = sum(map(len, ranges)) // TASK_OFFSETS
+    by_size = sum(map(len, ranges)) // MESSAGES_WORTH_A_TASK
     return min(len(ranges), max(by_size, ceil(len(ranges) / TASK_RANGES)))
 
 

@@ -65,4 +65,4 @@ def test_small_ranges_share_a_task_and_large_ones_have_their_own() -> None:
     assert tasks(ranges(10, 6)) == 1
     assert tasks(ranges(1_000, 2)) == 63  # 16 ranges each
     assert tasks(ranges(4, 250_000)) == 4
-    assert tasks(ranges(10, 1_000)) == 2
+    assert tasks(ranges(10, 4_000)) == 2
