@@ -30,10 +30,9 @@ def compose(
     contracts = [pipeline.contract for pipeline in pipelines]
     topics = by_topic(contracts)
     drain, verify = drain_job(contracts), verify_job(contracts)
-    tables = [table_assets(pipelines)] if pipelines else []
     unusable = broken_assets(tuple(broken))
     return dg.Definitions(
-        assets=[*map(topic_asset, topics), *tables, *map(broken_asset, unusable)],
+        assets=[*map(topic_asset, topics), *table_assets(pipelines), *map(broken_asset, unusable)],
         asset_checks=[verify_check(pipeline) for pipeline in pipelines],
         jobs=[*([drain] if contracts else []), verify],
         sensors=[

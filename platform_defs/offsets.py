@@ -233,6 +233,11 @@ def split(whole: OffsetRange, largest: int) -> list[OffsetRange]:
     ]
 
 
+def tasks_for(ranges: Sequence[OffsetRange]) -> int:
+    """How many tasks read these ranges. Small ones share a task, which costs as much CPU as thousands of messages."""
+    return min(len(ranges), -(-sum(map(len, ranges)) // MESSAGES_WORTH_A_TASK))
+
+
 def mark_new_leaders(ranges: Sequence[OffsetRange], view: TopicView) -> tuple[OffsetRange, ...]:
     """`ranges`, marked where the partition got a leader since the message before them was written."""
     return tuple(

@@ -9,14 +9,7 @@ from dagster import AssetCheckKey, AssetKey, DagsterInstance
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.definitions import compose
 from platform_defs.orchestration.keys import DRAIN_JOB
-from resources.spark.session import SparkResource
-
-
-class KeptSpark(SparkResource):
-    """The session's Spark, not stopped at the end of a run."""
-
-    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        pass
+from tests.world import KeptSpark
 
 
 def execute(

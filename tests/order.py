@@ -21,7 +21,7 @@ MARKS = {room: room for room in ROOMS} | {"chaos": "scenario"}
 LONGEST = (
     "test_tutorial",
     "test_commands",
-    "Dagsters run daemon",
+    "Dagsters daemon and web server",
     "whatever_happens_the_invariants_hold",
     "executor killed",
     "speculative copies",

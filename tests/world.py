@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+import dagster as dg
 import psycopg
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -23,8 +24,16 @@ from platform_defs.operations.open_run import open_run
 from resources.endpoints import Endpoints
 from resources.kafka.broker import KafkaBroker
 from resources.postgres.ledger import Ledger
+from resources.spark.session import SparkResource
 
 SHIPPED = {"append": "web_page_views", "upsert": "crm_customers", "accumulate": "bank_transfers"}
+
+
+class KeptSpark(SparkResource):
+    """The session's Spark, not stopped at the end of a run."""
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        pass
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from resources.local import dagster as ui
 from resources.settings import settings
 
 CATCH_UP = 120.0  # seconds, at most, from the last message until all are read and no run works
-IDLE = 60.0
 SETTLE = 10.0  # for the runs that end and the statistics that follow
 
 Progress = Callable[[str], None]
@@ -61,15 +60,18 @@ class Measured:
     caught_up: float | None  # seconds after the last message until everything was read
 
 
-def measure(pipelines: int, minutes: float, say: Progress) -> Measured:
-    """Measure `pipelines` pipelines for so many minutes, in a home of its own that is deleted at the end."""
+def measure(pipelines: int, minutes: float, idle: float, say: Progress) -> Measured:
+    """Measure `pipelines` pipelines for so many minutes, then for `idle` seconds without messages.
+
+    In a home of its own, which is deleted at the end.
+    """
     planned = plan(pipelines)
     with _home() as home, stack_up(say):
         write_project(home / "project", planned)
         endpoints = connection()
         broker = _topics(endpoints, planned, home, say)
         with _dagster(home, say):
-            return _watched(planned, endpoints, home, broker, minutes, say)
+            return _watched(planned, endpoints, home, broker, minutes, idle, say)
 
 
 @contextmanager
@@ -128,6 +130,7 @@ def _watched(
     home: Path,
     broker: Broker,
     minutes: float,
+    idle: float,
     say: Progress,
 ) -> Measured:
     load = Load(endpoints.kafka_options(), planned)
@@ -141,7 +144,7 @@ def _watched(
             load.stop()
             busy = processes.shares(cpu, processes.cpu_seconds(home), time.time() - started)
             looks = len(watch.looks)
-            caught_up = _caught_up(database, watch, say)
+            caught_up = _caught_up(database, watch, min(CATCH_UP, 60 * minutes), say)
             added = Counter(ledger.rows_inserted(database))
             added.subtract(rows)
             return Measured(
@@ -157,7 +160,7 @@ def _watched(
                 ledger.runs(database, started),
                 added,
                 busy,
-                _idle(home, say),
+                _idle(home, idle, say),
                 caught_up,
             )
         finally:
@@ -180,11 +183,11 @@ def _let_it_run(planned: tuple[Planned, ...], endpoints: Endpoints, watch: Watch
         time.sleep(0.5)
 
 
-def _caught_up(database: psycopg.Connection, watch: Watch, say: Progress) -> float | None:
-    """Seconds until everything is read, at most CATCH_UP; then until no run works."""
+def _caught_up(database: psycopg.Connection, watch: Watch, most: float, say: Progress) -> float | None:
+    """Seconds until everything is read, at most `most`; then until no run works."""
     say("no more messages; waiting until all are read")
     began, read = time.monotonic(), None
-    while time.monotonic() - began < CATCH_UP:
+    while time.monotonic() - began < most:
         time.sleep(1)
         if read is None and watch.unread() == 0:
             read = time.monotonic() - began
@@ -194,8 +197,8 @@ def _caught_up(database: psycopg.Connection, watch: Watch, say: Progress) -> flo
     return read
 
 
-def _idle(home: Path, say: Progress) -> dict[str, float]:
-    say(f"{IDLE:.0f} s without messages")
+def _idle(home: Path, seconds: float, say: Progress) -> dict[str, float]:
+    say(f"{seconds:.0f} s without messages")
     before, began = processes.cpu_seconds(home), time.monotonic()
-    time.sleep(IDLE)
+    time.sleep(seconds)
     return processes.shares(before, processes.cpu_seconds(home), time.monotonic() - began)

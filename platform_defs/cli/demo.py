@@ -9,15 +9,19 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, progress
+from platform_defs.cli.produce import Sent
 from platform_defs.errors import TidegateError
+
+if TYPE_CHECKING:
+    from resources.postgres.demo import DemoTotals
 
 app = typer.Typer(add_completion=False)
 
@@ -48,16 +52,39 @@ def demo(
     """
     report = _run(count)
     if output is Output.json:
-        print_json(report)
+        print_json(report.to_json())
     else:
         _print(report)
-    if not report["exact"] or report["lag"]:
+    if not report.totals.exact or report.lag:
         raise typer.Exit(1)
 
 
-def _run(count: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Report:
+    """What became of every message."""
+
+    totals: "DemoTotals"
+    reasons: Mapping[str, int]  # of dead letters
+    lag: int
+    sent: Sent
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """What `tidegate demo -o json` prints."""
+        return {
+            **asdict(self.totals),
+            "dead_letters_by_reason": dict(self.reasons),
+            "exact": self.totals.exact,
+            "lag": self.lag,
+            "sent": asdict(self.sent),
+            "seconds": self.seconds,
+        }
+
+
+def _run(count: int) -> _Report:
     from resources.endpoints import connection
     from resources.local import stack
+    from resources.postgres.demo import read_totals
     from resources.settings import settings
 
     started = time.monotonic()
@@ -65,14 +92,14 @@ def _run(count: int) -> dict[str, Any]:
         stack.up(show)
         sent = _produce(count, show)
         _materialize(settings().home / "logs" / "demo.log", show)
-    answer = {**_report(connection().postgres_url), "lag": _lag(), "sent": sent}
-    return {**answer, "seconds": round(time.monotonic() - started, 1)}
+    totals, reasons = read_totals(connection().postgres_url)
+    return _Report(totals, reasons, _lag(), sent, round(time.monotonic() - started, 1))
 
 
-def _produce(count: int, show: Callable[[str], None]) -> dict[str, Any]:
+def _produce(count: int, show: Callable[[str], None]) -> Sent:
     command = ["tidegate", "produce", PIPELINE, "--count", str(count), "-o", "json"]
     show(f"$ {shlex.join(command[:-2])}")
-    return json.loads(_output_of(command))
+    return Sent(**json.loads(_output_of(command)))
 
 
 def _lag() -> int:
@@ -116,32 +143,24 @@ def _installed(program: str) -> str:
     return str(Path(sys.executable).with_name(program))
 
 
-def _report(url: str) -> dict[str, Any]:
-    """What the tables say, in one snapshot."""
-    from resources.postgres.demo import read_totals
-
-    totals, reasons = read_totals(url)
-    sums = None if totals.balances_sum is None else str(totals.balances_sum)
-    return {**asdict(totals), "balances_sum": sums, "dead_letters_by_reason": reasons, "exact": totals.exact}
-
-
-def _print(report: dict[str, Any]) -> None:
+def _print(report: _Report) -> None:
+    totals = report.totals
     print_line("")
     print_fields(
         {
-            "messages": f"{report['messages']:,}, of which {report['sent']['produced']:,} by this run",
-            "postings": f"{report['postings']:,}, two for each transfer",
-            "dead letters": f"{report['dead_letters']:,}",
-            **{f"  {reason}": f"{count:,}" for reason, count in report["dead_letters_by_reason"].items()},
-            "balances": f"of {report['accounts']:,} accounts, sum {report['balances_sum']}",
-            "lag": report["lag"],
-            "speed": f"{report['messages_per_second']:,} messages a second in the last batch (Spark was cold)",
-            "took": f"{report['seconds']} s",
+            "messages": f"{totals.messages:,}, of which {report.sent.produced:,} by this run",
+            "postings": f"{totals.postings:,}, two for each transfer",
+            "dead letters": f"{totals.dead_letters:,}",
+            **{f"  {reason}": f"{count:,}" for reason, count in report.reasons.items()},
+            "balances": f"of {totals.accounts:,} accounts, sum {totals.balances_sum}",
+            "lag": report.lag,
+            "speed": f"{totals.messages_per_second or 0:,} messages a second in the last batch (Spark was cold)",
+            "took": f"{report.seconds} s",
         }
     )
     print_line("")
     exact = "Every message is two postings or one dead letter."
-    print_line(exact if report["exact"] else f"NOT EXACT: compare with tidegate verify {PIPELINE}")
+    print_line(exact if totals.exact else f"NOT EXACT: compare with tidegate verify {PIPELINE}")
     _print_next()
 
 

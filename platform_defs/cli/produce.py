@@ -2,10 +2,10 @@
 
 import signal
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -62,7 +62,7 @@ def produce(
         _send(sender, mixture, amount, show)
     answer = _answer(contract, sender, mixture)
     if output is Output.json:
-        print_json(answer)
+        print_json(asdict(answer))
     else:
         _print(answer)
 
@@ -140,26 +140,41 @@ def _signals() -> Generator[list[int]]:
             signal.signal(number, handler)
 
 
-def _answer(contract: "Contract", sender: "Sender", mixture: "Mixture") -> dict[str, Any]:
-    return {
-        "pipeline": contract.pipeline,
-        "topic": contract.topic,
-        "produced": sender.total,
-        "good": mixture.good,
-        "tombstones": mixture.tombstones,
-        "bad": dict(mixture.bad),
-        "partitions": {str(number): messages for number, messages in sorted(sender.sent.items())},
-        "seconds": round(sender.seconds, 3),
-        "messages_per_second": round(sender.total / max(sender.seconds, 1e-9)),
-    }
+@dataclass(frozen=True)
+class Sent:
+    """What was sent: the fields of `tidegate produce -o json`."""
+
+    pipeline: str
+    topic: str
+    produced: int  # messages: good, tombstones and bad
+    good: int
+    tombstones: int
+    bad: Mapping[str, int]  # the reason of the dead letter to expect → messages
+    partitions: Mapping[str, int]  # number → messages
+    seconds: float
+    messages_per_second: int
 
 
-def _print(answer: dict[str, Any]) -> None:
-    print_line(
-        f"{plural(answer['produced'], 'message')} sent to topic {answer['topic']} in {answer['seconds']:.1f} s"
-        f" ({answer['messages_per_second']:,} a second)"
+def _answer(contract: "Contract", sender: "Sender", mixture: "Mixture") -> Sent:
+    return Sent(
+        contract.pipeline,
+        contract.topic,
+        produced=sender.total,
+        good=mixture.good,
+        tombstones=mixture.tombstones,
+        bad=dict(mixture.bad),
+        partitions={str(number): messages for number, messages in sorted(sender.sent.items())},
+        seconds=round(sender.seconds, 3),
+        messages_per_second=round(sender.total / max(sender.seconds, 1e-9)),
     )
-    print_fields({"good": answer["good"], "tombstones": answer["tombstones"], "bad": sum(answer["bad"].values())})
-    if answer["bad"]:
+
+
+def _print(sent: Sent) -> None:
+    print_line(
+        f"{plural(sent.produced, 'message')} sent to topic {sent.topic} in {sent.seconds:.1f} s"
+        f" ({sent.messages_per_second:,} a second)"
+    )
+    print_fields({"good": sent.good, "tombstones": sent.tombstones, "bad": sum(sent.bad.values())})
+    if sent.bad:
         print_line("Dead letters to expect:")
-        print_fields({f"  {reason}": number for reason, number in answer["bad"].items()})
+        print_fields({f"  {reason}": number for reason, number in sent.bad.items()})

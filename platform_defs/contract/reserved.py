@@ -73,15 +73,15 @@ def rule_mistake(name: str) -> str | None:
 def output_clash(contract: Contract) -> str | None:
     """Two things of the contract that would be one output of its Dagster op, such as table a.b__c and table a__b.c."""
     taken = dict[str, str]()
-    for output, what in _outputs(contract):
+    for output, what in outputs(contract):
         if output in taken:
             return f"{taken[output]} and {what} would both be called {output} in Dagster; rename one of them"
         taken[output] = what
     return None
 
 
-def _outputs(contract: Contract) -> Iterator[tuple[str, str]]:
-    """The output that each table and check becomes, and what it is."""
+def outputs(contract: Contract) -> Iterator[tuple[str, str]]:
+    """The output of a Dagster op that each table and check becomes, and what it is."""
     for table in contract.tables:
         yield _identifier(table.name), f"table {table.name}"
     yield from _checks(contract.row_table.name, (*CHECKS, *(rule.name for rule in contract.row_rules)))

@@ -12,7 +12,7 @@ from platform_defs.engine import audit
 from platform_defs.engine.planning import Plan
 from platform_defs.engine.publish import TRANSACTIONS
 from platform_defs.engine.transform import transform_file
-from platform_defs.offsets import OffsetRange, PendingBatch
+from platform_defs.offsets import OffsetRange, PendingBatch, tasks_for
 from platform_defs.words import noun_for, plural
 
 
@@ -80,8 +80,7 @@ class _Batch:
 
     def read(self) -> Iterator[str]:
         ranges = self.plan.ranges
-        tasks = plural(len(ranges), "Spark task")
-        yield f"{tasks}, one for each range; each reads until the end of its range is proven."
+        yield f"{plural(tasks_for(ranges), 'Spark task')}; each range is read until its end is proven."
         for item in ranges:
             yield f"{item.topic} {item}{_asked(item)}"
 

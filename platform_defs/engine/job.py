@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from math import ceil
 from typing import Any
 
 import pyarrow as pa
@@ -13,28 +12,18 @@ from pyspark.sql import DataFrame, SparkSession
 from platform_defs import errors
 from platform_defs.engine.task import TaskWork
 from platform_defs.errors import BadInput, TidegateError, TransformFailed
-from platform_defs.offsets import MESSAGES_WORTH_A_TASK, OffsetRange
-
-TASK_RANGES = 16  # the most that one task reads
+from platform_defs.offsets import OffsetRange, tasks_for
 
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def range_numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRange]) -> DataFrame:
-    """One row for each range: its number in `work.ranges`. As many Spark partitions as `tasks` says."""
+    """One row for each range: its number in `work.ranges`."""
     numbers = [work.ranges.index(item) for item in ranges]
+    tasks = tasks_for(ranges)
     if numbers == list(range(len(work.ranges))):
-        return spark.range(0, len(numbers), 1, tasks(ranges))
-    return spark.createDataFrame([(n,) for n in numbers], "id bigint").repartition(len(numbers), "id")
-
-
-def tasks(ranges: Sequence[OffsetRange]) -> int:
-    """How many Spark tasks read `ranges`: one each, but small ones together.
-
-    A task costs two database sessions and Spark's scheduling, which is more than to read a few messages.
-    """
-    by_size = sum(map(len, ranges)) // MESSAGES_WORTH_A_TASK
-    return min(len(ranges), max(by_size, ceil(len(ranges) / TASK_RANGES)))
+        return spark.range(0, len(numbers), 1, tasks)
+    return spark.createDataFrame([(n,) for n in numbers], "id bigint").repartition(tasks, "id")
 
 
 def bound(

@@ -35,7 +35,7 @@ def stage(
 
 
 def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> DataFrame:
-    """The job of a batch, not started: one task a range, (attempt, rows) out of each."""
+    """The job of a batch, not started: (attempt, rows) out of each of its tasks (`offsets.tasks_for`)."""
     numbers = range_numbers(spark, work, work.ranges)
     if pipeline.transform is None:
         return numbers.mapInArrow(bound(task.read_and_stage, work), task.RESULT)

@@ -160,7 +160,7 @@ class Replay:
         return history
 
     def _build(self, history: History, say: Say) -> int:
-        """Go on building, from the start if this is a different replay than the one begun before; the replay's id."""
+        """Continue building, from the start if this is another replay than the one begun before; the replay's id."""
         replay_id, done = self._begun(history, say), 0
         with self._building(replay_id, history) as outside:
             try:

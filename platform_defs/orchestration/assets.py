@@ -12,6 +12,7 @@ import dagster as dg
 
 from platform_defs.contract.model import Contract, Table
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.reserved import outputs
 from platform_defs.errors import GateFailed, Halt, TidegateError
 from platform_defs.orchestration.checks import check_specs
 from platform_defs.orchestration.goals import EverythingThere, Goal, WhatIsDue
@@ -32,12 +33,34 @@ from resources.spark.session import SparkResource
 LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
 
 
-def table_assets(pipelines: Sequence[Pipeline]) -> dg.AssetsDefinition:
-    """The op of all pipelines. Its outputs are skippable: it logs its materializations itself, one a batch."""
-    contracts = [pipeline.contract for pipeline in pipelines]
+def table_assets(pipelines: Sequence[Pipeline]) -> list[dg.AssetsDefinition]:
+    """The tables of all pipelines under one op; those whose outputs' names are taken there, under another."""
+    groups = _without_clash(pipelines)
+    return [_definition(f"drain_topics{n or ''}", group, pipelines) for n, group in enumerate(groups)]
+
+
+def _without_clash(pipelines: Sequence[Pipeline]) -> list[list[Pipeline]]:
+    """The pipelines in as few groups as do, in each of which no two outputs have the same name: table a.b__c of one
+    pipeline and table a__b.c of another are both called a__b__c.
+    """
+    groups: list[tuple[set[str], list[Pipeline]]] = []
+    for pipeline in pipelines:
+        names = {output for output, _ in outputs(pipeline.contract)}
+        fitting = next((group for group in groups if names.isdisjoint(group[0])), None)
+        if fitting is None:
+            groups.append((names, [pipeline]))
+        else:
+            fitting[0].update(names)
+            fitting[1].append(pipeline)
+    return [members for _, members in groups]
+
+
+def _definition(name: str, members: Sequence[Pipeline], pipelines: Sequence[Pipeline]) -> dg.AssetsDefinition:
+    """The op. Its outputs are skippable: it logs its materializations itself, one a batch."""
+    contracts = [pipeline.contract for pipeline in members]
 
     @dg.multi_asset(
-        name="drain_topics",
+        name=name,
         specs=[_spec(contract, table) for contract in contracts for table in contract.tables],
         check_specs=[spec for contract in contracts for spec in check_specs(contract)],
         can_subset=True,
@@ -70,10 +93,12 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
     warm_up(chosen)  # imports Great Expectations while Spark starts
     turns = Turns(context, pipelines, endpoints, spark)
     try:
-        failures = in_rounds(_goal(context, contracts, chosen, survey), turns.take, turns.stop)
+        failures = in_rounds(_goal(context, contracts, chosen, survey), turns)
     finally:
         turns.finish()
         survey.close()
+    if turns.over():
+        context.log.error("Spark has ended: what had no turn in this run is left to the next one")
     if failures:
         raise _failure(failures, turns.taken)
 

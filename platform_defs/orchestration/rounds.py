@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from typing import Protocol
 
 from platform_defs.orchestration.goals import Goal, Turned
 
@@ -11,19 +12,31 @@ HANDS = 3
 GLANCE = 1.0  # seconds after which the goal is asked again though no turn has ended
 
 
-def in_rounds(
-    goal: Goal, take: Callable[[str], Turned], stop: Callable[[], None], hands: int = HANDS
-) -> dict[str, Exception]:
-    """Give turns until the goal wants no more. What a turn raises ends that pipeline's work alone, and is returned.
+class Work(Protocol):
+    """Takes turns."""
 
-    `stop` is called when the run itself is ended: it makes the turns that are being taken end early.
-    """
+    def take(self, name: str) -> Turned:
+        """A turn of one pipeline. What it raises ends the work on this pipeline alone."""
+        ...
+
+    def over(self) -> bool:
+        """Whether no turn can be taken any more, of whatever pipeline."""
+        ...
+
+    def stop(self) -> None:
+        """Make the turns that are being taken end early: the run itself is being ended."""
+        ...
+
+
+def in_rounds(goal: Goal, work: Work, hands: int = HANDS) -> dict[str, Exception]:
+    """Give turns until the goal wants no more, or the work is over. Returns what turns raised, by pipeline."""
     failures: dict[str, Exception] = {}
     working: dict[Future[Turned], str] = {}
-    with _crew(hands, stop) as crew:
+    with _crew(hands, work.stop) as crew:
         while True:
-            for name in goal.wanted(working.values())[: hands - len(working)]:
-                working[crew.submit(take, name)] = name
+            wanted = [] if work.over() else goal.wanted(working.values())
+            for name in wanted[: hands - len(working)]:
+                working[crew.submit(work.take, name)] = name
             if not working:
                 return failures
             for future in wait(working, GLANCE, FIRST_COMPLETED).done:

@@ -61,6 +61,10 @@ class Turns:
         for reporter in self._reporters.values():
             reporter.finish()
 
+    def over(self) -> bool:
+        """Whether no turn can be taken any more: pipelines that have had no turn must not fail for another's sake."""
+        return self._spark.has_ended()
+
     def stop(self) -> None:
         """Make the turns that are being taken end: their Spark jobs are cancelled, nothing of them is published."""
         self._stopped.set()

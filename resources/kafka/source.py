@@ -97,8 +97,7 @@ READING: Mapping[str, Any] = {
     "queued.min.messages": 20_000,  # what is fetched beyond a range is fetched again: enough for two blocks, no more
     "queued.max.messages.kbytes": 16_384,
     "fetch.queue.backoff.ms": 5,  # the default lets a full queue run dry for a second: a third of the speed
-    # Behind the last message of a range a fetch waits at the broker for the next one, and the next range's for that.
-    "fetch.wait.max.ms": 2,
+    "fetch.wait.max.ms": 5,  # the next range waits for the last fetch of this one, which has nothing to wait for
     "reconnect.backoff.max.ms": 1_000,  # a broker that is back is found again soon, not after up to ten seconds
     "check.crcs": True,
 }

@@ -43,7 +43,8 @@ class KafkaTopics:
         if not names:
             return {}
         try:
-            cluster = self._value(self._admin().describe_cluster(request_timeout=self.timeout)).cluster_id
+            admin = self._admin()  # held while it answers: the futures of a client that is collected are cancelled
+            cluster = self._value(admin.describe_cluster(request_timeout=self.timeout)).cluster_id
         except BrokerAway:
             self._client = None  # the next look begins anew, from the bootstrap address
             raise
@@ -65,7 +66,8 @@ class KafkaTopics:
 
     def _configured(self, wanted: list[ConfigResource]) -> dict[str, Any]:
         """The configuration of each topic, or the error in its place."""
-        found = self._admin().describe_configs(wanted, request_timeout=self.timeout)
+        admin = self._admin()
+        found = admin.describe_configs(wanted, request_timeout=self.timeout)
         return {resource.name: self._answer(future, resource.name) for resource, future in found.items()}
 
     def _admin(self) -> Any:
@@ -76,18 +78,19 @@ class KafkaTopics:
 
     def _described(self, names: list[str]) -> dict[str, Any]:
         """The description of each topic, or the error in its place."""
-        found = self._admin().describe_topics(TopicCollection(names), request_timeout=self.timeout)
+        admin = self._admin()
+        found = admin.describe_topics(TopicCollection(names), request_timeout=self.timeout)
         return {name: self._answer(future, name) for name, future in found.items()}
 
     def _offsets(self, places: Sequence[TopicPartition]) -> dict[tuple[str, int], PartitionView | TidegateError]:
         """By topic and partition. The end is the last stable offset: behind an open transaction nothing is unread."""
         if not places:
             return {}
-        ask = self._admin().list_offsets
+        admin = self._admin()
         latest: dict[TopicPartition, Any] = dict.fromkeys(places, OffsetSpec.latest())
         earliest: dict[TopicPartition, Any] = dict.fromkeys(places, OffsetSpec.earliest())
-        ends = ask(latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self.timeout)
-        lows = ask(earliest, request_timeout=self.timeout)
+        ends = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self.timeout)
+        lows = admin.list_offsets(earliest, request_timeout=self.timeout)
         at = {(place.topic, place.partition): future for place, future in lows.items()}
         return {
             (place.topic, place.partition): self._partition(place.topic, at[place.topic, place.partition], end)

@@ -20,7 +20,7 @@ from tests.world import transfers
 SILENCE = 3.0  # seconds for which a stopped broker keeps its connections open and answers nothing
 
 
-@scenario(FaultClass.BROKER_DOWN)
+@scenario(FaultClass.BROKER_DOWN, representative=True)
 def broker_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """The run waits, or fails and says that Kafka went; nothing is lost."""
     pipeline, before = _sent(chaos), _broker()
@@ -32,7 +32,7 @@ def broker_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
 
     try:
         _meet(chaos, pipeline, signal.SIGKILL, start_again)
-        outcome = "it waited and went on"
+        outcome = "it waited and continued"
     except (BrokerAway, OffsetsUnavailable) as error:
         outcome = f"it said {type(error).__name__}"
     assert _broker() != before
@@ -41,7 +41,7 @@ def broker_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.BROKER_DOWN)
 def broker_stops_answering(chaos: Chaos) -> Verdict:
-    """Connections stay open for a while and nothing comes; the run waits and goes on."""
+    """Connections stay open for a while and nothing comes; the run waits and continues."""
     pipeline, broker = _sent(chaos), _broker()
 
     def wake() -> None:
@@ -49,11 +49,11 @@ def broker_stops_answering(chaos: Chaos) -> Verdict:
         os.kill(broker, signal.SIGCONT)
 
     _meet(chaos, pipeline, signal.SIGSTOP, wake)
-    return chaos.judge(pipeline, 1, "it waited and went on")
+    return chaos.judge(pipeline, 1, "it waited and continued")
 
 
 def _meet(chaos: Chaos, pipeline: Pipeline, how: int, mend: Callable[[], object]) -> None:
-    """A run; the broker gets the signal in the middle of a range, and is mended from outside."""
+    """A run; the broker gets the signal in the middle of a range, and is woken or started again from outside."""
     happened = mark(pipeline)
 
     def wait_and_mend() -> None:

@@ -23,7 +23,7 @@ from tests.chaos.three_brokers import NODES, THREE_BROKERS, ThreeBrokers, three_
 from tests.world import World, transfers
 
 
-@scenario(FaultClass.BROKER_DOWN, representative=True, shares=THREE_BROKERS)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def one_broker_of_three_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """Another replica leads; the same run reads on from it and loses nothing."""
     cluster, chaos = three_brokers(), _on_three(chaos)
@@ -62,7 +62,7 @@ def leader_moved_while_a_range_is_read(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def all_three_brokers_restarted_while_a_range_is_read(chaos: Chaos) -> Verdict:
-    """The run waits for them and goes on; nothing is lost."""
+    """The run waits for them and continues; nothing is lost."""
     cluster, chaos = three_brokers(), _on_three(chaos)
     pipeline, happened, victim = _sent(chaos.world, cluster)
     before = {node.pid for node in cluster.nodes.values()}
@@ -73,7 +73,7 @@ def all_three_brokers_restarted_while_a_range_is_read(chaos: Chaos) -> Verdict:
     starting.join()
     assert before.isdisjoint(node.pid for node in cluster.nodes.values())
     assert batch.messages == 400
-    return chaos.judge(pipeline, 3, "the same run waited and went on")
+    return chaos.judge(pipeline, 3, "the same run waited and continued")
 
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
@@ -98,8 +98,8 @@ def fewer_replicas_in_sync_than_min_insync_replicas(chaos: Chaos) -> Verdict:
     cluster.start([2, 3])
     cluster.wait_until_whole(led.contract.topic)
     chaos.world.send(led, transfers(40, start=400), partition=0)
-    chaos.judge(inherited, 2, "the run fails, the next one goes on")
-    return chaos.judge(led, 2, "writing is refused, reading goes on")
+    chaos.judge(inherited, 2, "the run fails, the next one continues")
+    return chaos.judge(led, 2, "writing is refused, reading continues")
 
 
 def _on_three(chaos: Chaos) -> Chaos:
@@ -122,7 +122,7 @@ def _led_by(cluster: ThreeBrokers, pipeline: Pipeline, broker: int) -> int:
 
 
 def _lead_with_others(cluster: ThreeBrokers, topic: str, broker: int) -> None:
-    """Stop a broker (SIGSTOP) until others lead what it led, and let it go on as their follower."""
+    """Stop a broker (SIGSTOP) until others lead what it led, and let it continue as their follower."""
     os.kill(cluster.nodes[broker].pid, signal.SIGSTOP)
     try:
         cluster.wait_until_led_by_others(topic, broker)

@@ -22,8 +22,10 @@ from resources.dagster.run_session import runs_with_session
 from resources.kafka.broker import KafkaBroker
 from resources.local import dagster as ui
 from resources.settings import PROJECT_ROOT, settings
+from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
-from tests.world import World
+from tests.dagster_runs import execute, table_keys, with_rule_renamed
+from tests.world import World, transfers
 
 DAGSTER = Path(sys.executable).parent / "dagster"
 DAEMON, WEB_SERVER = "dagster._daemon", "dagster_webserver"  # the modules that they run
@@ -31,33 +33,68 @@ DUE = 10_000  # messages: as many as make the sensor start a run at once
 
 
 @scenario(FaultClass.DAGSTER_KILLED, representative=True)
-def Dagsters_run_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
-    """A run killed before it told is reported as failed, its batch told by the next one, once; the rest starts
-    again.
-    """
+def run_killed_before_it_reported(chaos: Chaos) -> Verdict:
+    """The next run marks it as failed and reports its batch, once."""
+    world, pipeline = chaos.world, _page_views(chaos.world)
+    with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
+        world.send(pipeline, views(DUE))
+        killed = _killed_between_commit_and_telling(world, pipeline, instance)
+        (batch,) = world.ledger.unreported(pipeline.contract)
+        world.send(pipeline, views(10))
+        assert execute(instance, pipeline).success
+        assert instance.get_run_by_id(killed).is_failure  # pyright: ignore[reportOptionalMemberAccess]
+        _assert_told_once(world, pipeline, instance, batch.batch_id)
+    return chaos.judge(pipeline, 1, "reported by the next run; nothing written again")
+
+
+@scenario(FaultClass.DAGSTER_KILLED)
+def Dagsters_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
+    """In the middle of a run: started again, they report what was not reported, once."""
     world, pipeline = chaos.world, _page_views(chaos.world)
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance, _dagster_down_at_the_end():
         world.send(pipeline, views(DUE))
-        killed = _killed_between_commit_and_telling(world, pipeline, instance)
-        first = [batch.batch_id for batch in world.ledger.unreported(pipeline.contract)]
-        assert len(first) == 1
+        _killed_between_commit_and_telling(world, pipeline, instance)
+        (first,) = world.ledger.unreported(pipeline.contract)
         for pieces in [[DAEMON], [WEB_SERVER]] if chaos.kills > 2 else [[DAEMON, WEB_SERVER]]:  # each start takes long
             world.send(pipeline, views(DUE))
             ui.up(lambda _: None)
-            # In the middle of a run: it has told what the killed one could not (a kill in there would have it told
-            # twice).
+            # It has told what the killed run could not: a kill while it does would have it told twice.
             wait_for(lambda: runs_with_session(world.ledger) and not world.ledger.unreported(pipeline.contract), 90)
             _kill(pieces)
         world.send(pipeline, views(DUE))
         ui.up(lambda _: None)
         wait_for(lambda: _lag(world, pipeline) == 0 and not unfinished(instance), 150)
-        assert instance.get_run_by_id(killed).is_failure  # pyright: ignore[reportOptionalMemberAccess]
-        ids = Counter(item["batch_id"] for item in told(instance, AssetKey(["web", "page_views"])))
+        _assert_told_once(world, pipeline, instance, first.batch_id)
+    return chaos.judge(pipeline, 3, "reported once they run again; nothing written again")
+
+
+def _assert_told_once(world: World, pipeline: Pipeline, instance: DagsterInstance, batch_id: int) -> None:
+    """Dagster has every batch of the ledger, and this one once."""
+    ids = Counter(item["batch_id"] for item in told(instance, AssetKey(["web", "page_views"])))
     committed = world.rows("select batch_id from tidegate.batch where pipeline = %s", pipeline.name)
     assert set(ids) == {row["batch_id"] for row in committed}
-    assert ids[first[0]] == 1, ids
+    assert ids[batch_id] == 1, ids
     assert world.ledger.unreported(pipeline.contract) == []
-    return chaos.judge(pipeline, 3, "told by the next run; nothing written again")
+
+
+@scenario(FaultClass.CONTRACT_CHANGED)
+def a_rule_renamed_after_a_run_was_killed(chaos: Chaos) -> Verdict:
+    """Killed after COMMIT and before Dagster heard of it: the next run reports the batch with a check that Dagster no
+    longer knows, and goes on.
+    """
+    world, pipeline = chaos.world, chaos.world.new_pipeline()
+    world.send(pipeline, transfers(800))
+    run = Run(pipeline, "after_commit", spark=chaos.spark_for("after_commit"))
+    run.process.join(120)
+    assert run.process.exitcode == -signal.SIGKILL, run.words
+    assert len(world.ledger.unreported(pipeline.contract)) == 1
+    world.send(pipeline, transfers(400, start=800))
+    renamed = with_rule_renamed(pipeline, "postings_sum_to_zero", "debits_equal_credits")
+    with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
+        assert execute(instance, renamed).success
+        assert sorted(item["messages"] for item in told(instance, table_keys(pipeline)[0])) == [400, 800]
+    assert world.ledger.unreported(pipeline.contract) == []
+    return chaos.judge(renamed, 1, "both batches reported")
 
 
 def _page_views(world: World) -> Pipeline:

@@ -19,7 +19,7 @@ COMMITTED = {"after_commit"}  # points at which the batch is real already
 
 @scenario(FaultClass.RUN_KILLED)
 def killed_at_each_named_point(chaos: Chaos) -> Verdict:
-    """Before COMMIT nothing is there, after it everything; the next run goes on, and leaves no session and no
+    """Before COMMIT nothing is there, after it everything; the next run continues, and leaves no session and no
     staging.
     """
     pipeline, fired = chaos.world.caught_up(), 0
@@ -46,11 +46,11 @@ def killed_at_random_moments(chaos: Chaos) -> Verdict:
     with Trickle(chaos.world, pipeline):
         for _ in range(kills):
             _kill_at_random(chaos, Run(pipeline, forever=True))
-    return chaos.judge(pipeline, kills, "the next run goes on")
+    return chaos.judge(pipeline, kills, "the next run continues")
 
 
 @scenario(FaultClass.RUN_KILLED, representative=True)
-def killed_at_random_moments_while_its_tasks_go_on(chaos: Chaos) -> Verdict:
+def killed_at_random_moments_while_its_tasks_continue(chaos: Chaos) -> Verdict:
     """Spark outlives the run, as on a cluster: what its tasks still write is nobody's, and nothing of it is
     published.
     """
@@ -58,7 +58,7 @@ def killed_at_random_moments_while_its_tasks_go_on(chaos: Chaos) -> Verdict:
     with Trickle(chaos.world, pipeline):
         for _ in range(chaos.kills):
             _kill_at_random(chaos, Run(pipeline, forever=True, spark=spark))
-    return chaos.judge(pipeline, chaos.kills, "the next run goes on")
+    return chaos.judge(pipeline, chaos.kills, "the next run continues")
 
 
 @scenario(FaultClass.RUN_OVERTAKEN)

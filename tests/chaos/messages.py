@@ -81,7 +81,7 @@ def row_that_the_table_refuses(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.ROW_REFUSED)
 def sum_that_an_accumulate_refuses(chaos: Chaos) -> Verdict:
-    """A halt: no single message can be blamed. Acknowledged and not mended it halts again; mended it goes on."""
+    """A halt: no single message can be blamed. Acknowledged but not fixed, it halts again; fixed, it continues."""
     world, pipeline = chaos.world, chaos.world.caught_up()
     balances = pipeline.contract.accumulates[0].name
     world.rows(f"ALTER TABLE {balances} ADD CONSTRAINT no_debts CHECK (balance > -100000)")
@@ -95,7 +95,7 @@ def sum_that_an_accumulate_refuses(chaos: Chaos) -> Verdict:
     acknowledge(world, pipeline)
     (batch,) = world.drain(pipeline)
     assert (batch.messages, batch.dead_letters) == (2, 0)
-    return chaos.judge(pipeline, 2, "halted until mended")
+    return chaos.judge(pipeline, 2, "halted until fixed")
 
 
 @scenario(FaultClass.TRANSFORM_FAILS, representative=True)

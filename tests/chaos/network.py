@@ -50,7 +50,7 @@ def connections_to_Kafka_reset_while_ranges_are_read(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.WAY_TO_KAFKA, representative=True, shares=THREE_BROKERS)
 def half_open_connection_to_Kafka_while_a_range_is_read(chaos: Chaos) -> Verdict:
-    """Every packet of one connection is lost: its task gives up at its limit, Spark repeats it, and the run goes on."""
+    """Every packet of one connection is lost: its task gives up at its limit, Spark repeats it, the run continues."""
     with _kafka_behind_proxies(chaos) as (there, way, proxies):
         pipeline = _sent(there.world)
         rule = _once_each(1, _amid_messages, "lost")
@@ -63,7 +63,7 @@ def half_open_connection_to_Kafka_while_a_range_is_read(chaos: Chaos) -> Verdict
 
 @scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS)
 def Kafka_accepts_and_keeps_connections_and_says_nothing(chaos: Chaos) -> Verdict:
-    """From the middle of a range on: the run fails at its limit and says so; the next one, too; then they go on."""
+    """From the middle of a range on: the run fails at its limit and says so; the next one, too; then they continue."""
     with _kafka_behind_proxies(chaos) as (there, way, proxies):
         pipeline = _sent(there.world)
         rule = _once_each(len(proxies), _amid_messages, "silent")
@@ -138,13 +138,13 @@ def half_open_connection_to_Postgres_after_COMMIT_is_done(chaos: Chaos) -> Verdi
 
 @scenario(FaultClass.WAY_TO_POSTGRES)
 def Postgres_accepts_connections_and_says_nothing(chaos: Chaos) -> Verdict:
-    """The run fails at its limit and says so; the next one goes on."""
+    """The run fails at its limit and says so; the next one continues."""
     pipeline = _sent(chaos.world)
     with _postgres_behind_a_proxy(chaos.world) as (way, proxy):
         proxy.silent = True
         with pytest.raises(LedgerAway, match="timeout expired"):
             way.drain(pipeline)
-    return chaos.judge(pipeline, proxy.fired, "failed at its limit, then went on")
+    return chaos.judge(pipeline, proxy.fired, "failed at its limit, then continued")
 
 
 def _in_copy(chaos: Chaos, fault: Fault) -> Verdict:
@@ -221,7 +221,7 @@ def _at_commit(*, first_said: bool) -> Rule:
 
 @contextmanager
 def _kafka_behind_proxies(chaos: Chaos) -> Iterator[tuple[Chaos, World, list[Proxy]]]:
-    """(the scenario on the cluster, a world whose way to it leads through the proxies, these); mended at the end."""
+    """(the scenario on the cluster, a world whose way to it leads through the proxies, these); healed at the end."""
     cluster = three_brokers()
     proxies = [node.proxy for node in cluster.nodes.values()]
     for proxy in proxies:

@@ -21,7 +21,7 @@ from tests.world import World, transfers
 
 @scenario(FaultClass.POSTGRES_DOWN)
 def Postgres_killed_during_COPY(chaos: Chaos) -> Verdict:
-    """The run fails and says that Postgres went; the next one goes on."""
+    """The run fails and says that Postgres went; the next one continues."""
     return _killed(chaos, "in_copy")
 
 
@@ -33,7 +33,7 @@ def Postgres_killed_between_stage_and_publish(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.POSTGRES_DOWN)
 def Postgres_restarted_between_stage_and_publish(chaos: Chaos) -> Verdict:
-    """Staged rows outlive an orderly restart, the run's session does not: it fails, and the next one goes on."""
+    """Staged rows outlive an orderly restart, the run's session does not: it fails, and the next one continues."""
     pipeline = _sent(chaos.world)
     kept: list[int] = []
 
@@ -47,7 +47,7 @@ def Postgres_restarted_between_stage_and_publish(chaos: Chaos) -> Verdict:
     with pytest.raises(LedgerAway):
         intruder.drain(chaos.world, pipeline)
     assert (kept, chaos.world.table(pipeline)) == ([1_600], [])
-    return chaos.judge(pipeline, intruder.fired, "the run fails, the next one goes on")
+    return chaos.judge(pipeline, intruder.fired, "the run fails, the next one continues")
 
 
 @scenario(FaultClass.POSTGRES_DOWN)
@@ -103,13 +103,13 @@ def deadlock(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.POSTGRES_DOWN)
 def too_many_connections(chaos: Chaos) -> Verdict:
-    """The run fails and says so; the next one goes on."""
+    """The run fails and says so; the next one continues."""
     pipeline = _sent(chaos.world)
     with ExitStack() as crowd:
         _take_all_connections(chaos.world, crowd)
         with pytest.raises(LedgerAway, match=r"53300|too many clients|remaining connection slots"):
             chaos.world.drain(pipeline)
-    return chaos.judge(pipeline, 1, "failed, then went on")
+    return chaos.judge(pipeline, 1, "failed, then continued")
 
 
 def _take_all_connections(world: World, crowd: ExitStack) -> None:
@@ -140,7 +140,7 @@ def _killed(chaos: Chaos, point: str) -> Verdict:
     last = run.end()
     assert (last or ())[:2] == ("failed", "LedgerAway"), last
     assert chaos.world.table(pipeline) == []
-    return chaos.judge(pipeline, 1, "the run fails, the next one goes on")
+    return chaos.judge(pipeline, 1, "the run fails, the next one continues")
 
 
 @contextmanager

@@ -35,7 +35,7 @@ Word = tuple[str, ...]  # what a run says: ("batch", id), ("done",), or ("failed
 class Run:
     """A run of `pipeline` (the shipped `bank_transfers` under another name), started at once.
 
-    `point` is armed with `how` (KILL or STOP). `forever`: it goes on when it has caught up, until it is killed.
+    `point` is armed with `how` (KILL or STOP). `forever`: it continues when it has caught up, until it is killed.
     `spark`: it works through this session's JVM instead of one of its own. It starts in a second, and its tasks outlive
     it; a point inside a task is not reached. `play` is what the process does, if not `play_run`.
     """
@@ -68,7 +68,7 @@ class Run:
         return None
 
     def end(self, seconds: float = 120.0) -> Word | None:
-        """Wait until the run has ended, letting it go on wherever it stops; its last word."""
+        """Wait until the run has ended, letting it continue wherever it stops; its last word."""
         deadline = time.monotonic() + seconds
         while self.process.is_alive():
             if time.monotonic() > deadline:

@@ -24,7 +24,7 @@ FULL = "/dev/full"  # Linux' own: whoever writes to it is told that no space is 
 
 @scenario(FaultClass.POSTGRES_DOWN)
 def disk_full_in_COPY(chaos: Chaos) -> Verdict:
-    """The tasks' COPY fails as often as Spark tries; the run says so. With room again, the next one goes on."""
+    """The tasks' COPY fails as often as Spark tries; the run says so. With room again, the next one continues."""
     world, pipeline = chaos.world, chaos.world.caught_up()
     world.send(pipeline, [*transfers(80, start=8), b"not json"])
     with ExitStack() as disk:
@@ -34,7 +34,7 @@ def disk_full_in_COPY(chaos: Chaos) -> Verdict:
         with pytest.raises(LedgerAway, match="No space left on device"):
             fill.drain(world, pipeline)
     assert (len(world.table(pipeline)), world.dead_letters(pipeline)) == (16, [])
-    return chaos.judge(pipeline, fill.fired, "the run fails, the next one goes on")
+    return chaos.judge(pipeline, fill.fired, "the run fails, the next one continues")
 
 
 @scenario(FaultClass.POSTGRES_DOWN)

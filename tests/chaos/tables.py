@@ -22,7 +22,7 @@ TYPES = {  # a column, its type in the contract, and another that would hold its
 
 @scenario(FaultClass.TABLE_ALTERED)
 def column_altered_to_another_type(chaos: Chaos) -> Verdict:
-    """Refused when a run begins, before anything is written; once the column is as it was, the run goes on."""
+    """Refused when a run begins, before anything is written; once the column is as it was, the run continues."""
     world, pipeline = chaos.world, chaos.world.caught_up()
     world.send(pipeline, transfers(8, start=8))
     before, altered = _all_of(world, pipeline), 0

@@ -23,7 +23,7 @@ from tests.world import World, transfer, transfers
 
 @scenario(FaultClass.RECORDS_DELETED)
 def records_deleted_past_the_position(chaos: Chaos) -> Verdict:
-    """Halt with exactly the missing offsets; `ack` records the skip, who and why, and the pipeline goes on."""
+    """Halt with exactly the missing offsets; `ack` records the skip, who and why, and the pipeline continues."""
     world = chaos.world
     pipeline = world.caught_up()
     world.send(pipeline, transfers(40, start=8))
@@ -35,7 +35,7 @@ def records_deleted_past_the_position(chaos: Chaos) -> Verdict:
     assert _skipped(world, pipeline) == detail["ranges"]
     (kept,) = world.rows("select * from tidegate.settlement where pipeline = %s", pipeline.name)
     assert (kept["reason"], kept["settled_by"], kept["halt_code"]) == ("a scenario", "chaos", "retention_passed")
-    return chaos.judge(pipeline, 1, "halted; skipped what ack showed; went on")
+    return chaos.judge(pipeline, 1, "halted; skipped what ack showed; continued")
 
 
 @scenario(FaultClass.RECORDS_DELETED, representative=True)
@@ -50,12 +50,12 @@ def records_of_a_planned_batch_deleted_before_it_is_read(chaos: Chaos) -> Verdic
     assert len(world.table(pipeline)) == 16
     acknowledge(world, pipeline)
     assert _skipped(world, pipeline) == [_span(0, 2, 7)]
-    return chaos.judge(pipeline, 1, "nothing published; halted; skipped; went on")
+    return chaos.judge(pipeline, 1, "nothing published; halted; skipped; continued")
 
 
 @scenario(FaultClass.RECORDS_DELETED, shares=THREE_BROKERS)
 def retention_passes_the_position(chaos: Chaos) -> Verdict:
-    """Kafka itself deletes what is older than retention.ms: halt, exactly those offsets; `ack` goes on behind them."""
+    """Kafka itself deletes what is older than retention.ms: halt, exactly those offsets; `ack` continues after them."""
     world = three_brokers().world(chaos.world)
     pipeline = world.caught_up()
     world.send(pipeline, transfers(40, start=8))
@@ -67,7 +67,7 @@ def retention_passes_the_position(chaos: Chaos) -> Verdict:
     acknowledge(world, pipeline)
     assert _skipped(world, pipeline) == detail["ranges"]
     world.send(pipeline, transfers(8, start=48))
-    return replace(chaos, world=world).judge(pipeline, 1, "halted; skipped what ack showed; went on")
+    return replace(chaos, world=world).judge(pipeline, 1, "halted; skipped what ack showed; continued")
 
 
 # ── Another log under the same name ──────────────────────────────────────────────────────────────────────────────────
@@ -113,7 +113,7 @@ def topic_created_again_and_empty_before_a_planned_batch_is_read(chaos: Chaos) -
 
 @scenario(FaultClass.TOPIC_RECREATED, representative=True)
 def topic_created_again_while_a_range_is_read(chaos: Chaos) -> Verdict:
-    """The consumer goes on with the new log's messages and no error says so: asked before publish, the run halts."""
+    """The consumer continues with the new log's messages and no error says so: asked before publish, the run halts."""
     world = chaos.world
     pipeline = _filled(world)
     happened = mark(pipeline)

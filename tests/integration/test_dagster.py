@@ -21,9 +21,9 @@ from resources.endpoints import Endpoints
 from resources.settings import PROJECT_ROOT
 from tests.chaos.dagster import told, views, wait_for
 from tests.chaos.halts import acknowledge
-from tests.dagster_runs import KeptSpark, check, execute, table_keys
+from tests.dagster_runs import check, execute, table_keys
 from tests.logs import delete_records
-from tests.world import World, renamed, transfer, transfers
+from tests.world import KeptSpark, World, renamed, transfer, transfers
 
 Run = Callable[[Pipeline], dg.ExecuteInProcessResult]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dagster import AssetKey, DagsterInstance
+from dagster import AssetKey, DagsterEventType, DagsterInstance, EventLogEntry
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import PipelineHeld, TopicMissing
@@ -18,7 +18,7 @@ from platform_defs.orchestration.topics import observations
 from resources.endpoints import Endpoints
 from resources.kafka.topics import KafkaTopics
 from resources.settings import PROJECT_ROOT
-from tests.chaos.dagster import told, views
+from tests.chaos.dagster import told, views, wait_for
 from tests.dagster_runs import check, execute, failure, table_keys, with_rule_renamed
 from tests.world import World, transfers
 
@@ -107,8 +107,30 @@ def test_a_live_owner_is_not_fenced_by_a_run_that_asks_for_leave(world: World) -
         assert not outside.ledger.fenced()
     with _leave_asked(world, pipeline) as outside:
         outside.ledger.connection.close()  # as a run whose process dies
+        wait_for(lambda: not world.ledger.is_running(world.ledger.status(pipeline.name)), 10)
         with _leave_asked(world, pipeline) as taken_over:
             assert not taken_over.ledger.fenced()
+
+
+def test_a_pipeline_that_run_after_run_dies_of_waits_longer_each_time(world: World) -> None:
+    pipeline = world.caught_up()
+    world.send(pipeline, transfers(4))
+    pauses: list[float] = []
+    for _ in range(4):
+        with world.open_run(pipeline) as outside:
+            outside.ledger.connection.close()  # as a run whose process dies
+        pauses.append(_pause(world, pipeline))
+    assert pauses[0] == 0
+    assert 0 < pauses[1] < pauses[2] < pauses[3]
+    world.drain(pipeline)
+    assert _pause(world, pipeline) == 0
+
+
+def _pause(world: World, pipeline: Pipeline) -> float:
+    """Seconds from the last change of the pipeline to its next try."""
+    asked = "SELECT extract(epoch FROM retry_at - updated_at)::float8 AS pause FROM tidegate.pipeline WHERE name = %s"
+    (row,) = world.rows(asked, pipeline.name)
+    return row["pause"] or 0.0
 
 
 def _leave_asked(world: World, pipeline: Pipeline) -> Any:
@@ -164,10 +186,15 @@ def test_what_dagster_refuses_to_be_told_is_a_warning_and_no_failure(
     pipeline = world.new_pipeline("append")
     world.send(pipeline, views(4))
 
-    def refused(*_: object) -> None:
-        raise ValueError("no such check")
+    storage: Any = instance.event_log_storage
+    store = storage.store_asset_check_event
 
-    monkeypatch.setattr(instance.event_log_storage, "store_asset_check_event", refused)
+    def refused(event: EventLogEntry, event_id: int | None) -> None:
+        if event.get_dagster_event().event_type == DagsterEventType.ASSET_CHECK_EVALUATION:
+            raise ValueError("no such check")
+        store(event, event_id)
+
+    monkeypatch.setattr(storage, "store_asset_check_event", refused)
     assert execute(instance, pipeline).success
     assert len(told(instance, table_keys(pipeline)[0])) == 1
     assert world.ledger.unreported(pipeline.contract) == []

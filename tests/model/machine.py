@@ -291,7 +291,7 @@ class Machine(Expectations):
         assert at == {number: part.end for number, part in enumerate(self.log.now.parts)}
 
     def _go_on(self, until: str, *, losers: bool = False) -> None:
-        """The owner, or a new run, goes on until then, if it gets that far."""
+        """The owner, or a new run, continues until then, if it gets that far."""
         if self.owner is None:
             self._start(survives=True)
         while self.owner and not self._next_step(self.owner, losers=losers) and self.owner:

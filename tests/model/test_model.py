@@ -58,9 +58,11 @@ def machine(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> type[Machi
     return type("Machine", (Machine,), {"url": endpoints.postgres_url, "fired": Counter()})
 
 
-def test_whatever_happens_the_invariants_hold(machine: type[Machine], seed_given: int | None) -> None:
+@pytest.mark.parametrize("examples", [25, pytest.param(100, marks=pytest.mark.slow)])
+def test_whatever_happens_the_invariants_hold(machine: type[Machine], seed_given: int | None, examples: int) -> None:
     factory = machine if seed_given is None else seed(seed_given)(machine)
-    run_state_machine_as_test(factory, settings=settings(bounded, derandomize=seed_given is None))
+    chosen = settings(bounded, max_examples=examples, derandomize=seed_given is None)
+    run_state_machine_as_test(factory, settings=chosen)
     if seed_given is None:
         assert set(machine.fired) >= HAPPENED
         assert any(what.startswith("COMMIT lost") for what in machine.fired)

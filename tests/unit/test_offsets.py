@@ -25,6 +25,7 @@ from platform_defs.offsets import (
     old_before_new,
     split,
     still_readable,
+    tasks_for,
     whole_spans,
 )
 
@@ -263,3 +264,15 @@ def test_each_offset_of_a_batch_has_its_number(lengths: list[int]) -> None:
     assert {len(item) for item in found} == {1}
     with pytest.raises(IndexError):
         nth_offset(ranges, sum(lengths))
+
+
+def test_small_ranges_share_a_task_and_large_ones_do_not() -> None:
+    def sized(*lengths: int) -> list[OffsetRange]:
+        return [OffsetRange("t", n, 0, length) for n, length in enumerate(lengths)]
+
+    worth = MESSAGES_WORTH_A_TASK
+    assert tasks_for(sized(1)) == 1
+    assert tasks_for(sized(*[3] * 10)) == 1
+    assert tasks_for(sized(worth, 1)) == 2
+    assert tasks_for(sized(worth, worth, worth, worth)) == 4
+    assert tasks_for(sized(9 * worth)) == 1  # a range is never read by two

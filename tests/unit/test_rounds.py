@@ -1,7 +1,7 @@
 """How a run shares its time: by turns, the oldest message first, and one pipeline's failure is its own."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -19,9 +19,13 @@ PAGE_VIEWS = find_contract("web_page_views")
 
 
 class Topics:
-    """Topics of one partition, and how far each has been read. A turn reads ten messages at most."""
+    """Topics of one partition, and how far each has been read. A turn reads ten messages at most, and may begin with
+    `before`.
+    """
 
-    def __init__(self, **ends: int) -> None:
+    def __init__(self, before: Callable[[str], None] | None = None, /, **ends: int) -> None:
+        self.before = before or (lambda _: None)
+        self.spark_has_ended, self.stopped = False, threading.Event()
         self.ends, self.read = dict(ends), dict.fromkeys(ends, 0)
         self.held: set[str] = set()
         self.turns: list[str] = []
@@ -36,6 +40,7 @@ class Topics:
         return [self._seen(contract) for contract in contracts]
 
     def take(self, name: str) -> Turned:
+        self.before(name)
         with self.lock:
             self.turns.append(name)
             if name in self.held:
@@ -44,6 +49,12 @@ class Topics:
             before = self.read[name]
             self.read[name] = min(self.ends[name], before + 10)
             return Turned(int(self.read[name] > before), {0: self.read[name]})
+
+    def over(self) -> bool:
+        return self.spark_has_ended
+
+    def stop(self) -> None:
+        self.stopped.set()
 
     def everything(self) -> EverythingThere:
         return EverythingThere(self.look(self.contracts))
@@ -58,54 +69,43 @@ class Topics:
         return Seen(contract, status, name in self.held, [Position(0, "cluster", "topic", self.read[name])], view)
 
 
-def nothing() -> None:
-    pass
-
-
 def test_a_large_backlog_and_a_small_one_take_turns() -> None:
     topics = Topics(large=50, small=20)
-    assert in_rounds(topics.everything(), topics.take, nothing, hands=1) == {}
+    assert in_rounds(topics.everything(), topics, hands=1) == {}
     assert topics.turns == ["large", "small", "large", "small", "large", "large", "large"]
 
 
 def test_by_hand_reads_what_was_there_at_the_beginning_and_not_what_comes_after() -> None:
-    topics = Topics(endless=20)
-    goal = topics.everything()
-
-    def take(name: str) -> Turned:
+    def arrives(name: str) -> None:
         topics.ends[name] += 10  # as fast as it is read
-        return topics.take(name)
 
-    assert in_rounds(goal, take, nothing) == {}
+    topics = Topics(arrives, endless=20)
+    assert in_rounds(topics.everything(), topics) == {}
     assert topics.read == {"endless": 20}
 
 
 def test_a_run_for_what_is_due_ends_when_nothing_is_due_though_something_is_unread() -> None:
-    topics = Topics(a=25)
+    def trickles(name: str) -> None:
+        topics.ends[name] += 2  # below lagMessages
 
-    def take(name: str) -> Turned:
-        topics.ends[name] += 2  # a trickle, below lagMessages
-        return topics.take(name)
-
-    assert in_rounds(topics.due("a"), take, nothing) == {}
+    topics = Topics(trickles, a=25)
+    assert in_rounds(topics.due("a"), topics) == {}
     assert 0 < topics.ends["a"] - topics.read["a"] < 10
 
 
 def test_the_oldest_message_is_first() -> None:
     topics = Topics(young=10, old=10, oldest=10)
     waits = {"young": Waiting(300.0, 0), "old": Waiting(200.0, 0), "oldest": Waiting(100.0, 0)}
-    assert in_rounds(topics.due("young", "old", "oldest", waits=waits), topics.take, nothing, hands=1) == {}
+    assert in_rounds(topics.due("young", "old", "oldest", waits=waits), topics, hands=1) == {}
     assert topics.turns == ["oldest", "old", "young"]
 
 
 def test_what_becomes_due_while_a_run_is_there_is_taken_up_by_it() -> None:
-    topics = Topics(a=10, b=0)
-
-    def take(name: str) -> Turned:
+    def arrives(_: str) -> None:
         topics.ends["b"] = 10
-        return topics.take(name)
 
-    assert in_rounds(topics.due("a"), take, nothing) == {}
+    topics = Topics(arrives, a=10, b=0)
+    assert in_rounds(topics.due("a"), topics) == {}
     assert topics.turns == ["a", "b"]
 
 
@@ -113,50 +113,56 @@ def test_what_becomes_due_while_a_run_is_there_is_taken_up_by_it() -> None:
 def test_what_another_run_has_is_left_to_it(other: str) -> None:
     topics = Topics(a=10, b=10)
     topics.held = {"b"} if other == "held by a run" else set()
-    assert in_rounds(topics.due("a", others=frozenset("b")), topics.take, nothing) == {}
+    assert in_rounds(topics.due("a", others=frozenset("b")), topics) == {}
     assert topics.turns == ["a"]
 
 
 def test_a_run_by_hand_waits_for_a_pipeline_that_another_run_holds() -> None:
     topics = Topics(a=10)
     topics.held = {"a"}
-    assert in_rounds(topics.everything(), topics.take, nothing) == {}
+    assert in_rounds(topics.everything(), topics) == {}
     assert topics.read == {"a": 10}
 
 
 @pytest.mark.parametrize("error", [BrokerAway("away"), ZeroDivisionError("a bug")])
-def test_a_pipeline_that_fails_stops_no_other(error: Exception) -> None:
-    topics = Topics(bad=30, good=30)
+@pytest.mark.parametrize("due", [True, False])
+def test_a_pipeline_that_fails_stops_no_other(error: Exception, due: bool) -> None:
+    tried: list[str] = []
 
-    def take(name: str) -> Turned:
+    def fails(name: str) -> None:
+        tried.append(name)
         if name == "bad":
-            topics.turns.append(name)
             raise error
-        return topics.take(name)
 
-    for goal in (topics.everything(), topics.due("bad", "good")):
-        topics.turns.clear()
-        topics.read["good"] = 0
-        assert in_rounds(goal, take, nothing) == {"bad": error}
-        assert topics.turns.count("bad") == 1
-        assert topics.read["good"] == 30
+    topics = Topics(fails, bad=30, good=30)
+    assert in_rounds(topics.due("bad", "good") if due else topics.everything(), topics) == {"bad": error}
+    assert tried.count("bad") == 1
+    assert topics.read == {"bad": 0, "good": 30}
+
+
+def test_once_spark_has_ended_no_pipeline_gets_a_turn_to_fail_in() -> None:
+    def spark_ends(_: str) -> None:
+        topics.spark_has_ended = True
+        raise BrokerAway("as a job whose JVM is gone")
+
+    topics = Topics(spark_ends, a=10, b=10)
+    assert list(in_rounds(topics.everything(), topics, hands=1)) == ["a"]
 
 
 def test_a_run_that_is_ended_stops_the_turns_that_are_being_taken() -> None:
-    topics, stopped = Topics(a=10), threading.Event()
-
     class Ended(BaseException):
         """As Dagster ends a run: in its main thread."""
 
     class Goal(EverythingThere):
-        def wanted(self, busy: object) -> Sequence[str]:
-            if list(busy):  # pyright: ignore[reportCallIssue, reportArgumentType]
+        def wanted(self, busy: Iterable[str]) -> Sequence[str]:
+            if list(busy):
                 raise Ended
             return super().wanted(())
 
-    def take(name: str) -> Turned:
-        assert stopped.wait(10)
-        return topics.take(name)
+    def waits(_: str) -> None:
+        assert topics.stopped.wait(10)
 
+    topics = Topics(waits, a=10)
     with pytest.raises(Ended):
-        in_rounds(Goal(topics.look(topics.contracts)), take, stopped.set)
+        in_rounds(Goal(topics.look(topics.contracts)), topics)
+    assert topics.stopped.is_set()

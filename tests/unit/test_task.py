@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from platform_defs.engine.job import tasks
 from platform_defs.engine.task import _Tally
 from platform_defs.formats.block import message_blocks
 from platform_defs.offsets import OffsetRange
@@ -55,14 +54,3 @@ def test_no_epoch_is_kept_behind_a_control_record_whose_own_may_be_later() -> No
 
 def test_offsets_that_were_never_delivered_are_gaps() -> None:
     assert covered(100, [90, 91, 95, 99]) == (5, ((92, 95), (96, 99)))
-
-
-def test_small_ranges_share_a_task_and_large_ones_have_their_own() -> None:
-    def ranges(count: int, offsets: int) -> list[OffsetRange]:
-        return [OffsetRange("t", number, 0, offsets) for number in range(count)]
-
-    assert tasks(ranges(1, 1)) == 1
-    assert tasks(ranges(10, 6)) == 1
-    assert tasks(ranges(1_000, 2)) == 63  # 16 ranges each
-    assert tasks(ranges(4, 250_000)) == 4
-    assert tasks(ranges(10, 4_000)) == 2

@@ -10,9 +10,13 @@ SELECT owner FROM tidegate.pipeline WHERE name = %(pipeline)s;
 -- lock_pipeline: step 0; waits for a publication in flight, up to lock_timeout.
 SELECT epoch, owner, state, halt_code, halt_detail FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
--- take_over: from here on a run with an older (epoch, owner) changes nothing.
+-- take_over: from here on a run with an older (epoch, owner) changes nothing. An owner that is still there did not end
+-- by itself: should this run die as well, the next one waits, and works on other pipelines first. A commit forgets it.
 UPDATE tidegate.pipeline
-   SET epoch = epoch + 1, owner = %(owner)s, run_id = %(run_id)s, updated_at = now()
+   SET epoch = epoch + 1, owner = %(owner)s, run_id = %(run_id)s, updated_at = now(),
+       failed_tries = failed_tries + (owner IS NOT NULL)::int,
+       retry_at = CASE WHEN owner IS NULL THEN retry_at
+                       ELSE greatest(retry_at, now() + interval '5 seconds' * 2 ^ least(failed_tries, 6)) END
  WHERE name = %(pipeline)s
 RETURNING epoch;
 
