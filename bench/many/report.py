@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 
 from bench.many.ledger import Tick
@@ -39,7 +40,7 @@ def write(text: str, page: Path = PAGE) -> None:
 def percentile(values: Sequence[float], share: float) -> float:
     """The smallest value that `share` of the values do not exceed; 0 of none."""
     ordered = sorted(values)
-    return ordered[max(0, -int(-share * len(ordered) // 1) - 1)] if ordered else 0.0
+    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
 def _setting(seen: Measured) -> str:
