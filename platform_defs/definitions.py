@@ -12,7 +12,7 @@ from platform_defs.errors import BadInput
 from platform_defs.orchestration.assets import table_assets
 from platform_defs.orchestration.broken import broken_asset, broken_assets, report_broken
 from platform_defs.orchestration.checks import verify_check
-from platform_defs.orchestration.jobs import pipeline_job, verify_job
+from platform_defs.orchestration.jobs import drain_job, verify_job
 from platform_defs.orchestration.schedules import nightly_verify
 from platform_defs.orchestration.sensors import lag_sensor
 from platform_defs.orchestration.topics import by_topic, observe_topics, topic_asset
@@ -29,15 +29,14 @@ def compose(
     """
     contracts = [pipeline.contract for pipeline in pipelines]
     topics = by_topic(contracts)
-    jobs = {contract.pipeline: pipeline_job(contract) for contract in contracts}
-    verify = verify_job(contracts)
+    drain, verify = drain_job(contracts), verify_job(contracts)
     unusable = broken_assets(tuple(broken))
     return dg.Definitions(
-        assets=[*map(topic_asset, topics), *map(table_assets, pipelines), *map(broken_asset, unusable)],
+        assets=[*map(topic_asset, topics), *table_assets(pipelines), *map(broken_asset, unusable)],
         asset_checks=[verify_check(pipeline) for pipeline in pipelines],
-        jobs=[*jobs.values(), verify],
+        jobs=[*([drain] if contracts else []), verify],
         sensors=[
-            *(lag_sensor(contract, jobs[contract.pipeline]) for contract in contracts),
+            *([lag_sensor(contracts, drain)] if contracts else []),
             observe_topics([topic.name for topic in topics]),
             *([report_broken(unusable)] if unusable else []),
         ],

@@ -3,6 +3,7 @@
 TidegateError
 ├── Retryable                nothing was lost and nothing half-written; the next run continues from the ledger
 │   ├── Fenced               another run took the pipeline over; this one changed nothing
+│   ├── PipelineHeld         another run works on the pipeline, and this one does not take it over
 │   ├── BrokerAway           Kafka did not answer within the limit
 │   ├── LedgerAway           Postgres did not answer within the limit, or cannot do what it is asked just now
 │   ├── SparkAway            Spark lost the job: an executor, the session or its files are gone
@@ -109,6 +110,24 @@ class Fenced(Retryable):
             f"{pipeline}: {moved} of {positions} positions are no longer where batch {batch_id} was planned from; "
             "none was moved",
             pipeline=pipeline,
+        )
+
+
+class PipelineHeld(Retryable):
+    """Another run works on the pipeline and is alive. Nothing was changed."""
+
+    def __init__(self, message: str, *, pipeline: str | None = None, run_id: str | None = None) -> None:
+        super().__init__(message)
+        self.pipeline, self.run_id = pipeline, run_id
+
+    @classmethod
+    def by_run(cls, pipeline: str, run_id: str | None) -> "PipelineHeld":
+        who = f"run {run_id}" if run_id else "a run that Dagster did not start"
+        return cls(
+            f"{pipeline} is held by {who}, whose process is alive. Nothing was changed. Wait until it has ended, or "
+            "end it.",
+            pipeline=pipeline,
+            run_id=run_id,
         )
 
 

@@ -17,6 +17,7 @@ HaltCode = Literal[
     "log_truncated",
     "partition_missing",
     "too_many_dead_letters",
+    "gate_red",
     "accumulate_refused",
     "keeps_failing",
 ]
@@ -150,11 +151,11 @@ class PartitionMissing:
 
 @dataclass(frozen=True)
 class TooManyDeadLetters:
-    """A batch with more dead letters than the contract allows."""
+    """A batch with which there are more dead letters than the contract allows, in it or among the latest messages."""
 
     code: ClassVar[HaltCode] = "too_many_dead_letters"
     seen: ClassVar[str] = (
-        "a batch has more dead letters than the contract allows; nothing from this batch was published."
+        "there are more dead letters than the contract allows; nothing from the last batch was published."
     )
 
     batch_id: int = 0
@@ -162,14 +163,48 @@ class TooManyDeadLetters:
     dead_letters: int = 0
     by_reason: Mapping[str, int] = field(default_factory=dict[str, int])  # dead letters by error class
     samples: tuple[Json, ...] = ()  # partition, offset, field, message
+    latest_messages: int | None = None  # this batch's and those of the batches before it that are judged with it
+    latest_dead_letters: int | None = None  # of these; None in a ledger from before they were judged
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "samples": [dict(sample) for sample in self.samples]}
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return {**known, "samples": [dict(sample) for sample in self.samples]}
 
     @classmethod
     def from_json(cls, stored: Json) -> "TooManyDeadLetters":
         counts = {name: stored.get(name, 0) for name in ("batch_id", "messages", "dead_letters")}
-        return cls(**counts, by_reason=stored.get("by_reason", {}), samples=tuple(stored.get("samples", ())))
+        latest: dict[str, Any] = {name: stored.get(name) for name in ("latest_messages", "latest_dead_letters")}
+        reasons, samples = stored.get("by_reason", {}), tuple(stored.get("samples", ()))
+        return cls(**counts, by_reason=reasons, samples=samples, **latest)
+
+
+@dataclass(frozen=True)
+class GateRed:
+    """A batch that fails blocking checks each time it is judged. Remembered from the first time (`red_gate`); a halt
+    once it has been tried often enough.
+    """
+
+    code: ClassVar[HaltCode] = "gate_red"
+    seen: ClassVar[str] = "a batch fails a blocking check each time; nothing from this batch was published."
+
+    batch_id: int = 0
+    messages: int = 0
+    rows: int = 0
+    checks: tuple[Json, ...] = ()  # those that failed: check, table, observed
+    tries: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the checks that failed, as a decision to publish the batch anyway names them."""
+        return tuple(check["check"] for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "checks": [dict(check) for check in self.checks]}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "GateRed":
+        counts = {name: stored.get(name, 0) for name in ("batch_id", "messages", "rows", "tries")}
+        return cls(**counts, checks=tuple(stored.get("checks", ())))
 
 
 @dataclass(frozen=True)
@@ -231,6 +266,7 @@ KnownHalt = (
     | LogCut
     | PartitionMissing
     | TooManyDeadLetters
+    | GateRed
     | AccumulateRefused
     | KeepsFailing
 )
@@ -245,6 +281,7 @@ DETAILS: Mapping[str, type[KnownHalt]] = {
         LogCut,
         PartitionMissing,
         TooManyDeadLetters,
+        GateRed,
         AccumulateRefused,
         KeepsFailing,
     )

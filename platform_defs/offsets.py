@@ -12,6 +12,7 @@ from typing import Any
 from platform_defs import halts
 from platform_defs.errors import BrokerAway, Halt, Retryable
 from platform_defs.halts import PartitionSpan
+from platform_defs.recent import NONE_YET, Recent
 
 
 @dataclass(frozen=True, order=True)
@@ -94,15 +95,32 @@ class PendingBatch:
     topic_id: str
     ranges: tuple[OffsetRange, ...]
     dead_letters_accepted: bool = False  # by a person, with `tidegate ack`: however many there are
+    checks_accepted: tuple[str, ...] = ()  # by a person: blocking checks that may fail, by name
+    set_aside: str | None = None  # by a person: why every message of it is to be a dead letter
+    recent: Recent = field(default=NONE_YET, compare=False)  # the messages before it; kept in a column of its own
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        document = asdict(self)
+        del document["recent"]
+        return document
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "PendingBatch":
-        ranges = tuple(OffsetRange(**item) for item in stored["ranges"])
-        accepted = stored.get("dead_letters_accepted", False)
-        return cls(stored["batch_id"], stored["cluster_id"], stored["topic_id"], ranges, accepted)
+    def from_json(cls, stored: Mapping[str, Any], recent: Recent = NONE_YET) -> "PendingBatch":
+        return cls(
+            stored["batch_id"],
+            stored["cluster_id"],
+            stored["topic_id"],
+            tuple(OffsetRange(**item) for item in stored["ranges"]),
+            stored.get("dead_letters_accepted", False),
+            tuple(stored.get("checks_accepted", ())),
+            stored.get("set_aside"),
+            recent,
+        )
+
+    @property
+    def judged_by_a_person(self) -> bool:
+        """Whether somebody has decided that its dead letters are to be kept, however many there are."""
+        return self.dead_letters_accepted or self.set_aside is not None
 
     def position(self, item: OffsetRange) -> Position:
         """Where reading starts that reads `item` of this batch."""
@@ -139,50 +157,6 @@ def lag(positions: Sequence[Position], view: TopicView) -> dict[int, int]:
     """Unread offsets by partition, up to the last stable offset; a partition without a position counts from its low."""
     known = {item.partition: item.next_offset for item in positions}
     return {p: held.unread(known.get(p)) for p, held in sorted(view.partitions.items())}
-
-
-def first_positions(positions: Sequence[Position], view: TopicView) -> list[Position]:
-    """Positions for the partitions that have none.
-
-    A pipeline's first batch starts at the low watermark. A partition added later starts at 0, so that nothing written
-    to it before we looked is lost.
-    """
-    known = {item.partition for item in positions}
-    new = sorted(set(view.partitions) - known)
-    return [Position(p, view.cluster_id, view.topic_id, 0 if known else view.partitions[p].low) for p in new]
-
-
-def note_ends(positions: Sequence[Position], view: TopicView) -> list[Position]:
-    """`positions` as they are once partitions are added: an upsert reads each up to where it ends now before it reads
-    those, open transactions included: the same one may write a key's newer value to a new partition.
-
-    While others are still drained for partitions added earlier, those that wait for it keep waiting.
-    """
-    draining = _draining(positions, view)
-    return [
-        (
-            item
-            if draining and item.seen_end is None
-            else replace(item, seen_end=max(item.seen_end or 0, view.partitions[item.partition].written))
-        )
-        for item in positions
-    ]
-
-
-def old_before_new(positions: Sequence[Position], view: TopicView) -> list[Position]:
-    """The positions to read from in an upsert: keys move when partitions are added, so the old ones are drained first.
-
-    Drained is what has reached the end that it had when the new ones were first seen (`seen_end`), not the current end:
-    under steady traffic that is never reached. The new ones, which have no such end yet, wait for that.
-    """
-    draining = _draining(positions, view)
-    return [item for item in positions if not draining or item.seen_end is not None]
-
-
-def _draining(positions: Sequence[Position], view: TopicView) -> bool:
-    """Whether a partition is yet to reach its noted end, or the end of the log where that was cut meanwhile."""
-    ends = {item.partition: min(item.seen_end or 0, view.partitions[item.partition].written) for item in positions}
-    return any(item.next_offset < ends[item.partition] for item in positions)
 
 
 def outdated(read: Sequence[Position], view: TopicView) -> str | None:

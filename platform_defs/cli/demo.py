@@ -131,7 +131,7 @@ def _materialize(log: Path, show: Callable[[str], None]) -> None:
         assert run.stdout is not None  # noqa: S101  # a pipe was asked for
         for line in run.stdout:
             kept.write(line)
-            if " - batch " in line:
+            if ": batch " in line:
                 show("  " + line.rpartition(" - ")[2].strip())
     if run.returncode:
         last = "".join(log.read_text().splitlines(keepends=True)[-15:])

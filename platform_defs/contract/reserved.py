@@ -2,9 +2,9 @@
 
 What a name becomes, and so what it could collide with:
 
-    id (the pipeline)   a Dagster job of that name; the op drain_<id>, the check verify_<id>, the sensor <id>_lag
-    schema.table        the asset schema/table; in its op, the output schema__table
-    a rule              an asset check of the table; in its op, the output schema__table_rule
+    id (the pipeline)   the check verify_<id>, which is an op of that name
+    schema.table        the asset schema/table; in the op of all tables, the output schema__table
+    a rule              an asset check of the table; in that op, the output schema__table_rule
     a topic             the asset kafka/<topic>; its check's op begins with kafka__
     a column            a column of the table, beside Tidegate's own (_batch_id, ...) and Postgres' (ctid, ...)
 """
@@ -19,7 +19,7 @@ DAGSTER_WORDS = frozenset(keyword.kwlist) | {
     *("context", "conf", "config", "meta", "arg_dict", "dict", "input_arg_dict", "output_arg_dict"),
     *("int", "str", "float", "bool", "input", "output", "type"),
 }
-JOBS = ("verify", "nightly_verify", "topics")  # jobs, schedules and sensors that serve all pipelines
+JOBS = ("drain", "lag", "verify", "nightly_verify", "topics")  # jobs, schedules and sensors that serve all pipelines
 OP_PREFIXES = ("drain_", "verify_", "broken_", "kafka__")  # jobs and ops share one space of names
 SCHEMAS = {
     "kafka": "the topics' assets are called kafka/<topic>",
@@ -36,7 +36,7 @@ CHECKS = ("not_halted", "message_decodes", "row_is_accepted", "contract_loads") 
 def pipeline_mistake(name: str) -> str | None:
     """Why no pipeline can be called `name`; None where it can."""
     if name in DAGSTER_WORDS:
-        return f"{name!r} is a reserved word in Dagster, where each pipeline is a job; choose another id"
+        return f"{name!r} is a reserved word in Dagster; choose another id"
     if name in JOBS:
         return f"{name!r} is the name of a job, schedule or sensor that serves all pipelines; choose another id"
     if prefix := next((item for item in OP_PREFIXES if name.startswith(item)), None):
@@ -73,15 +73,15 @@ def rule_mistake(name: str) -> str | None:
 def output_clash(contract: Contract) -> str | None:
     """Two things of the contract that would be one output of its Dagster op, such as table a.b__c and table a__b.c."""
     taken = dict[str, str]()
-    for output, what in _outputs(contract):
+    for output, what in outputs(contract):
         if output in taken:
             return f"{taken[output]} and {what} would both be called {output} in Dagster; rename one of them"
         taken[output] = what
     return None
 
 
-def _outputs(contract: Contract) -> Iterator[tuple[str, str]]:
-    """The output that each table and check becomes, and what it is."""
+def outputs(contract: Contract) -> Iterator[tuple[str, str]]:
+    """The output of a Dagster op that each table and check becomes, and what it is."""
     for table in contract.tables:
         yield _identifier(table.name), f"table {table.name}"
     yield from _checks(contract.row_table.name, (*CHECKS, *(rule.name for rule in contract.row_rules)))

@@ -12,21 +12,21 @@
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
+from platform_defs.engine.breaker import break_circuit
 from platform_defs.engine.failure import record_failure
 from platform_defs.engine.find_poison import REFUSALS, Failure, Trials
 from platform_defs.engine.planning import TASKS, decide
 from platform_defs.engine.ports import (
     Auditor,
     Broker,
-    FaultGroup,
     LineageEvents,
     MessagePlace,
     PipelineHold,
@@ -52,7 +52,7 @@ from platform_defs.errors import (
     TooManyRefused,
     TransformFailed,
 )
-from platform_defs.halts import AccumulateRefused, LogCut, TooManyDeadLetters
+from platform_defs.halts import AccumulateRefused, LogCut
 from platform_defs.offsets import PendingBatch
 
 
@@ -165,7 +165,8 @@ def _attempt(
     """Steps 2 to 7 for a planned batch."""
     contract, ledger = pipeline.contract, outside.ledger
     area = ledger.open_staging(pending)
-    work = TaskWork(contract, pending.ranges, outside.source, area, dict(excluded), pending.cluster_id)
+    aside = _set_aside(pending)
+    work = TaskWork(contract, pending.ranges, outside.source, area, dict(excluded), pending.cluster_id, aside)
     staged = _stage(pipeline, outside, pending, work)
     clock.lap("stage")
     crash_points.reach("after_stage")
@@ -191,6 +192,11 @@ def _attempt(
         tuple(checks),
         clock.steps,
     )
+
+
+def _set_aside(pending: PendingBatch) -> Refusal | None:
+    """The reason that every message of the batch is refused for, where a person decided so."""
+    return None if pending.set_aside is None else Refusal("publish", "SetAside", pending.set_aside)
 
 
 def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork) -> Staged:
@@ -224,11 +230,15 @@ def _poison(
 
 
 def _audit(contract: Contract, outside: Outside, staged: Staged) -> list[CheckResult]:
-    """Step 6: the results of every check. Raises GateFailed, and Halt above the contract's limit of dead letters."""
-    faults = outside.ledger.faults(staged)
-    _break_circuit(contract, staged, faults)
+    """Step 6: the results of every check. Raises GateFailed; Halt above the contract's limit of dead letters, and where
+    a gate stays red.
+    """
+    faults = outside.ledger.faults(staged) if staged.dead_letters else []
+    break_circuit(contract, staged, faults)
     checks = [*audit.row_checks(contract, faults, staged.messages), *_judge_rules(contract, outside, staged)]
-    audit.gate(contract.pipeline, staged.pending.batch_id, checks)
+    if (red := audit.red_gate(staged, checks)) is not None:
+        red = replace(red, tries=outside.ledger.note_red_gate(red))
+        raise audit.rejection(contract.pipeline, red, checks)
     return checks
 
 
@@ -242,27 +252,6 @@ def _judge_rules(contract: Contract, outside: Outside, staged: Staged) -> list[C
     except BadInput:
         outside.ledger.ping()  # raises where Postgres went away meanwhile: then no rule is to blame
         return outside.auditor.judge(contract.batch_rules, view)  # nor where only the auditor's connection did
-
-
-def _break_circuit(contract: Contract, staged: Staged, faults: Sequence[FaultGroup]) -> None:
-    """Raise Halt above the contract's limit of dead letters, or where the transform fails on everything it gets."""
-    limits, dead = contract.limits, staged.dead_letters
-    if staged.pending.dead_letters_accepted:
-        return
-    few = dead < limits.dead_letter_minimum or dead <= limits.dead_letter_share * staged.messages
-    failed = sum(group.count for group in faults if group.stage == "transform")
-    if few and (failed < 2 or staged.rows):  # a transform that fails on all there is looks broken, however few they are
-        return
-    batch_id = staged.pending.batch_id
-    reasons = {group.error_class: group.count for group in faults}
-    samples = tuple(sample for group in faults for sample in group.samples[:3])[:12]
-    raise Halt(
-        contract.pipeline,
-        TooManyDeadLetters(batch_id, staged.messages, dead, reasons, samples),
-        f"{dead} of {staged.messages} messages of batch {batch_id} would be dead letters; the contract "
-        f"allows {limits.dead_letter_share:.0%} once there are {limits.dead_letter_minimum}"
-        f"{f', and the transform failed on all that reached it ({failed})' if few else ''}. Nothing was published.",
-    )
 
 
 def _refused_by_table(contract: Contract, ledger: PipelineHold, staged: Staged, refusal: RowRefused) -> Exception:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from platform_defs.contract.model import BatchRule, CheckResult, Contract, Fault, Stage
 from platform_defs.formats.block import Block
-from platform_defs.halts import HaltDetail
+from platform_defs.halts import GateRed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
 MessagePlace = tuple[int, int]  # where a message is in the topic: partition, offset
@@ -295,6 +295,12 @@ class PipelineHold(Protocol):
 
     def fenced(self) -> bool:
         """Whether another run, or a settlement, took the pipeline over. False while Postgres cannot be asked."""
+        ...
+
+    def note_red_gate(self, gate: GateRed) -> int:
+        """Remember which blocking checks the pending batch failed; how often it has failed them, this time included.
+        0 for a fenced run, which changes nothing.
+        """
         ...
 
     def back_off(self, pause: Pause = LONG, *, counts: bool = True) -> int:

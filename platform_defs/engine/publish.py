@@ -135,20 +135,22 @@ def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: St
 
 
 def read_up_to(staged: Staged) -> list[Position]:
-    """Where the tasks got to in each partition, with the newest leader epoch that was seen there.
+    """Where the tasks got to in each partition, with the newest leader epoch that is known of it.
 
     Raises StagingLost where the epochs of messages go back: they are of a topic that was created again, whatever its
     metadata says.
     """
     read: dict[int, Position] = {}
-    written: dict[int, int] = {}  # the epoch of the last message
+    written: dict[int, int] = {}  # by partition, the leader epoch of the last message
     for item in sorted(staged.coverage, key=lambda one: one.range):
         at = staged.pending.position(item.range)
-        if item.leader_epoch is not None:
-            if item.leader_epoch < (before := written.get(at.partition, item.leader_epoch)):
+        before = written.get(at.partition, item.leader_epoch)
+        if item.leader_epoch is not None and before is not None:
+            if item.leader_epoch < before:
                 raise StagingLost.of_another_log(item.range, before, item.leader_epoch)
             written[at.partition] = item.leader_epoch
-        seen = [written.get(at.partition), item.range.leader_epoch, item.range.end_epoch]
+        known = read.get(at.partition, at).leader_epoch
+        seen = (known, at.leader_epoch, item.leader_epoch, item.range.end_epoch)
         newest = max((epoch for epoch in seen if epoch is not None), default=None)
         read[at.partition] = replace(at, next_offset=item.range.until_offset, leader_epoch=newest)
     return list(read.values())

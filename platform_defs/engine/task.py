@@ -48,6 +48,7 @@ class TaskWork:
     area: StagingArea
     excluded: Mapping[MessagePlace, Refusal] = field(default_factory=dict[MessagePlace, Refusal])
     cluster_id: str | None = None  # the cluster on which the ranges were planned; any, where nothing is kept
+    set_aside: Refusal | None = None  # why no message of the batch becomes a row, where a person decided so
     nonce: str = field(default_factory=lambda: uuid4().hex)  # seals the errors of its tasks (task_errors.py)
 
     @property
@@ -79,7 +80,7 @@ def read_range(work: TaskWork, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     attempt, tally = uuid4(), _Tally(wanted)
     with work.area.recorder(wanted.partition, attempt) as recorder:
         for block in work.source.read(wanted, work.cluster_id):
-            rows, faults, unknown = _decode(work, wanted.partition, block)
+            rows, faults, unknown = _set_aside(work, block, *_decode(work, wanted.partition, block))
             recorder.dead_letters(block, faults)
             tally.add(block, rows.num_rows, len(faults), unknown)
             crash_points.reach("in_decode")
@@ -151,6 +152,17 @@ def _decode(work: TaskWork, partition: int, block: Block) -> tuple[pa.RecordBatc
         deleted = _with_provenance(empty, gone, partition, block, keys, work.decoded_schema, deleted=True)
         rows = one_after_another([rows, deleted])
     return rows, [*faults, *found], decoded.unknown_fields
+
+
+def _set_aside(
+    work: TaskWork, block: Block, rows: pa.RecordBatch, faults: Sequence[Fault], unknown: int
+) -> tuple[pa.RecordBatch, Sequence[Fault], int]:
+    """As `_decode` has it; of a batch that a person set aside no rows, and a fault for each message without one."""
+    if work.set_aside is None:
+        return rows, faults, unknown
+    faulty = {fault.index for fault in faults}
+    others = [work.set_aside.of_message(i) for i in range(len(block.values)) if i not in faulty]
+    return rows.slice(0, 0), [*faults, *others], unknown
 
 
 def _with_provenance(

@@ -1,13 +1,14 @@
 """Where a log was cut: the first offset at which it no longer holds what was read.
 
-Kafka's clients ask OffsetForLeaderEpoch for that (KIP-320, KIP-279), which confluent_kafka has no call for. Messages
-carry their leader epoch, though: two logs that hold a message of the same epoch at the same offset are the same up to
-there, so the ends of ranges, whose epochs the ledger keeps, tell up to where nothing has changed, and a bisection of
-the log finds where an epoch ends in it. Within one range that saw several leaders the cut may lie below what is found.
+Kafka's clients ask OffsetForLeaderEpoch for that (KIP-320), which confluent_kafka has no call for. Messages carry their
+leader epoch, though, and epochs only grow along a log: a bisection that reads single messages finds where an epoch ends
+in the log of now. What was read in that epoch or before, and lies beyond, was cut off. Where two elections in a row
+were unclean the cut may lie below what is found, as it may for Kafka's clients.
 """
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cache
 
 from platform_defs.engine.leader_epochs import LeaderEpochs
 from platform_defs.offsets import PartitionView
@@ -25,22 +26,19 @@ def first_changed(
     """The first offset below `position` that the log no longer holds as it was read; `position` where there is none.
 
     `read` is what was read, ascending; `seen` is an end of the log below `position` that was seen before it was written
-    on. Reads single messages: one for each range that has changed, and some twenty.
+    on. Reads some twenty messages for each leader epoch that it asks about: those since the cut, and one before.
     """
     cut = min(position, held.end, position if seen is None else seen)
-    changed: EpochRead | None = None
-    for item in reversed(read):
-        if item.until_offset <= held.written and _holds(epochs, partition, item):
-            cut = max(cut, item.until_offset) if changed is None else cut
-            break
-        changed = item
-    return cut if changed is None else min(cut, _end_of_epoch(epochs, partition, changed.leader_epoch, held))
 
+    @cache
+    def end_of(epoch: int) -> int:
+        return _end_of_epoch(epochs, partition, epoch, held)
 
-def _holds(epochs: LeaderEpochs, partition: int, item: EpochRead) -> bool:
-    """Whether the log is the one that was read, up to the end of `item`."""
-    found = epochs.at_or_after(partition, item.until_offset - 1)
-    return found is not None and found.leader_epoch == item.leader_epoch
+    for newest, item in enumerate(reversed(read)):
+        if end_of(item.leader_epoch) >= item.until_offset:
+            return cut if newest else max(cut, item.until_offset)  # it refutes an end that was seen below it
+        cut = min(cut, end_of(item.leader_epoch))
+    return cut
 
 
 def _end_of_epoch(epochs: LeaderEpochs, partition: int, epoch: int, held: PartitionView) -> int:
@@ -50,4 +48,4 @@ def _end_of_epoch(epochs: LeaderEpochs, partition: int, epoch: int, held: Partit
         found = epochs.at_or_after(partition, offset)
         return float("inf") if found is None else found.leader_epoch
 
-    return held.low + bisect_right(range(held.low, held.end), epoch, key=epoch_at)
+    return held.low + bisect_right(range(held.low, held.written), epoch, key=epoch_at)

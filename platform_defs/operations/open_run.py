@@ -18,17 +18,23 @@ from resources.postgres.ledger import Ledger
 
 @contextmanager
 def open_run(
-    pipeline: Pipeline, endpoints: Endpoints, spark: Callable[[], SparkSession], run_id: str | None = None
+    pipeline: Pipeline,
+    endpoints: Endpoints,
+    spark: Callable[[], SparkSession],
+    run_id: str | None = None,
+    *,
+    unless_held: bool = False,
 ) -> Generator[Outside]:
     """Become the owner of `pipeline` for as long as the block runs (step 0). Migrates the ledger first.
 
-    Raises Halt where the pipeline is halted, BadInput where a table is not what the contract says or the ledger is
-    newer than the code, LedgerAway where Postgres is.
+    A run that has the pipeline is fenced, or, with `unless_held` and if it is alive, left alone: PipelineHeld is
+    raised. Raises Halt where the pipeline is halted, BadInput where a table is not what the contract says or the ledger
+    is newer than the code, LedgerAway where Postgres is.
     """
     ledger = Ledger(endpoints.postgres_url)
     ledger.migrate()
     options = endpoints.kafka_options()
-    held = ledger.acquire(pipeline.contract, run_id)
+    held = ledger.acquire(pipeline.contract, run_id, unless_held=unless_held)
     place = conninfo_to_dict(endpoints.postgres_url)
     events = OpenLineageEvents(endpoints.bootstrap_servers, f"{place.get('host')}:{place.get('port', 5432)}")
     try:

@@ -109,7 +109,7 @@ class Replay:
 
     def _put_in_place(self, from_batch: int, reason: str, who: str, say: Say) -> Shown:
         """As the pipeline's owner, so that no other run moves its positions."""
-        with closing(self._ledger.acquire(self.live.contract)) as held:
+        with closing(self._ledger.acquire(self.live.contract, rebuilding=True)) as held:
             shown = self._show(from_batch, say)
             say("putting it in place")
             done = Done(shown.replay_id, shown.history, shown.differences, reason, who)

@@ -8,6 +8,8 @@ topic_changed                     same for any halt where the log is a different
                                   again (address or contract were corrected), reading resumes where it stopped
 partition_missing                 of older versions: it was a stale answer, and reading resumes where it stopped
 too_many_dead_letters             the pending batch is published with all of them
+gate_red                          the pending batch is judged again, published all the same, or made dead letters. Not
+                                  only a halt: from the first time that it fails its checks
 anything else                     the batch is retried, once the cause is fixed
 
 What is done to the positions is decided in operations/settled_log.py.
@@ -15,24 +17,29 @@ What is done to the positions is decided in operations/settled_log.py.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine.topic_view import describe
-from platform_defs.errors import ChangedMeanwhile
+from platform_defs.errors import BadInput, ChangedMeanwhile
 from platform_defs.halts import (
     AccumulateRefused,
+    GateRed,
     HaltDetail,
     KeepsFailing,
     TooManyDeadLetters,
     UnknownHalt,
     read_detail,
 )
+from platform_defs.operations.settled_gate import BatchChoice, settled_gate
 from platform_defs.operations.settled_log import Decision, Log, Positions, ResumeAt, SettledLog
 from platform_defs.words import plural
+from resources.postgres.answers import PipelineState, PipelineStatus
 from resources.postgres.connection import connect, database_errors
 from resources.postgres.ledger import Ledger
+from resources.postgres.migrations import require_current
 from resources.postgres.settlement_ledger import LockedPipeline, LogPosition, PartitionChange, SettlementLedger
 
 LAST = 2**63 - 1  # no offset is larger
@@ -49,6 +56,9 @@ class Settlement:
     steps: tuple[PartitionChange, ...] = ()
     accept: bool = False  # the dead letters of the pending batch
     keep_pending: bool = False
+    checks_accepted: tuple[str, ...] = ()  # blocking checks that the pending batch may fail
+    set_aside: str | None = None  # why every message of the pending batch becomes a dead letter
+    state: PipelineState = "halted"  # active: what is settled has not halted the pipeline
     positions: Positions = field(default=(), repr=False)  # as they were when this was decided
     log: tuple[str, str] | None = None  # cluster id and topic id of the log in which the pipeline continues, if another
 
@@ -57,12 +67,22 @@ class Settlement:
         document = asdict(self)
         del document["positions"], document["log"]
         shown = {"pipeline": self.pipeline, "code": self.code, "detail": self.detail.to_json()}
-        return {**document, **shown, "state": "halted", "fingerprint": self.fingerprint}
+        return {**document, **shown, "fingerprint": self.fingerprint}
 
     @property
     def code(self) -> str:
         """The halt's code."""
         return self.detail.code
+
+    @property
+    def marks(self) -> Mapping[str, Any]:
+        """What was decided about the pending batch, as its own fields (offsets.PendingBatch)."""
+        decided = {
+            "dead_letters_accepted": self.accept,
+            "checks_accepted": list(self.checks_accepted),
+            "set_aside": self.set_aside,
+        }
+        return {name: value for name, value in decided.items() if value}
 
     @property
     def fingerprint(self) -> str:
@@ -71,19 +91,27 @@ class Settlement:
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def propose(contract: Contract, ledger: Ledger, broker: Log, start: ResumeAt | None) -> Settlement | None:
-    """What would settle the pipeline's halt; None where it is not halted. Changes nothing.
+def propose(
+    contract: Contract, ledger: Ledger, broker: Log, start: ResumeAt | None, batch: BatchChoice | None = None
+) -> Settlement | None:
+    """What would settle the pipeline's halt, or its pending batch that fails blocking checks; None where there is
+    neither. Changes nothing.
 
-    Raises BadInput where `start` is needed and missing, BrokerAway, also where only stale metadata comes, LedgerAway.
+    Raises BadInput where `start` is needed and missing, or `batch` is given and no such batch is pending; BrokerAway,
+    also where only stale metadata comes; LedgerAway.
     """
     status = ledger.status(contract.pipeline)
-    if status.state == "active":
+    detail = _to_settle(status)
+    if batch is not None and not isinstance(detail, GateRed):
+        raise BadInput(f"no batch of {contract.pipeline} fails a blocking check", field="--batch")
+    if detail is None:
         return None
     positions = tuple(
         (at.partition, LogPosition(at.topic, at.cluster_id, at.topic_id, at.start_offset, at.next_offset))
         for at in ledger.started_positions(contract.pipeline)
     )
-    detail = read_detail(status.halt_code or "", status.halt_detail)
+    if isinstance(detail, GateRed):
+        return _of_gate(status, detail, positions, batch or "retry")
     decision = _decide(detail, positions, contract, ledger, broker, start)
     return Settlement(
         contract.pipeline,
@@ -93,9 +121,32 @@ def propose(contract: Contract, ledger: Ledger, broker: Log, start: ResumeAt | N
         tuple(decision.steps),
         decision.accept,
         decision.keep_pending,
-        positions,
-        decision.log,
+        positions=positions,
+        log=decision.log,
     )
+
+
+def _of_gate(status: PipelineStatus, gate: GateRed, positions: Positions, batch: BatchChoice) -> Settlement:
+    """The positions stay as they are."""
+    decided = settled_gate(gate, batch)
+    return Settlement(
+        status.pipeline,
+        gate,
+        status.epoch,
+        decided.explanation,
+        keep_pending=True,
+        checks_accepted=decided.checks_accepted,
+        set_aside=decided.set_aside,
+        state=status.state,
+        positions=positions,
+    )
+
+
+def _to_settle(found: PipelineStatus | LockedPipeline) -> HaltDetail | None:
+    """The halt, or the gate that is red and has not halted the pipeline yet."""
+    if found.state == "halted":
+        return read_detail(found.halt_code or "", found.halt_detail)
+    return GateRed.from_json(found.red_gate) if found.red_gate else None
 
 
 def _decide(
@@ -122,7 +173,8 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
     """
     with connect(url) as connection, database_errors(), connection.transaction():
         ledger = SettlementLedger(connection, contract.pipeline, decided.epoch, reason, who)
-        # 1. Everything is as it was shown.
+        # 1. Everything is as it was shown, in a ledger that this version of Tidegate understands.
+        require_current(connection)
         _unchanged(ledger.lock(), decided)
         # 2. Who, why, and what: the positions before are in the steps.
         settlement_id = ledger.record(decided.code, decided.detail.to_json(), decided.to_json())
@@ -136,7 +188,7 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
                     pipeline=contract.pipeline,
                 )
         # 4. The pipeline.
-        if not ledger.reactivate(accept=decided.accept, keep_pending=decided.keep_pending):
+        if not ledger.reactivate(decided.state, decided.marks, keep_pending=decided.keep_pending):
             raise ChangedMeanwhile(
                 f"{contract.pipeline} was settled or taken over meanwhile; nothing was changed",
                 pipeline=contract.pipeline,
@@ -170,8 +222,7 @@ def _move(ledger: SettlementLedger, step: PartitionChange, log: tuple[str, str] 
 
 def _unchanged(now: LockedPipeline, decided: Settlement) -> None:
     """Raise ChangedMeanwhile unless the pipeline is as `decided` saw it."""
-    halted = now.state == "halted" and now.epoch == decided.epoch
-    same = halted and read_detail(now.halt_code or "", now.halt_detail) == decided.detail
+    same = (now.state, now.epoch) == (decided.state, decided.epoch) and _to_settle(now) == decided.detail
     if not same or now.positions != decided.positions:
         raise ChangedMeanwhile(
             f"{decided.pipeline} is no longer as it was shown; nothing was changed. Look again: "

@@ -1,25 +1,29 @@
-"""A pipeline's tables as assets: one op that drains the topic, batch after batch, and reports each to Dagster.
+"""The tables of all pipelines as one asset definition: one op, so that a run works on many with one Spark session.
 
 The tables of a pipeline commit together. Materializing one of them therefore runs the pipeline as a whole, and all of
 its tables are reported: selecting `bank/balances` alone is allowed, and does not leave `bank/postings` behind.
 """
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 import dagster as dg
 
 from platform_defs.contract.model import Contract, Table
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.batch import drain
-from platform_defs.errors import Fenced, GateFailed, Halt, TidegateError
-from platform_defs.operations.open_run import open_run
+from platform_defs.contract.reserved import outputs
+from platform_defs.errors import GateFailed, Halt, TidegateError
 from platform_defs.orchestration.checks import check_specs
-from platform_defs.orchestration.halts import halt_metadata, report_halt_at_end
+from platform_defs.orchestration.goals import EverythingThere, Goal, WhatIsDue
+from platform_defs.orchestration.halts import halt_metadata
 from platform_defs.orchestration.keys import PIPELINE_TAG, is_row_table, table_key, topic_key
-from platform_defs.orchestration.reporter import Reporter
-from platform_defs.orchestration.runs import report_dead
+from platform_defs.orchestration.memory import sensor_memory
+from platform_defs.orchestration.rounds import in_rounds
+from platform_defs.orchestration.runs import live, of_tables, report_dead, scheduled, selected
+from platform_defs.orchestration.survey import Survey
+from platform_defs.orchestration.turns import Turns
+from platform_defs.words import plural
 from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
 from resources.postgres.auditor import warm_up
@@ -29,68 +33,112 @@ from resources.spark.session import SparkResource
 LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
 
 
-def table_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
-    """The op of a pipeline. Its outputs are skippable: it logs its materializations itself, one a batch."""
-    contract = pipeline.contract
+def table_assets(pipelines: Sequence[Pipeline]) -> list[dg.AssetsDefinition]:
+    """The tables of all pipelines under one op; those whose outputs' names are taken there, under another."""
+    groups = _without_clash(pipelines)
+    return [_definition(f"drain_topics{n or ''}", group, pipelines) for n, group in enumerate(groups)]
+
+
+def _without_clash(pipelines: Sequence[Pipeline]) -> list[list[Pipeline]]:
+    """The pipelines in as few groups as do, in each of which no two outputs have the same name: table a.b__c of one
+    pipeline and table a__b.c of another are both called a__b__c.
+    """
+    groups: list[tuple[set[str], list[Pipeline]]] = []
+    for pipeline in pipelines:
+        names = {output for output, _ in outputs(pipeline.contract)}
+        fitting = next((group for group in groups if names.isdisjoint(group[0])), None)
+        if fitting is None:
+            groups.append((names, [pipeline]))
+        else:
+            fitting[0].update(names)
+            fitting[1].append(pipeline)
+    return [members for _, members in groups]
+
+
+def _definition(name: str, members: Sequence[Pipeline], pipelines: Sequence[Pipeline]) -> dg.AssetsDefinition:
+    """The op. Its outputs are skippable: it logs its materializations itself, one a batch."""
+    contracts = [pipeline.contract for pipeline in members]
 
     @dg.multi_asset(
-        name=f"drain_{contract.pipeline}",
-        specs=[_spec(contract, table) for table in contract.tables],
-        check_specs=check_specs(contract),
+        name=name,
+        specs=[_spec(contract, table) for contract in contracts for table in contract.tables],
+        check_specs=[spec for contract in contracts for spec in check_specs(contract)],
         can_subset=True,
-        pool=contract.pipeline,
-        op_tags={PIPELINE_TAG: contract.pipeline},
+        description="Reads topics into their tables, exactly once. A log line begins with the name of its pipeline.",
     )
-    def drain_topic(
+    def drain_topics(
         context: dg.AssetExecutionContext,
         spark: SparkResource,
         run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> Iterator[dg.MaterializeResult[None]]:
-        warm_up(contract)  # imports Great Expectations while Spark starts
-        with _failures_explained(context, contract):
-            _drain(context, pipeline, spark)
+        try:
+            _drain(context, pipelines, spark)
+        except TidegateError as error:  # nothing could be asked at all: no ledger, no broker
+            context.log.error(str(error))
+            raise dg.Failure(str(error), allow_retries=False) from error
         yield from ()
 
-    return drain_topic
+    return drain_topics
 
 
-def _drain(context: dg.AssetExecutionContext, pipeline: Pipeline, spark: SparkResource) -> None:
-    contract, endpoints = pipeline.contract, connection()
-    ledger = Ledger(endpoints.postgres_url)
-    for run_id in report_dead(context.instance, ledger, contract, besides=context.run.run_id):
+def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spark: SparkResource) -> None:
+    contracts, endpoints = [item.contract for item in pipelines], connection()
+    Ledger(endpoints.postgres_url).migrate()
+    survey = Survey(endpoints)
+    own = context.run.run_id
+    for run_id in report_dead(context.instance, survey.live_runs(), contracts, besides=own):
         context.log.warning(f"run {run_id} was shown as started, but its process is gone: reported as failed")
-    with (
-        report_halt_at_end(context, ledger, contract),
-        open_run(pipeline, endpoints, spark.session, context.run.run_id) as outside,
-    ):
-        reporter = Reporter(context, contract, ledger, outside, endpoints)
-        try:
-            reporter.report_earlier()
-            for published in drain(pipeline, outside):
-                reporter.published(published)
-        except GateFailed as failed:
-            reporter.gate_failed(failed)
-            raise
-        finally:
-            reporter.finish()
-
-
-@contextmanager
-def _failures_explained(context: dg.AssetExecutionContext, contract: Contract) -> Generator[None]:
-    """Turn each of our errors into a failure with its sentence. No retry here: the sensor starts the next run."""
+    asked = of_tables(context.selected_asset_keys | {k.asset_key for k in context.selected_asset_check_keys}, contracts)
+    chosen = [item for item in contracts if item.pipeline in asked]
+    warm_up(chosen)  # imports Great Expectations while Spark starts
+    turns = Turns(context, pipelines, endpoints, spark)
     try:
-        yield
-    except Fenced as error:
-        text = f"Stopped cleanly: another run has taken {contract.pipeline} over. {error}"
-        raise dg.Failure(text, allow_retries=False) from error
-    except Halt as error:
-        raise dg.Failure(str(error), halt_metadata(error), allow_retries=False) from error
-    except GateFailed as error:
+        failures = in_rounds(_goal(context, contracts, chosen, survey), turns)
+    finally:
+        turns.finish()
+        survey.close()
+    if turns.over():
+        context.log.error("Spark has ended: what had no turn in this run is left to the next one")
+    if failures:
+        raise _failure(failures, turns.taken)
+
+
+def _goal(
+    context: dg.AssetExecutionContext, contracts: Sequence[Contract], chosen: Sequence[Contract], survey: Survey
+) -> Goal:
+    """What the run is for: what is due where the sensor started it, all that is there where a person did."""
+    if not scheduled(context.run):
+        return EverythingThere(survey.look(chosen))
+
+    def by_hand() -> frozenset[str]:
+        others = live(context.instance, contracts, besides=context.run.run_id)
+        return frozenset(name for run in others if not scheduled(run) for name in selected(run, contracts))
+
+    first = [contract.pipeline for contract in chosen]
+    return WhatIsDue(contracts, first, sensor_memory(context.instance), survey.look, by_hand)
+
+
+def _failure(failures: Mapping[str, Exception], taken: Sequence[str]) -> dg.Failure:
+    """What the run fails with: each pipeline's sentence. No retry: the sensor starts the next run."""
+    if len(failures) == 1 and len(taken) == 1:
+        (error,) = failures.values()
+        return dg.Failure(str(error), _metadata(error), allow_retries=False)
+    sentences = {name: str(error) for name, error in failures.items()}
+    text = "; ".join(f"{name}: {sentence}" for name, sentence in sentences.items())
+    return dg.Failure(
+        f"{len(failures)} of {plural(len(taken), 'pipeline')} failed, the others did not. {text}",
+        dict(sentences),
+        allow_retries=False,
+    )
+
+
+def _metadata(error: Exception) -> dict[str, Any]:
+    if isinstance(error, Halt):
+        return halt_metadata(error)
+    if isinstance(error, GateFailed):
         names = [item.name for item in error.results if not item.passed and item.severity == "blocking"]
-        raise dg.Failure(str(error), {"failed checks": ", ".join(names)}, allow_retries=False) from error
-    except TidegateError as error:
-        context.log.error(str(error))
-        raise dg.Failure(str(error), allow_retries=False) from error
+        return {"failed checks": ", ".join(names)}
+    return {}
 
 
 def _spec(contract: Contract, table: Table) -> dg.AssetSpec:

@@ -1,22 +1,21 @@
 """A halt as an asset check of the row table, `not_halted`: failed from the halt until a person settles it.
 
-Only the ledger knows whether a pipeline is halted. Every run reports it to Dagster at its end, however it ends. Between
-runs the sensor does, when Dagster shows something else: after a settlement, or a halt found by a run outside Dagster.
+Only the ledger knows whether a pipeline is halted. Every run reports it to Dagster, however it ends. Between runs
+the sensor does, when Dagster shows something else: after a settlement, or a halt found by a run outside Dagster.
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
 from dagster import DagsterInstance
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 
 from platform_defs.contract.model import Contract
-from platform_defs.errors import Halt, TidegateError
+from platform_defs.errors import Halt
 from platform_defs.orchestration.events import samples_table
 from platform_defs.orchestration.keys import table_key
 from resources.postgres.answers import PipelineStatus
-from resources.postgres.ledger import Ledger
 
 NOT_HALTED = "not_halted"
 
@@ -54,27 +53,24 @@ def halt_metadata(halt: Halt) -> dict[str, Any]:
     return {"halt": halt.code, "settle with": halt.command, **tables, "detail": dg.MetadataValue.json(detail)}
 
 
-@contextmanager
-def report_halt_at_end(context: dg.AssetExecutionContext, ledger: Ledger, contract: Contract) -> Generator[None]:
-    """Report at the end of a run, however it ends, whether the pipeline is halted."""
-    try:
-        yield
-    finally:
-        try:
-            found = not_halted(contract, ledger.status(contract.pipeline))
-            context.log_event(found)  # pyright: ignore[reportArgumentType]  # taken, though the annotation omits it
-        except TidegateError as error:
-            context.log.warning(f"could not find out whether {contract.pipeline} is halted: {error}")
-
-
-def stale_halt_check(
-    instance: DagsterInstance, contract: Contract, status: PipelineStatus
+def stale_halt_checks(
+    instance: DagsterInstance, found: Sequence[tuple[Contract, PipelineStatus]]
 ) -> list[dg.AssetCheckEvaluation]:
-    """The check, where Dagster shows something else than the ledger says. Ask between runs: a run reports it itself."""
-    if not status.has_run:
-        return []
-    found = not_halted(contract, status)
-    shown = instance.get_latest_asset_check_evaluation_record(found.asset_check_key)
-    last = shown.evaluation if shown else None
-    same = isinstance(last, dg.AssetCheckEvaluation) and (last.passed, last.metadata) == (found.passed, found.metadata)
-    return [] if same else [found]
+    """The checks where Dagster shows something else than the ledger says, found with one question for all.
+
+    Ask of pipelines that no run works on: a run reports it itself.
+    """
+    current = [not_halted(contract, status) for contract, status in found if status.has_run]
+    shown = instance.event_log_storage.get_latest_asset_check_execution_by_key(
+        [item.asset_check_key for item in current]
+    )
+    return [item for item in current if not _same(item, shown.get(item.asset_check_key))]
+
+
+def _same(current: dg.AssetCheckEvaluation, shown: AssetCheckExecutionRecord | None) -> bool:
+    event = shown.event.dagster_event if shown and shown.event else None
+    last = event.event_specific_data if event else None
+    return isinstance(last, dg.AssetCheckEvaluation) and (last.passed, last.metadata) == (
+        current.passed,
+        current.metadata,
+    )

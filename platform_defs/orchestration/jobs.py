@@ -1,4 +1,4 @@
-"""Jobs: one for each pipeline, with its name, and `verify` for all of them."""
+"""Jobs: `drain` for the pipelines, and `verify` for all of them."""
 
 from collections.abc import Sequence
 
@@ -8,18 +8,18 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 )
 
 from platform_defs.contract.model import Contract
-from platform_defs.orchestration.keys import PIPELINE_TAG, table_keys, verify_key
+from platform_defs.orchestration.keys import DRAIN_JOB, table_keys, verify_key
 
 NO_RETRIES = {"dagster/max_retries": "0"}  # the sensor starts the next run; a retry would only compete with it
 
 
-def pipeline_job(contract: Contract) -> AssetJob:
-    """Drains the pipeline: `dagster job execute -j bank_transfers`."""
+def drain_job(contracts: Sequence[Contract]) -> AssetJob:
+    """Reads all pipelines, or those that a run of it selects: the sensor selects those that are due."""
     return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
-        contract.pipeline,
-        selection=dg.AssetSelection.assets(*table_keys(contract)),
-        tags={PIPELINE_TAG: contract.pipeline, **NO_RETRIES},
-        description=f"Reads what is unread in {contract.topic} into {', '.join(t.name for t in contract.tables)}.",
+        DRAIN_JOB,
+        selection=dg.AssetSelection.assets(*(key for contract in contracts for key in table_keys(contract))),
+        tags=NO_RETRIES,
+        description="Reads what is unread in the topics of the selected tables into these tables.",
     )
 
 

@@ -5,6 +5,9 @@ import dagster as dg
 from platform_defs.contract.model import Contract, Table
 
 PIPELINE_TAG = "tidegate/pipeline"
+STARTED_FOR = "tidegate/started_for"  # of a run that the sensor started: the pipelines that were due, and why
+DRAIN_JOB = "drain"
+LAG_SENSOR = "lag"
 
 
 def table_key(table: str) -> dg.AssetKey:

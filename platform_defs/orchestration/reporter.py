@@ -1,16 +1,25 @@
-"""Reports what a run commits: to Dagster, to lineage, to Kafka's tools, in this order (step 8 of engine/batch.py)."""
+"""Reports what a run commits: to Dagster, to lineage, to Kafka's tools, in this order (step 8 of engine/batch.py).
 
+A report never stops a batch: what cannot be told is a warning in the run's log. What Dagster was not there to hear is
+told by the next run.
+"""
+
+import threading
 import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 
 import dagster as dg
+from sqlalchemy.exc import OperationalError
 
 from platform_defs import offsets
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.ports import Published
-from platform_defs.errors import BadInput, BrokerAway, GateFailed, LedgerAway
+from platform_defs.errors import BadInput, BrokerAway, GateFailed, LedgerAway, PipelineHeld, TidegateError
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.events import Tally, evaluation, materializations
+from platform_defs.orchestration.halts import not_halted
 from resources.endpoints import Endpoints
 from resources.kafka.broker import show_progress
 from resources.lineage import emit_waiting
@@ -19,42 +28,61 @@ from resources.postgres.row_counts import row_count
 from resources.settings import settings
 
 VIEW_SECONDS = 1.0  # how old the broker's end offsets may be in a lag that is reported
+PROGRESS_SECONDS = 30.0  # between two commits of the consumer group, which only Kafka's own tools read
+_emitting = threading.Lock()  # one outbox for all pipelines: its events are sent in order
 
 
 class Reporter:
-    """The reports of one run.
+    """The reports of one run about one pipeline, over all of its turns.
 
     A batch counts as reported once Dagster has stored its events. What a crash left unreported, the next run reports.
     """
 
     def __init__(
-        self,
-        context: dg.AssetExecutionContext,
-        contract: Contract,
-        ledger: Ledger,
-        outside: Outside,
-        endpoints: Endpoints,
+        self, context: dg.AssetExecutionContext, contract: Contract, ledger: Ledger, endpoints: Endpoints
     ) -> None:
-        self.context, self.contract, self.ledger, self.outside = context, contract, ledger, outside
+        self.context, self.contract, self.ledger = context, contract, ledger
         self.options = endpoints.kafka_options()
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.batches = 0
+        self._outside: Outside | None = None
         self._view: tuple[float, TopicView] | None = None
+        self._halt_reported = False
+        self._at: Mapping[int, int] = {}
+        self._shown: tuple[float, Mapping[int, int]] = (0.0, {})
 
-    def report_earlier(self) -> None:
-        """Report the batches that an earlier run committed and then died before reporting."""
-        for batch in self.ledger.unreported(self.contract):
-            self.context.log.info(
-                f"batch {batch.batch_id}: committed by an earlier run, which ended before reporting it"
-            )
-            self._report(batch, lag=None)
+    @property
+    def outside(self) -> Outside:
+        assert self._outside is not None  # noqa: S101  # a turn is being taken
+        return self._outside
+
+    @contextmanager
+    def turn(self, outside: Outside) -> Generator[None]:
+        """While the pipeline has its turn. Begins with the batches that an earlier run committed and did not report."""
+        first, self._outside = self._outside is None, outside
+        if first:
+            self._report_earlier()
+        yield
+
+    @contextmanager
+    def halt_reported(self) -> Generator[None]:
+        """Report whether the pipeline is halted: after its first turn in this run, and after each that fails."""
+        try:
+            yield
+        except PipelineHeld:
+            raise  # it is the other run's to report
+        except BaseException:
+            self._report_halt()
+            raise
+        if not self._halt_reported:
+            self._report_halt()
 
     def published(self, batch: Published) -> None:
         """Report a batch of this run."""
         self._report(batch, lag=self._lag())
         seconds = sum(batch.timings.values())
         self.context.log.info(
-            f"batch {batch.batch_id}: {batch.messages:,} messages, {batch.rows:,} rows, "
+            f"{self.contract.pipeline}: batch {batch.batch_id}: {batch.messages:,} messages, {batch.rows:,} rows, "
             f"{batch.dead_letters:,} dead letters in {seconds:.2f} s"
         )
 
@@ -66,47 +94,72 @@ class Reporter:
         for result in failed.results:
             self._log_check(result, published=False)
 
-    def finish(self) -> None:
-        """Report the totals of a run of several batches, emit lineage, commit the consumer group.
+    def turn_ended(self, at: Mapping[int, int]) -> None:
+        """Send lineage, and now and then commit the consumer group. `at`: the next offsets, by partition."""
+        self._at = at
+        self._send_lineage()
+        if time.monotonic() - self._shown[0] > PROGRESS_SECONDS:
+            self._with_warning(self._show_progress)
 
-        A failure here is only a warning.
-        """
+    def finish(self) -> None:
+        """Report the totals of a run of several batches, and where the pipeline is to Kafka's tools."""
         if self.batches > 1:
             for tally in self.tallies.values():
                 self._log(evaluation(tally))
-        try:
-            while emit_waiting(self.ledger, settings().home):
-                continue
-            self._show_progress()
-        except (OSError, LedgerAway, BrokerAway) as error:  # requests' errors are OSErrors
-            self.context.log.warning(f"everything is committed, but not every listener could be notified: {error}")
+        self._with_warning(self._show_progress)
+        self._send_lineage()
+
+    def _report_earlier(self) -> None:
+        for batch in self.ledger.unreported(self.contract):
+            self.context.log.info(
+                f"{self.contract.pipeline}: batch {batch.batch_id}: committed by an earlier run, which ended before "
+                "reporting it"
+            )
+            self._report(batch, lag=None)
 
     def _report(self, batch: Published, lag: int | None) -> None:
         counts = {t.name: row_count(self.ledger, self.contract, t, batch.batch_id) for t in self.contract.tables}
-        for event in materializations(self.contract, batch, lag, counts):
-            self.context.log_event(event)
+        heard = [self._log(event) for event in materializations(self.contract, batch, lag, counts)]
         for result in batch.checks:
             self._tally(result, batch.batch_id)
-        for result in batch.checks:
-            if self.batches == 0 or not result.passed:  # passed again: reported at the end
-                self._log_check(result)
+        heard += [
+            self._log_check(result)
+            for result in batch.checks
+            if self.batches == 0 or not result.passed  # passed again: reported at the end
+        ]
         self.batches += 1
-        self.ledger.mark_reported(batch.batch_id)
+        if all(heard):
+            self.ledger.mark_reported(batch.batch_id)
 
     def _tally(self, result: CheckResult, batch_id: int) -> None:
         self.tallies.setdefault((result.table, result.name), Tally(result)).add(result, batch_id)
 
-    def _log_check(self, result: CheckResult, *, published: bool = True) -> None:
-        self._log(evaluation(self.tallies[result.table, result.name], published=published))
+    def _log_check(self, result: CheckResult, *, published: bool = True) -> bool:
+        return self._log(evaluation(self.tallies[result.table, result.name], published=published))
 
-    def _log(self, found: dg.AssetCheckEvaluation) -> None:
-        self.context.log_event(found)  # pyright: ignore[reportArgumentType]  # taken, though the annotation omits it
+    def _report_halt(self) -> None:
+        try:
+            found = not_halted(self.contract, self.ledger.status(self.contract.pipeline))
+        except TidegateError as error:
+            self.context.log.warning(f"could not find out whether {self.contract.pipeline} is halted: {error}")
+            return
+        self._halt_reported = self._log(found)
+
+    def _log(self, event: dg.AssetMaterialization | dg.AssetCheckEvaluation) -> bool:
+        """Tell Dagster. False where its storage did not answer: the next run is to try again."""
+        try:
+            self.context.log_event(event)  # pyright: ignore[reportArgumentType]  # taken, though not annotated
+        except Exception as error:  # noqa: BLE001  # a rule renamed, an asset gone: the batch is committed all the same
+            name = self.contract.pipeline
+            self.context.log.warning(f"{name}: everything is committed, but Dagster did not take {event}: {error}")
+            return not isinstance(error, OperationalError)
+        return True
 
     def _lag(self) -> int | None:
         try:
             view = self._recent_view()
         except (BrokerAway, BadInput) as error:
-            self.context.log.warning(f"the lag is unknown: {error}")
+            self.context.log.warning(f"the lag of {self.contract.pipeline} is unknown: {error}")
             return None
         return sum(offsets.lag(self.outside.ledger.positions(), view).values())
 
@@ -116,7 +169,21 @@ class Reporter:
             self._view = (now, self.outside.broker.describe(self.contract.topic))
         return self._view[1]
 
+    def _send_lineage(self) -> None:
+        with _emitting:
+            self._with_warning(self._emit)
+
+    def _emit(self) -> None:
+        while emit_waiting(self.ledger, settings().home):
+            continue
+
     def _show_progress(self) -> None:
-        positions = {item.partition: item.next_offset for item in self.outside.ledger.positions()}
-        if self.batches and positions:
-            show_progress(self.options, f"tidegate-{self.contract.pipeline}", self.contract.topic, positions)
+        if self.batches and self._at and self._at != self._shown[1]:
+            self._shown = (time.monotonic(), self._at)
+            show_progress(self.options, f"tidegate-{self.contract.pipeline}", self.contract.topic, self._at)
+
+    def _with_warning(self, report: Callable[[], None]) -> None:
+        try:
+            report()
+        except (OSError, LedgerAway, BrokerAway) as error:  # requests' errors are OSErrors
+            self.context.log.warning(f"everything is committed, but not every listener could be notified: {error}")

@@ -1,124 +1,143 @@
-"""A lag sensor for each pipeline: starts a run when the contract's limits ask for one, and never a second at a time.
+"""The lag sensor: looks at all pipelines at once and starts a run for those that are due.
 
-It also keeps the check `not_halted` in line with the ledger. Lag comes from the ledger and the broker, never from the
-cursor. Run requests have no run_key: Dagster deduplicates those forever, so a failed run could never be started again.
+It also keeps the checks `not_halted` in line with the ledger, and reports dead runs. Lag comes from the ledger and the
+broker, never from the cursor, which only says since when something has been unread. Run requests have no run_key:
+Dagster deduplicates those forever, so a failed run could never be started again.
 """
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import dagster as dg
-from dagster import DagsterInstance
+from dagster import DagsterInstance, DagsterRun
 
-from platform_defs import offsets
 from platform_defs.contract.model import Contract
-from platform_defs.errors import BadInput, Halt, LedgerOutdated, TopicMissing
-from platform_defs.orchestration.halts import stale_halt_check
+from platform_defs.errors import BadInput
+from platform_defs.orchestration.halts import stale_halt_checks
 from platform_defs.orchestration.jobs import AssetJob
-from platform_defs.orchestration.keys import PIPELINE_TAG
-from platform_defs.orchestration.runs import failures_in_a_row, report_dead, writer
-from platform_defs.orchestration.waiting import Waiting, back_off, due, still_waiting
+from platform_defs.orchestration.keys import LAG_SENSOR, PIPELINE_TAG, STARTED_FOR, table_keys
+from platform_defs.orchestration.runs import live, report_dead, scheduled, selected
+from platform_defs.orchestration.survey import Survey, kept_survey
+from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, from_cursor, remember, to_cursor
 from platform_defs.words import plural
-from resources.endpoints import Endpoints, connection
-from resources.kafka.broker import KafkaBroker
-from resources.postgres.answers import PipelineStatus
-from resources.postgres.ledger import Ledger
+from resources.endpoints import connection
 
 EVERY = 5  # seconds
-PATIENCE = 5.0  # seconds for the broker's answer
+MOST = 20  # pipelines that a run is asked for; it finds the others that are due by itself (orchestration/goals.py)
+TAKES_UP = 30.0  # seconds after which a pipeline that is due and that no working run took up gets a run of its own
+RUNS = 2  # at once, where dagster.yaml says nothing
 
 
-def lag_sensor(contract: Contract, job: AssetJob) -> dg.SensorDefinition:
-    """The sensor of a pipeline. A tick takes some 50 ms; it fails, visibly, when Kafka or Postgres does not answer."""
-    limits = contract.limits
+def lag_sensor(contracts: Sequence[Contract], job: AssetJob) -> dg.SensorDefinition:
+    """The sensor. It fails, visibly, when Kafka or Postgres does not answer at all."""
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
-        name=f"{contract.pipeline}_lag",
+        name=LAG_SENSOR,
         job=job,
         minimum_interval_seconds=EVERY,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
-            f"Starts {contract.pipeline} when {limits.lag_messages:,} messages of {contract.topic} are unread, or one "
-            f"has waited {limits.lag_seconds:.0f} s. Reports dead runs as failed."
+            "Starts a run for the pipelines that have as many unread messages as their contract's lagMessages, or one "
+            "that has waited as long as its latency. Reports dead runs as failed."
         ),
-        tags={PIPELINE_TAG: contract.pipeline},
     )
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         try:
             endpoints = connection()
         except BadInput as error:  # the stack is not running
-            return dg.SensorResult(skip_reason=str(error))
-        try:
-            return look(context.instance, contract, endpoints, context.cursor)
-        except TopicMissing as error:
-            return dg.SensorResult(skip_reason=str(error))
+            return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)
+        return look(context.instance, contracts, kept_survey(endpoints), context.cursor)
 
     return sense_lag
 
 
-def look(instance: DagsterInstance, contract: Contract, endpoints: Endpoints, cursor: str | None) -> dg.SensorResult:
-    """One tick. Raises BrokerAway, LedgerAway, TopicMissing, and BadInput for an unusable ledger or broker."""
-    ledger = Ledger(endpoints.postgres_url)
-    report_dead(instance, ledger, contract)
-    if (run := writer(instance, contract)) is not None:
-        return dg.SensorResult(skip_reason=f"run {run.run_id} is {run.status.value.lower()}", cursor=cursor)
-    status = _status(ledger, contract)
-    found = _start(instance, ledger, contract, status, endpoints, cursor)
-    return found._replace(asset_events=stale_halt_check(instance, contract, status))
-
-
-def _status(ledger: Ledger, contract: Contract) -> PipelineStatus:
-    """The pipeline's status. Migrates an older ledger: a run would, but none starts before the ledger can be read."""
-    try:
-        return ledger.status(contract.pipeline)
-    except LedgerOutdated:
-        ledger.migrate()
-        return ledger.status(contract.pipeline)
-
-
-def _start(
-    instance: DagsterInstance,
-    ledger: Ledger,
-    contract: Contract,
-    status: PipelineStatus,
-    endpoints: Endpoints,
-    cursor: str | None,
+def look(
+    instance: DagsterInstance, contracts: Sequence[Contract], survey: Survey, cursor: str | None
 ) -> dg.SensorResult:
+    """One tick. Raises BrokerAway, LedgerAway, and BadInput for an unusable ledger."""
+    report_dead(instance, survey.live_runs(), contracts)
+    runs = live(instance, contracts)
+    seen, now = survey.look(contracts), time.time()
+    waits = remember(from_cursor(cursor), seen, now)
+    found = start(seen, waits, Working.of(instance, runs, contracts), now)
+    busy = {name for run in runs for name in selected(run, contracts)}
+    free = [(item.contract, item.status) for item in seen if not item.held and item.contract.pipeline not in busy]
+    return found._replace(cursor=to_cursor(waits), asset_events=stale_halt_checks(instance, free))
+
+
+@dataclass(frozen=True)
+class Working:
+    """The runs that there are, by what they leave to a new one."""
+
+    runs: Sequence[DagsterRun]
+    most: int  # runs at once
+    by_hand: frozenset[str]  # pipelines that were asked for by hand: their run waits for its turn, or has it
+
+    @classmethod
+    def of(cls, instance: DagsterInstance, runs: Sequence[DagsterRun], contracts: Sequence[Contract]) -> "Working":
+        queue = instance.get_concurrency_config().run_queue_config
+        most = queue.max_concurrent_runs if queue and queue.max_concurrent_runs > 0 else RUNS
+        by_hand = frozenset(name for run in runs if not scheduled(run) for name in selected(run, contracts))
+        return cls(runs, most, by_hand)
+
+    @property
+    def looks_itself(self) -> bool:
+        """Whether a run is there that takes up whatever becomes due."""
+        return any(map(scheduled, self.runs))
+
+
+def start(seen: Sequence[Seen], waits: Waits, working: Working, now: float) -> dg.SensorResult:
     """A run request, or the reason why there is none."""
-    now = time.time()
-    if reason := _must_not_start(instance, ledger, contract, status, now):
-        return dg.SensorResult(skip_reason=reason, cursor=cursor)
-    view = KafkaBroker(endpoints.kafka_options(), timeout=PATIENCE).describe(contract.topic)
-    positions = ledger.positions(contract.pipeline)
-    try:
-        offsets.judge(contract.pipeline, positions, view)
-    except Halt as halt:  # a truncated or recreated topic may show no lag at all; the run records the halt
-        request = dg.RunRequest(tags={PIPELINE_TAG: contract.pipeline, "tidegate/started_for": halt.code})
-        return dg.SensorResult(run_requests=[request], cursor=cursor)
-    behind = sum(offsets.lag(positions, view).values())
-    waiting = still_waiting(Waiting.from_cursor(cursor), behind, sum(item.next_offset for item in positions), now)
-    remembered = waiting.to_cursor() if waiting else ""
-    if reason := due(behind, waiting, contract.limits, now):
-        request = dg.RunRequest(tags={PIPELINE_TAG: contract.pipeline, "tidegate/started_for": reason})
-        return dg.SensorResult(run_requests=[request], cursor=remembered)
-    return dg.SensorResult(skip_reason=f"{plural(behind, 'unread message')}; no run is due yet", cursor=remembered)
+    decided = {item.contract.pipeline: _decided(item, waits, working, now) for item in seen}
+    due = sorted((item for item in decided.values() if isinstance(item, Due)), key=lambda item: item.since)
+    if not due:
+        return dg.SensorResult(skip_reason=_reasons({name: str(reason) for name, reason in decided.items()}))
+    if len(working.runs) >= working.most:
+        return dg.SensorResult(skip_reason=f"{_names(due)} due, and {plural(len(working.runs), 'run')} at work already")
+    late = [item for item in due if now - item.since > _patience(item, seen)]
+    if working.looks_itself and not late:
+        return dg.SensorResult(skip_reason=f"{_names(due)} due: the run that is at work takes them up")
+    return dg.SensorResult(run_requests=[_request((late if working.looks_itself else due)[:MOST], seen)])
 
 
-def _must_not_start(
-    instance: DagsterInstance, ledger: Ledger, contract: Contract, status: PipelineStatus, now: float
-) -> str | None:
-    """Why no run may start now, whatever the lag."""
-    name = contract.pipeline
-    if not status.has_run:
-        return None
-    if status.state == "halted":
-        code = status.halt_code
-        return f"{name} is halted ({code}) until a person settles it. To see how: tidegate ack {name}"
-    if ledger.is_running(status):
-        return f"{name} is locked by a run that Dagster did not start (run id {status.run_id or 'none'})"
-    if status.backed_off:
-        table = contract.row_table.name.replace(".", "/")
-        return f"a batch failed a blocking check and will be retried after a back-off; materialize {table} to retry now"
-    failures, ended = failures_in_a_row(instance, contract)
-    if 0 < (left := ended + back_off(failures) - now) <= back_off(failures):  # more: the clock was set back
-        return f"the last {failures} runs failed; the next one starts in {left:.0f} s"
-    return None
+def _decided(item: Seen, waits: Waits, working: Working, now: float) -> Due | str:
+    name = item.contract.pipeline
+    if item.held:
+        return f"held by a run (run id {item.status.run_id or 'none: Dagster did not start it'})"
+    if name in working.by_hand:
+        return "left to the run that was started for it by hand"
+    return decide(item, waits.get(name), now)
+
+
+def _patience(item: Due, seen: Sequence[Seen]) -> float:
+    """Seconds after which a message of the pipeline should have been read although another run has been at work."""
+    limits = next(other.contract.limits for other in seen if other.contract.pipeline == item.pipeline)
+    return limits.lag_seconds + TAKES_UP
+
+
+def _request(due: Sequence[Due], seen: Sequence[Seen]) -> dg.RunRequest:
+    """A run for these. Their checks are not selected: those of a batch that is not read would be shown as skipped."""
+    contracts = {item.contract.pipeline: item.contract for item in seen}
+    keys = [key for item in due for key in table_keys(contracts[item.pipeline])]
+    tags = {
+        STARTED_FOR: _reasons({item.pipeline: item.reason for item in due})[:1000]
+    }  # an index of Dagster's bounds it
+    if len(due) == 1:
+        tags[PIPELINE_TAG] = due[0].pipeline
+    return dg.RunRequest(asset_selection=keys, asset_check_keys=[], tags=tags)
+
+
+def _names(due: Sequence[Due]) -> str:
+    return ", ".join(item.pipeline for item in due[:3]) + (f" and {len(due) - 3} more are" if len(due) > 3 else " is")
+
+
+def _reasons(reasons: dict[str, str]) -> str:
+    """One line for people: what most pipelines have in common is said once."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        by_reason.setdefault(reason, []).append(name)
+    return "; ".join(
+        f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}: {reason}"
+        for reason, names in sorted(by_reason.items(), key=lambda item: -len(item[1]))[:20]
+    )

@@ -1,19 +1,22 @@
 """Topics as external assets: Dagster does not materialize them, it shows what the broker says about them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
 
 from platform_defs.contract.message_path import MessagePath, spell_path
 from platform_defs.contract.model import Contract, Field
-from platform_defs.errors import TopicMissing
+from platform_defs.errors import TidegateError
+from platform_defs.offsets import TopicView
 from platform_defs.orchestration.keys import PIPELINE_TAG, topic_key
+from platform_defs.orchestration.survey import kept_survey
+from platform_defs.words import plural
 from resources.endpoints import connection
-from resources.kafka.broker import KafkaBroker, topic_facts
+from resources.kafka.topics import KafkaTopics
 
 EVERY = 60  # seconds between two observations of a topic
-PATIENCE = 5.0  # seconds; a sensor must not block the daemon
+PAGE = 100  # topics in one tick: Dagster stores some 50 observations a second, and ends a tick after 60 seconds
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,11 @@ def topic_asset(topic: Topic) -> dg.AssetSpec:
 
 
 def observe_topics(topics: Sequence[str]) -> dg.SensorDefinition:
-    """A sensor that records each topic's partitions, retention, replication and offsets, once a minute."""
+    """A sensor that records each topic's partitions, retention, replication and offsets.
+
+    A tick records a page of them, and the cursor says where the next one goes on: up to PAGE topics are recorded once a
+    minute, more of them in turn.
+    """
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name="topics",
@@ -57,26 +64,56 @@ def observe_topics(topics: Sequence[str]) -> dg.SensorDefinition:
         description="Records each topic's partitions, retention, replication and end offsets, as the broker has them.",
     )
     def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        options = connection().kafka_options()
-        seen: list[dg.AssetObservation] = []
-        for topic in topics:
-            try:
-                seen.append(observation(topic, options))
-            except TopicMissing as missing:  # a topic that does not exist yet must not hide the others
-                context.log.info(str(missing))
-        return dg.SensorResult(asset_events=seen, skip_reason=f"Recorded {len(seen)} of {len(topics)} topics.")
+        page, cursor = next_page(topics, context.cursor)
+        found = observations(page, kept_survey(connection()).topics)
+        for name, why in found.unseen.items():
+            context.log.warning(f"{name} was not recorded: {why}")
+        said = f"Recorded {len(found.seen)} of {plural(len(topics), 'topic')}"
+        said += "".join(f"; {name}: {why}" for name, why in list(found.unseen.items())[:10])
+        return dg.SensorResult(asset_events=list(found.seen), skip_reason=said, cursor=cursor)
 
     return observe
 
 
-def observation(topic: str, options: dict[str, str]) -> dg.AssetObservation:
-    """What the broker says about the topic now. Raises TopicMissing, and BrokerAway."""
-    facts = topic_facts(options, topic)
-    view = KafkaBroker(options, timeout=PATIENCE).describe(topic)
+def next_page(topics: Sequence[str], cursor: str | None) -> tuple[Sequence[str], str]:
+    """At most PAGE topics, those after the last one of the page before, and the cursor of the page after them."""
+    after = cursor or ""
+    ordered = sorted(topics)
+    page = [topic for topic in ordered if topic > after][:PAGE]
+    if not page:
+        page = ordered[:PAGE]
+    return page, "" if not page or page[-1] == ordered[-1] else page[-1]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen of a page of topics, and why some were not."""
+
+    seen: tuple[dg.AssetObservation, ...]
+    unseen: Mapping[str, TidegateError]  # by topic
+
+
+def observations(topics: Sequence[str], kafka: KafkaTopics) -> Observed:
+    """What the broker says about these topics now. Raises BrokerAway where no broker answers."""
+    views, facts = kafka.views(topics), kafka.facts(topics)
+    seen: list[dg.AssetObservation] = []
+    unseen: dict[str, TidegateError] = {}
+    for topic in topics:
+        view, said = views[topic], facts[topic]
+        if isinstance(view, TidegateError):
+            unseen[topic] = view
+        elif isinstance(said, TidegateError):
+            unseen[topic] = said
+        else:
+            seen.append(_observation(view, said))
+    return Observed(tuple(seen), unseen)
+
+
+def _observation(view: TopicView, facts: Mapping[str, int | str]) -> dg.AssetObservation:
     ends = {f"end_offset_{p}": held.end for p, held in sorted(view.partitions.items())}
     offsets = sum(held.end - held.low for held in view.partitions.values())
     metadata = {**facts, "messages": offsets, "end_offsets": sum(ends.values()), **ends, "topic_id": view.topic_id}
-    return dg.AssetObservation(topic_key(topic), metadata=metadata)
+    return dg.AssetObservation(topic_key(view.topic), metadata=metadata)
 
 
 def _columns(contracts: Sequence[Contract]) -> list[dg.TableColumn]:

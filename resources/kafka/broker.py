@@ -1,4 +1,4 @@
-"""What the driver asks Kafka: what a topic looks like now, and its offsets at a time. Also commits consumer groups."""
+"""What a run asks Kafka: what a topic looks like now, and its offsets at a time. Also commits consumer groups."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -148,28 +148,3 @@ def show_progress(options: Mapping[str, str], group: str, topic: str, next_offse
         ) from error
     finally:
         consumer.close()
-
-
-def topic_facts(options: Mapping[str, str], topic: str) -> dict[str, int | str]:
-    """How a topic is configured: partitions, replication_factor, and retention_ms, retention_bytes,
-    cleanup_policy, min_insync_replicas.
-
-    Raises TopicMissing, and BrokerAway when no answer came.
-    """
-    admin = _admin(options)
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    try:
-        described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
-        config = _answer(admin.describe_configs([resource], request_timeout=5)[resource], topic)
-    except _Transient as error:
-        raise BrokerAway(
-            f"Kafka at {options['bootstrap.servers']} returned no metadata for topic {topic}: {error}"
-        ) from error
-    return {
-        "partitions": len(described.partitions),
-        "replication_factor": min(len(item.replicas) for item in described.partitions),
-        "retention_ms": int(config["retention.ms"].value),
-        "retention_bytes": int(config["retention.bytes"].value),
-        "min_insync_replicas": int(config["min.insync.replicas"].value),
-        "cleanup_policy": config["cleanup.policy"].value,
-    }

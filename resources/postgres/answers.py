@@ -9,6 +9,8 @@ from uuid import UUID
 from platform_defs.errors import Halt
 from platform_defs.offsets import PendingBatch, Position
 
+PipelineState = Literal["active", "halted"]
+
 
 @dataclass(frozen=True)
 class PipelineStatus:
@@ -16,9 +18,10 @@ class PipelineStatus:
 
     pipeline: str
     has_run: bool = False
-    state: Literal["active", "halted"] = "active"
+    state: PipelineState = "active"
     halt_code: str | None = None  # a HaltCode; of another version of Tidegate, perhaps one that is unknown here
     halt_detail: Mapping[str, Any] | None = None
+    red_gate: Mapping[str, Any] | None = None  # the blocking checks that the pending batch failed (halts.GateRed)
     pending: PendingBatch | None = None  # the batch whose offsets are fixed
     backed_off: bool = False  # a run failed, and it is not yet `retry_at`
     retry_at: datetime | None = None
@@ -32,6 +35,15 @@ class PipelineStatus:
         if self.state != "halted":
             return None
         return Halt.remembered(self.pipeline, self.halt_code or "", self.halt_detail)
+
+
+def status_of(pipeline: str, row: Mapping[str, Any] | None) -> PipelineStatus:
+    """The status that a row of the ledger says; of no row, that the pipeline has not run."""
+    if row is None:
+        return PipelineStatus(pipeline)
+    fields = dict(row)
+    fields["pending"] = PendingBatch.from_json(row["pending"]) if row["pending"] else None
+    return PipelineStatus(**fields, has_run=True)
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,7 @@ class StartedPosition:
 
 @dataclass(frozen=True)
 class EpochRead:
-    """The end of something that was read, and the leader epoch of the message right before it."""
+    """The end of something that was read, and the epoch of a leader whose log reached there."""
 
     until_offset: int
     leader_epoch: int

@@ -6,21 +6,22 @@ command, no sensor and no pipeline without batch rules pays for it.
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import isfinite, isnan
 from typing import Any
 
 from platform_defs.contract.model import BatchRule, CheckResult, Contract
 from platform_defs.engine.audit import SAMPLES
 from platform_defs.engine.ports import AuditView
 from platform_defs.errors import BadInput, LedgerAway
-from resources.postgres.connection import limited
+from resources.postgres.connection import session_uri
 
 
-def warm_up(contract: Contract) -> None:
-    """Where the contract has batch rules, import Great Expectations in the background, while Spark starts."""
-    if contract.batch_rules:
+def warm_up(contracts: Iterable[Contract]) -> None:
+    """Where one of the contracts has batch rules, import Great Expectations in the background, while Spark starts."""
+    if any(contract.batch_rules for contract in contracts):
         threading.Thread(target=load, name="import great_expectations", daemon=True).start()
 
 
@@ -34,8 +35,12 @@ class GreatExpectationsAuditor:
         """See engine.ports.Auditor."""
         if not rules:
             return []
+        with _judging:
+            return self._judged(rules, view)
+
+    def _judged(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         try:
-            source = _source(limited(self.url))
+            source = _source(session_uri(self.url, "tidegate audit"))
             asset = source.add_table_asset(name=view.name, table_name=view.name, schema_name=view.schema)
         except ConnectionError as error:  # Great Expectations' TestConnectionError
             said = str(error).partition("\n")[0]
@@ -47,6 +52,10 @@ class GreatExpectationsAuditor:
             return [_judge(batch, rule) for rule in rules]
         finally:
             source.delete_asset(view.name)
+
+
+# One at a time: Great Expectations keeps its context, data sources and assets in variables of the whole process.
+_judging = threading.Lock()
 
 
 def _judge(batch: Any, rule: BatchRule) -> CheckResult:
@@ -102,6 +111,9 @@ def _observed(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    """`value` as JSON has it. NaN and the infinities, which JSON has not, as Postgres writes them."""
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
@@ -127,5 +139,7 @@ def _source(url: str) -> Any:
     """One ephemeral context and one datasource for each process and database."""
     context = load().get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
+    # It is asked to save itself with each asset: as YAML, to memory, which takes longer than to judge a small batch.
+    context.variables.save = lambda: None
     # Pinged before use: a connection that is kept in the pool does not outlive a restart of Postgres.
     return context.data_sources.add_sql(name="staging", connection_string=url, kwargs={"pool_pre_ping": True})

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, LiteralString, cast
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 from uuid import UUID
 
 import psycopg
@@ -53,6 +53,12 @@ def session_url(url: str, name: str, settings: Mapping[str, str] | None = None) 
     return make_conninfo(
         "", **{"target_session_attrs": "read-write", **given, "options": options, "application_name": name}
     )
+
+
+def session_uri(url: str, name: str) -> str:
+    """What `session_url` gives as a URI, for a library that takes nothing else."""
+    given = conninfo_to_dict(session_url(url, name))
+    return f"postgresql:///?{urlencode(given, quote_via=quote)}"
 
 
 def limited(url: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -13,10 +13,12 @@ from psycopg.types.json import Jsonb
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
 from platform_defs.engine.ports import LONG, AuditView, Coverage, FaultGroup, Pause, Publication, RefusedRow, Staged
-from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
-from platform_defs.halts import HaltDetail, read_detail
+from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, PipelineHeld, TidegateError
+from platform_defs.halts import GateRed, HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
+from platform_defs.recent import Recent
 from resources.postgres import tables
+from resources.postgres.claims import claim
 from resources.postgres.connection import (
     DURABLE,
     LOCK_WAIT,
@@ -27,28 +29,34 @@ from resources.postgres.connection import (
     database_errors,
     queries,
 )
+from resources.postgres.migrations import require_current
 from resources.postgres.positions import positions_of
 from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
 
 
-def acquire(url: str, contract: Contract, run_id: str | None = None) -> "PostgresHold":
-    """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables.
+def acquire(
+    url: str, contract: Contract, run_id: str | None = None, *, rebuilding: bool = False, unless_held: bool = False
+) -> "PostgresHold":
+    """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables (`claims.claim`).
 
     Raises Halt where the pipeline is halted, LedgerAway where its row cannot be locked, BadInput where a table is not
-    what the contract says.
+    what the contract says, or the ledger is another version's. With `unless_held` an owner that is alive is not
+    fenced: PipelineHeld is raised instead.
     """
     name, owner = contract.pipeline, uuid4()
     connection = _session(url, name, owner)
     try:
         with database_errors():
-            epoch = _take_over(connection, name, owner, run_id)
-        holder = Holder(name, epoch, owner, run_id)
-        _claim_or_back_off(connection, holder, contract)
+            if unless_held:
+                _refuse_held(connection, name)  # before the row is locked: its owner may be publishing
+            epoch = _take_over(connection, name, owner, run_id, unless_held=unless_held)
+        held = PostgresHold(url, contract, Holder(name, epoch, owner, run_id), connection)
+        _claim_tables(held, rebuilding=rebuilding)
     except BaseException:
         connection.close()
         raise
-    return PostgresHold(url, contract, holder, connection)
+    return held
 
 
 @dataclass
@@ -74,7 +82,7 @@ class PostgresHold:
         """See engine.ports.PipelineHold."""
         with database_errors():
             row = self.connection.execute(queries()["pending"], self.holder.key).fetchone()
-        return PendingBatch.from_json(row[0]) if row and row[0] else None
+        return PendingBatch.from_json(row[0], Recent.from_json(row[1])) if row and row[0] else None
 
     def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None:
         """See engine.ports.PipelineHold."""
@@ -98,10 +106,9 @@ class PostgresHold:
         with self._owned():
             (batch_id,) = self.connection.execute(queries()["next_batch_id"]).fetchone() or (0,)
             pending = PendingBatch(batch_id, view.cluster_id, view.topic_id, tuple(ranges))
-            self.connection.execute(
-                queries()["store_pending"], {**self.holder.key, "pending": Jsonb(pending.to_json())}
-            )
-        return pending
+            stored = {**self.holder.key, "pending": Jsonb(pending.to_json())}
+            (recent,) = self.connection.execute(queries()["store_pending"], stored).fetchone() or ([],)
+        return replace(pending, recent=Recent.from_json(recent))
 
     def open_staging(self, pending: PendingBatch) -> PostgresStaging:
         """A staging table of its own for one try at `pending`."""
@@ -189,6 +196,13 @@ class PostgresHold:
             return False
         return row is None or row[0] != self.holder.owner
 
+    def note_red_gate(self, gate: GateRed) -> int:
+        """See engine.ports.PipelineHold."""
+        noted = {**self.holder.key, "gate": Jsonb(gate.to_json())}
+        with database_errors():
+            (tries,) = self.connection.execute(queries()["note_red_gate"], noted).fetchone() or (0,)
+        return tries
+
     def back_off(self, pause: Pause = LONG, *, counts: bool = True) -> int:
         """See engine.ports.PipelineHold. Over another session where the run's own is gone."""
         if not self.connection.closed:
@@ -253,7 +267,14 @@ def _session(url: str, pipeline: str, owner: UUID) -> Connection:
     return connect(url, application_name(pipeline, owner), settings={"lock_timeout": LOCK_WAIT})
 
 
-def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | None) -> int:
+def _refuse_held(connection: Connection, name: str) -> None:
+    """Raise PipelineHeld where the pipeline's owner is alive."""
+    row = connection.execute(queries()["held_by"], {"pipeline": name}).fetchone()
+    if row is not None:
+        raise PipelineHeld.by_run(name, row[0])
+
+
+def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | None, *, unless_held: bool) -> int:
     """Lock the pipeline's row and take epoch + 1; a publication in flight is waited for, a stopped one is ended."""
     key = {"pipeline": name, "owner": owner, "run_id": run_id}
     epoch, fenced = 0, None
@@ -269,7 +290,10 @@ def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | Non
                     raise Halt(
                         name, read_detail(code, detail), "an earlier run halted it, and it has not been settled."
                     )
+                if unless_held:
+                    _refuse_held(connection, name)  # again, now that no other run can take it
                 (epoch,) = connection.execute(queries()["take_over"], key).fetchone() or (0,)
+                require_current(connection)  # a migration that was in progress has fenced this run, or is seen here
             break
         except psycopg.errors.LockNotAvailable as error:
             if connection.execute(queries()["replacing"], key).fetchone() == (True,):
@@ -291,22 +315,20 @@ def _end_sessions(connection: Connection, pipeline: str, owner: UUID | None) -> 
         connection.execute(queries()["end_sessions"], {"application_name": application_name(pipeline, owner)})
 
 
-def _claim_or_back_off(connection: Connection, holder: Holder, contract: Contract) -> None:
+def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
+    """A table that cannot be claimed backs the pipeline off, as a batch does that cannot be published."""
+    contract = held.contract
     try:
-        with database_errors():
-            _claim_tables(connection, holder, contract)
+        with database_errors(), held.connection.transaction():
+            lock_as_owner(held.connection, held.holder)
+            for table in contract.tables:
+                claim(held.connection, contract.pipeline, table, rebuilding=rebuilding)
+            if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
+                tables.refuse_unique(held.connection, contract.row_table)
     except BadInput:
-        _back_off(connection, holder, LONG, counts=True)
+        held.back_off(counts=False)  # no batch has failed
+        held.close()
         raise
-
-
-def _claim_tables(connection: Connection, holder: Holder, contract: Contract) -> None:
-    with connection.transaction():
-        lock_as_owner(connection, holder)
-        for table in contract.tables:
-            tables.claim(connection, holder.pipeline, table)
-        if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
-            tables.refuse_unique(connection, contract.row_table)
 
 
 def _back_off(connection: Connection, holder: Holder, pause: Pause, *, counts: bool) -> int:

@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.errors import LedgerMissing
-from platform_defs.offsets import OffsetRange, PendingBatch, Position
+from platform_defs.offsets import OffsetRange, Position
 from resources.postgres.answers import (
     DeadLetterCount,
     DeadLetterLine,
@@ -25,6 +25,7 @@ from resources.postgres.answers import (
     StartedPosition,
     StatusAndPositions,
     StoredDeadLetter,
+    status_of,
 )
 from resources.postgres.connection import application_name, connect, database_errors, queries
 from resources.postgres.migrations import LedgerVersion, migrate, reading, version
@@ -60,17 +61,23 @@ class Ledger:
         with connect(self.url) as connection, database_errors():
             return version(connection)
 
-    def acquire(self, contract: Contract, run_id: str | None = None) -> PostgresHold:
-        """Step 0 (resources/postgres/hold.py): become the pipeline's owner. Raises Halt, LedgerAway, BadInput."""
+    def acquire(
+        self, contract: Contract, run_id: str | None = None, *, rebuilding: bool = False, unless_held: bool = False
+    ) -> PostgresHold:
+        """Step 0 (resources/postgres/hold.py): become the pipeline's owner. Raises Halt, LedgerAway, BadInput, and
+        with `unless_held` PipelineHeld where a live run has it.
+
+        `rebuilding`: for a replay, which replaces what the tables hold.
+        """
         from resources.postgres.hold import acquire
 
-        return acquire(self.url, contract, run_id)
+        return acquire(self.url, contract, run_id, rebuilding=rebuilding, unless_held=unless_held)
 
     # A pipeline
 
     def status(self, pipeline: str) -> PipelineStatus:
         """What the ledger knows of the pipeline; `has_run` is False where that is nothing."""
-        return _status(pipeline, self._row("status", pipeline=pipeline))
+        return status_of(pipeline, self._row("status", pipeline=pipeline))
 
     def positions(self, pipeline: str) -> list[Position]:
         """The position in each partition, by partition; none where the pipeline has not run yet. All are of one topic:
@@ -86,7 +93,7 @@ class Ledger:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             with connection.cursor(row_factory=dict_row) as cursor:
                 found = cursor.execute(queries()["status"], {"pipeline": contract.pipeline}).fetchone()
-            status = _status(contract.pipeline, found)
+            status = status_of(contract.pipeline, found)
             return StatusAndPositions(status, positions_of(connection, contract.pipeline))
         return StatusAndPositions(PipelineStatus(contract.pipeline), [])
 
@@ -210,11 +217,3 @@ class Ledger:
             tuple(checks),
             row["timings"],
         )
-
-
-def _status(pipeline: str, row: Row | None) -> PipelineStatus:
-    if row is None:
-        return PipelineStatus(pipeline)
-    fields = dict(row)
-    fields["pending"] = PendingBatch.from_json(row["pending"]) if row["pending"] else None
-    return PipelineStatus(**fields, has_run=True)

@@ -47,6 +47,7 @@ class LockedPipeline:
     epoch: int
     halt_code: str | None
     halt_detail: Mapping[str, Any] | None
+    red_gate: Mapping[str, Any] | None
     positions: tuple[tuple[int, LogPosition], ...]
 
 
@@ -71,7 +72,12 @@ class SettlementLedger:
             found = cursor.execute(queries()["settled_positions"], self._key).fetchall()
         positions = tuple((item.pop("partition"), LogPosition(**item)) for item in found)
         return LockedPipeline(
-            row.get("state"), row.get("epoch", 0), row.get("halt_code"), row.get("halt_detail"), positions
+            row.get("state"),
+            row.get("epoch", 0),
+            row.get("halt_code"),
+            row.get("halt_detail"),
+            row.get("red_gate"),
+            positions,
         )
 
     def record(self, code: str, detail: Mapping[str, Any], actions: Mapping[str, Any]) -> int:
@@ -109,9 +115,11 @@ class SettlementLedger:
         there = {"partition": partition, **asdict(becomes), "seen_end": read_first_to}
         return self._swap("add_position", {**there, "late": True})
 
-    def reactivate(self, *, accept: bool, keep_pending: bool) -> bool:
-        """The pipeline is active again, under the next epoch: a run from before the halt changes nothing any more."""
-        return self._swap("reactivate", {"accept": accept, "keep_pending": keep_pending})
+    def reactivate(self, state: str, marks: Mapping[str, Any], *, keep_pending: bool) -> bool:
+        """From `state` the pipeline is active again, under the next epoch: a run from before changes nothing any more.
+        A pending batch that is kept has `marks` from now on.
+        """
+        return self._swap("reactivate", {"state": state, "marks": Jsonb(marks), "keep_pending": keep_pending})
 
     @property
     def _key(self) -> dict[str, Any]:

@@ -70,6 +70,19 @@ class SparkResource(LazyPySparkResource):
         _set_environment(self.spark_config)
         return self.spark_session
 
+    def has_ended(self) -> bool:
+        """Whether the session was started and its JVM is gone, as when it ran out of memory: no job will run again."""
+        if self._spark_session is None:
+            return False
+        gateway: Any = self._spark_session.sparkContext._gateway  # the JVM has no other handle
+        process = getattr(gateway, "proc", None)  # none where another process started the JVM
+        return process is not None and process.poll() is not None
+
+    def cancel_jobs(self) -> None:
+        """End the jobs that are running, if there are any."""
+        if self._spark_session is not None:
+            self._spark_session.sparkContext.cancelAllJobs()
+
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002  # Dagster's signature
         """Stop the session, and with it the JVM and its Python workers."""
         if self._spark_session is not None:

@@ -17,14 +17,15 @@ from dagster import AssetKey, DagsterInstance, DagsterRunStatus
 from assets import find_pipeline
 from platform_defs import offsets
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.definitions import compose
 from platform_defs.orchestration.runs import unfinished
 from resources.dagster.run_session import runs_with_session
 from resources.kafka.broker import KafkaBroker
 from resources.local import dagster as ui
 from resources.settings import PROJECT_ROOT, settings
+from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
-from tests.world import KeptSpark, World
+from tests.dagster_runs import execute, table_keys, with_rule_renamed
+from tests.world import World, transfers
 
 DAGSTER = Path(sys.executable).parent / "dagster"
 DAEMON, WEB_SERVER = "dagster._daemon", "dagster_webserver"  # the modules that they run
@@ -40,8 +41,7 @@ def run_killed_before_it_reported(chaos: Chaos) -> Verdict:
         killed = _killed_between_commit_and_telling(world, pipeline, instance)
         (batch,) = world.ledger.unreported(pipeline.contract)
         world.send(pipeline, views(10))
-        job = compose([pipeline], spark=KeptSpark()).resolve_job_def(pipeline.name)
-        assert job.execute_in_process(instance=instance).success
+        assert execute(instance, pipeline).success
         assert instance.get_run_by_id(killed).is_failure  # pyright: ignore[reportOptionalMemberAccess]
         _assert_told_once(world, pipeline, instance, batch.batch_id)
     return chaos.judge(pipeline, 1, "reported by the next run; nothing written again")
@@ -75,6 +75,26 @@ def _assert_told_once(world: World, pipeline: Pipeline, instance: DagsterInstanc
     assert set(ids) == {row["batch_id"] for row in committed}
     assert ids[batch_id] == 1, ids
     assert world.ledger.unreported(pipeline.contract) == []
+
+
+@scenario(FaultClass.CONTRACT_CHANGED)
+def a_rule_renamed_after_a_run_was_killed(chaos: Chaos) -> Verdict:
+    """Killed after COMMIT and before Dagster heard of it: the next run reports the batch with a check that Dagster no
+    longer knows, and goes on.
+    """
+    world, pipeline = chaos.world, chaos.world.new_pipeline()
+    world.send(pipeline, transfers(800))
+    run = Run(pipeline, "after_commit", spark=chaos.spark_for("after_commit"))
+    run.process.join(120)
+    assert run.process.exitcode == -signal.SIGKILL, run.words
+    assert len(world.ledger.unreported(pipeline.contract)) == 1
+    world.send(pipeline, transfers(400, start=800))
+    renamed = with_rule_renamed(pipeline, "postings_sum_to_zero", "debits_equal_credits")
+    with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
+        assert execute(instance, renamed).success
+        assert sorted(item["messages"] for item in told(instance, table_keys(pipeline)[0])) == [400, 800]
+    assert world.ledger.unreported(pipeline.contract) == []
+    return chaos.judge(renamed, 1, "both batches reported")
 
 
 def _page_views(world: World) -> Pipeline:

@@ -10,6 +10,7 @@ from platform_defs.errors import BadInput
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.three_brokers import THREE_BROKERS, ThreeBrokers, three_brokers, wait_until
+from tests.logs import transaction
 from tests.world import World, transfers
 
 UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
@@ -36,20 +37,46 @@ def log_cut_by_an_unclean_election_and_written_on(chaos: Chaos) -> Verdict:
     return verdict
 
 
+@scenario(FaultClass.TRANSACTIONS, shares=THREE_BROKERS)
+def transactional_topic_cut_by_an_unclean_election(chaos: Chaos) -> Verdict:
+    """The position follows a marker, which no reader sees, and the new log passes it: halt; `ack` finds the cut."""
+    cluster = three_brokers()
+    world = cluster.world(chaos.world)
+    pipeline = _only_the_leader_follows(world, cluster)
+    with transaction(world, pipeline, transfers(10, start=10)) as producer:
+        producer.commit_transaction()
+    assert sum(batch.messages for batch in world.drain(pipeline)) == 20
+    before = world.table(pipeline)
+    _lead_with_the_other(cluster, pipeline.contract.topic)
+    world.send(pipeline, transfers(15, start=100), partition=0)
+    cluster.start([LEADER])
+    assert "[0] was truncated below 21 and then written again" in halted(world, pipeline, "log_truncated")["error"]
+    assert world.table(pipeline) == before
+    (step,) = acknowledge(world, pipeline, "cut").steps
+    assert step.lost == (10, 21)
+    return replace(chaos, world=world).judge(pipeline, 1, "halted; read on from where it was cut")
+
+
 def _read_to_20(world: World, cluster: ThreeBrokers) -> Pipeline:
     """A pipeline that has read 20 messages, of which the broker that leads holds the last ten alone."""
+    pipeline = _only_the_leader_follows(world, cluster)
+    world.send(pipeline, transfers(10, start=10), partition=0)
+    assert sum(batch.messages for batch in world.drain(pipeline)) == 20
+    return pipeline
+
+
+def _only_the_leader_follows(world: World, cluster: ThreeBrokers) -> Pipeline:
+    """A pipeline whose topic holds ten messages on two brokers, and will hold what comes next on one alone."""
     pipeline = world.new_pipeline()
     topic = f"{pipeline.contract.topic}.unclean"
     pipeline = replace(pipeline, contract=replace(pipeline.contract, topic=topic))
     admin = world.admin()
-    new = NewTopic(topic, replica_assignment=[[LEADER, OTHER]], config=UNCLEAN)
+    new = NewTopic(topic, 1, replica_assignment=[[LEADER, OTHER]], config=UNCLEAN)
     admin.create_topics([new])[topic].result(20)
     world.send(pipeline, transfers(10), partition=0)
     wait_until(lambda: cluster.in_sync(topic) == {0: {OTHER, LEADER}}, "both hold it")
     cluster.kill([OTHER])
     wait_until(lambda: cluster.in_sync(topic) == {0: {LEADER}}, "the leader is alone")
-    world.send(pipeline, transfers(10, start=10), partition=0)
-    assert sum(batch.messages for batch in world.drain(pipeline)) == 20
     return pipeline
 
 

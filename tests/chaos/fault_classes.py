@@ -31,6 +31,7 @@ class FaultClass(StrEnum):
     KEEPS_FAILING = "a batch keeps failing"
     TRANSFORM_READS = "the transform reads twice, not to the end, not at all"
     TABLE_ALTERED = "a table is altered, or belongs to another pipeline"
+    TABLE_LEFT_OUT = "a contract leaves a table out, and names it again"
     GATE_FAILS = "a gate fails"
     CONTRACT_CHANGED = "the contract changes under a planned batch"
     CLOCKS = "clocks jump"

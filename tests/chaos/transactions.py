@@ -10,17 +10,15 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.cimpl import NewTopic
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
 from platform_defs.errors import BadInput
 from platform_defs.offsets import OffsetRange, lag
 from resources.kafka.broker import KafkaBroker
-from tests.chaos.halts import halted
 from tests.chaos.runs import FORKS
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
-from tests.chaos.three_brokers import THREE_BROKERS, ThreeBrokers, three_brokers, wait_until
+from tests.chaos.three_brokers import THREE_BROKERS, three_brokers
 from tests.logs import begin, configure, ends, gaps, transaction, wait_until_none_is_open
 from tests.world import World, transfers
 
@@ -99,28 +97,6 @@ def hanging_transaction_ended_by_the_next_producer(chaos: Chaos) -> Verdict:
     return _ended(chaos, pipeline, 8)
 
 
-@scenario(FaultClass.TRANSACTIONS, shares=THREE_BROKERS)
-def transactional_topic_cut_by_an_unclean_election(chaos: Chaos) -> Verdict:
-    """A replica without the transaction leads and is written on, past the position behind the marker: halt."""
-    cluster = three_brokers()
-    world = cluster.world(chaos.world)
-    pipeline = _kept_by(cluster, world, 2, 3)
-    cluster.kill([3])
-    wait_until(lambda: cluster.in_sync(pipeline.contract.topic) == {0: {2}}, "only broker 2 is in sync")
-    with transaction(world, pipeline, transfers(5, start=3)) as producer:
-        producer.commit_transaction()
-    assert sum(batch.messages for batch in world.drain(pipeline)) == 8
-    before = world.table(pipeline)
-    _lead_with_an_old_replica(cluster, pipeline, old=3, new=2)
-    world.send(pipeline, transfers(9, start=100), partition=0)
-    assert world.position(pipeline)[0] == 9 < ends(world, pipeline)[0], "the new log ends where the old one was read to"
-    detail = halted(world, pipeline, "log_truncated")
-    assert detail["partitions"] == [0]
-    assert "[0] was truncated below 9 and then written again" in detail["error"]
-    assert world.table(pipeline) == before
-    return Verdict(1, 0, 0, "halted; nothing was read across the cut")
-
-
 @scenario(FaultClass.COMPACTION, representative=True)
 def topic_that_compacts(chaos: Chaos) -> Verdict:
     """Refused for append and accumulate, before anything is read; read once it deletes instead."""
@@ -146,26 +122,6 @@ def _ended(chaos: Chaos, pipeline: Pipeline, readable: int) -> Verdict:
     found = [tuple(gap) for batch in gaps(chaos.world, pipeline) for gap in batch]
     assert sum(until - start for start, until in found) == 3, found
     return chaos.judge(pipeline, 1, "waited for; then a gap", messages=readable)
-
-
-def _kept_by(cluster: ThreeBrokers, world: World, *brokers: int) -> Pipeline:
-    """A pipeline whose topic has one partition, with three messages, on these brokers, any of which may lead it."""
-    pipeline = world.new_pipeline(partitions=1)
-    admin, topic = world.admin(), pipeline.contract.topic
-    admin.delete_topics([topic])[topic].result(20)
-    risky = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-    admin.create_topics([NewTopic(topic, 1, replica_assignment=[list(brokers)], config=risky)])[topic].result(20)
-    wait_until(lambda: cluster.in_sync(topic) == {0: set(brokers)}, f"{topic} is on {brokers}")
-    world.send(pipeline, transfers(3), partition=0)
-    return pipeline
-
-
-def _lead_with_an_old_replica(cluster: ThreeBrokers, pipeline: Pipeline, *, old: int, new: int) -> None:
-    """The `new` replica, alone in sync, dies; the `old` one leads, which lacks what was written since it died."""
-    cluster.kill([new])
-    cluster.start([old])
-    wait_until(lambda: cluster.leaders(pipeline.contract.topic) == {0: old}, f"broker {old} leads")
-    cluster.start([new])
 
 
 def _abandon(world: World, pipeline: Pipeline, name: str, timeout: int) -> None:

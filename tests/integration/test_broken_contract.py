@@ -32,7 +32,7 @@ shipped = find_pipeline("bank_transfers")
 tables = tuple(replace(table, batch_rules=()) for table in shipped.contract.tables)
 pipeline = replace(shipped, contract=replace(shipped.contract, tables=tables))
 with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
-    job = compose([pipeline]).resolve_job_def(pipeline.name)
+    job = compose([pipeline]).resolve_job_def("drain")
     assert job.execute_in_process(instance=instance).success
 assert "great_expectations" not in sys.modules
 """

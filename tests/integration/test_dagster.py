@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from dagster import AssetCheckKey, AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus
+from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
@@ -16,10 +16,12 @@ from platform_defs.orchestration.halts import NOT_HALTED
 from platform_defs.orchestration.keys import verify_key
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.sensors import look
+from platform_defs.orchestration.survey import Survey
 from resources.endpoints import Endpoints
 from resources.settings import PROJECT_ROOT
 from tests.chaos.dagster import told, views, wait_for
 from tests.chaos.halts import acknowledge
+from tests.dagster_runs import check, execute, table_keys
 from tests.logs import delete_records
 from tests.world import KeptSpark, World, renamed, transfer, transfers
 
@@ -35,27 +37,12 @@ def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
 
 @pytest.fixture
 def run(instance: DagsterInstance) -> Run:
-    """Runs a pipeline's job in this process."""
+    """Runs the job in this process, as a person would start it."""
 
-    def execute(pipeline: Pipeline) -> dg.ExecuteInProcessResult:
-        job = compose([pipeline], spark=KeptSpark()).resolve_job_def(pipeline.name)
-        return job.execute_in_process(instance=instance, raise_on_error=False)
+    def run(pipeline: Pipeline) -> dg.ExecuteInProcessResult:
+        return execute(instance, pipeline)
 
-    return execute
-
-
-def table_keys(pipeline: Pipeline) -> list[AssetKey]:
-    return [AssetKey(table.name.split(".")) for table in pipeline.contract.tables]
-
-
-def check(instance: DagsterInstance, pipeline: Pipeline, name: str) -> dg.AssetCheckEvaluation:
-    """What Dagster shows of a check of the row table."""
-    key = AssetCheckKey(table_keys(pipeline)[0], name)
-    record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
-    assert record.event is not None
-    found = record.event.asset_check_evaluation
-    assert found is not None
-    return found
+    return run
 
 
 def records(shown: dg.MetadataValue) -> Sequence[dg.TableRecord]:
@@ -64,9 +51,14 @@ def records(shown: dg.MetadataValue) -> Sequence[dg.TableRecord]:
     return shown.records
 
 
+def looked(instance: DagsterInstance, contract: Contract, endpoints: Endpoints) -> dg.SensorResult:
+    """A tick of the sensor, as if this were the only pipeline."""
+    return look(instance, [contract], Survey(endpoints), None)
+
+
 def skipped(instance: DagsterInstance, contract: Contract, endpoints: Endpoints) -> str:
-    """Why the pipeline's sensor starts no run now."""
-    result = look(instance, contract, endpoints, None)
+    """Why the sensor starts no run now."""
+    result = looked(instance, contract, endpoints)
     assert not result.run_requests
     return str(result.skip_reason.skip_message) if result.skip_reason else ""
 
@@ -110,8 +102,11 @@ def test_two_pipelines_read_one_topic_each_at_its_own_pace(world: World, instanc
     second = replace(first, contract=contract)
     defs = compose([first, second], spark=KeptSpark())
 
-    def execute(job: str) -> bool:
-        return defs.resolve_job_def(job).execute_in_process(instance=instance, raise_on_error=False).success
+    def read(pipeline: Pipeline) -> bool:
+        return execute(instance, first, second, selected=table_keys(pipeline)).success
+
+    def verify() -> None:
+        defs.resolve_job_def("verify").execute_in_process(instance=instance, raise_on_error=False)
 
     def verified(pipeline: Pipeline) -> tuple[bool, int]:
         key = verify_key(pipeline.contract)
@@ -122,17 +117,17 @@ def test_two_pipelines_read_one_topic_each_at_its_own_pace(world: World, instanc
         return found.passed, int(str(found.metadata["rows"].value))
 
     world.send(first, transfers(8))
-    assert execute(first.name)
+    assert read(first)
     assert world.position(second) == {}
     world.send(first, [*transfers(4, start=8), b"not json"])
-    assert execute(second.name)
+    assert read(second)
     assert sum(world.position(first).values()) == 8
     assert sum(world.position(second).values()) == 13
-    assert execute("verify")
+    verify()
     assert verified(first) == (True, 16)
     assert verified(second) == (True, 24)
     world.rows(f"DELETE FROM {contract.row_table.name} WHERE ctid = (SELECT min(ctid) FROM {contract.row_table.name})")
-    execute("verify")
+    verify()
     assert verified(first) == (True, 16)
     assert not verified(second)[0]  # the other pipeline's loss is not this one's
 
@@ -152,7 +147,7 @@ def test_a_failed_gate_shows_its_check_and_publishes_nothing(
     assert told(instance, table_keys(pipeline)[0]) == []
     assert world.table(pipeline) == []
     assert set(world.position(pipeline).values()) == {0}
-    assert "failed a blocking check" in skipped(instance, pipeline.contract, endpoints)
+    assert "backed off until" in skipped(instance, pipeline.contract, endpoints)
 
 
 def blocking(pipeline: Pipeline, rule: str) -> Pipeline:
@@ -169,13 +164,13 @@ def test_the_sensor_starts_one_run_and_no_second_one_beside_it(
     contract = pipeline.contract
     assert "0 unread" in skipped(instance, contract, endpoints)
     world.send(pipeline, views(4))
-    assert len(look(instance, contract, endpoints, None).run_requests or []) == 1
+    assert len(looked(instance, contract, endpoints).run_requests or []) == 1
     with world.open_run(pipeline):  # a run that Dagster does not know
-        assert "is locked by a run" in skipped(instance, contract, endpoints)
-    started = _started_run(instance, pipeline)  # one of the command line, that neither queue nor pool know
-    assert started.run_id in skipped(instance, contract, endpoints)
+        assert "held by a run" in skipped(instance, contract, endpoints)
+    started = _started_run(instance, pipeline)  # one of the command line, that no queue knows
+    assert "started for it by hand" in skipped(instance, contract, endpoints)
     instance.report_run_failed(started)
-    assert len(look(instance, contract, endpoints, None).run_requests or []) == 1
+    assert len(looked(instance, contract, endpoints).run_requests or []) == 1
 
 
 def _started_run(instance: DagsterInstance, pipeline: Pipeline) -> DagsterRun:
@@ -195,7 +190,7 @@ def test_a_topic_created_again_with_nothing_unread_starts_the_run_that_says_so(
     admin.delete_topics([pipeline.contract.topic])[pipeline.contract.topic].result(10)
     wait_for(lambda: pipeline.contract.topic not in admin.list_topics(timeout=5).topics, 10)
     world.create_topic(pipeline.contract.topic)
-    assert len(look(instance, pipeline.contract, endpoints, None).run_requests or []) == 1
+    assert len(looked(instance, pipeline.contract, endpoints).run_requests or []) == 1
 
 
 def test_a_halt_fails_its_runs_and_keeps_its_check_red_until_it_is_settled(
@@ -256,7 +251,7 @@ def red(instance: DagsterInstance, pipeline: Pipeline) -> dg.AssetCheckEvaluatio
 
 def tick(instance: DagsterInstance, pipeline: Pipeline, endpoints: Endpoints) -> list[Any]:
     """What the sensor has Dagster's daemon record, recorded as the daemon does."""
-    events = look(instance, pipeline.contract, endpoints, None).asset_events
+    events = looked(instance, pipeline.contract, endpoints).asset_events
     for event in events:
         instance.report_runless_asset_event(event)
     return list(events)
@@ -268,4 +263,4 @@ def test_a_run_that_ended_by_itself_is_not_taken_for_dead(
     pipeline = new_pipeline("append", lag_messages=1)
     world.send(pipeline, views(1))
     assert run(pipeline).success
-    assert report_dead(instance, world.ledger, pipeline.contract) == []
+    assert report_dead(instance, set(), [pipeline.contract]) == []

@@ -1,9 +1,11 @@
 """The ledger's schema: made when a run opens and by `tidegate migrate`, never by what only reads it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -12,9 +14,13 @@ import pytest
 from dagster import DagsterInstance
 from typer.testing import CliRunner
 
+from assets import find_pipeline
 from platform_defs.cli.main import app
-from platform_defs.errors import BadInput, LedgerMissing, LedgerOutdated, LedgerTooNew
+from platform_defs.errors import BadInput, Fenced, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew
+from platform_defs.halts import AccumulateRefused
+from platform_defs.operations.settlement import Settlement, settle
 from platform_defs.orchestration.sensors import look
+from platform_defs.orchestration.survey import Survey
 from resources.endpoints import Endpoints
 from resources.postgres import migrations
 from resources.postgres.ledger import Ledger
@@ -117,13 +123,37 @@ def test_who_may_not_use_or_upgrade_the_ledger_is_told_whose_it_is(url: str, str
 def test_an_older_ledger_is_upgraded_by_a_migration_and_until_then_not_read(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as earlier:
-        earlier.setattr(migrations, "KNOWN", KNOWN[:2])
-        assert Ledger(url).migrate() == KNOWN[:2]
+    _migrated_to(url, KNOWN[:2], monkeypatch)
     with pytest.raises(LedgerOutdated, match=f"lacks {', '.join(KNOWN[2:])}.*tidegate migrate"):
         Ledger(url).status("bank_transfers")
     assert Ledger(url).migrate() == KNOWN[2:]
     assert not Ledger(url).status("bank_transfers").has_run
+
+
+def test_which_tables_an_older_ledger_has_left_out_is_known_from_its_lineage(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A renamed table is still known under its first name; the event has the one that it had by then."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(migrations, "KNOWN", tuple(name for name in KNOWN if name < "011"))
+        Ledger(url).migrate()
+    new = "(batch_id, pipeline, epoch, owner, messages, rows, dead_letters, unknown_fields, contract_version, timings)"
+    execute(
+        url,
+        "CREATE TABLE public.renamed ()",
+        "INSERT INTO tidegate.pipeline (name) VALUES ('p'), ('q~replay')",
+        f"INSERT INTO tidegate.batch {new} SELECT n, CASE n WHEN 3 THEN 'q~replay' ELSE 'p' END, 1, gen_random_uuid(),"
+        " 0, 0, 0, 0, '', '{}' FROM generate_series(1, 3) AS n",
+        "INSERT INTO tidegate.lineage_event (batch_id, event) VALUES"
+        """ (1, '{"outputs": [{"name": "s.rows"}, {"name": "s.sums"}, {"name": "public.renamed"}]}'),"""
+        """ (2, '{"outputs": [{"name": "s.rows"}, {"name": "public.renamed"}]}'), (3, '{"outputs": []}')""",
+        "INSERT INTO tidegate.output VALUES (1, 's.rows', 'p', 'append'), (2, 's.sums', 'p', 'accumulate'),"
+        " ('public.renamed'::regclass, 's.first', 'p', 'accumulate'), (3, 's__replay.x', 'q~replay', 'append')",
+    )
+    Ledger(url).migrate()
+    with psycopg.connect(url) as session:
+        found = session.execute("SELECT table_name, batch_id FROM tidegate.output").fetchall()
+    assert dict(found) == {"s.rows": 2, "s.sums": None, "s.first": 2, "s__replay.x": 3}
 
 
 def test_a_ledger_of_a_later_version_is_neither_read_nor_migrated(url: str) -> None:
@@ -147,6 +177,76 @@ def test_a_ledger_that_lists_its_migrations_in_public_is_taken_over(url: str) ->
     assert Ledger(url).version() == LedgerVersion(KNOWN)
 
 
+def test_a_migration_behind_a_long_reader_holds_up_no_publication(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _migrated_to(url, KNOWN[:3], monkeypatch)
+    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'tidegate.batch'::regclass"
+    with (
+        psycopg.connect(url) as reader,
+        psycopg.connect(url, autocommit=True) as publisher,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        reader.execute("SELECT count(*) FROM tidegate.batch")  # and its transaction stays open
+        migrated = pool.submit(Ledger(url).migrate)
+        try:
+            while publisher.execute(waits).fetchone() == (0,):
+                assert not migrated.done()
+            publisher.execute("SET lock_timeout = '10s'")
+            with publisher.transaction():
+                publisher.execute("LOCK TABLE tidegate.batch IN ROW EXCLUSIVE MODE")
+            assert not migrated.done()
+        finally:
+            reader.rollback()
+        assert migrated.result() == KNOWN[3:]
+
+
+def test_a_migration_that_never_gets_its_locks_says_so_and_changes_nothing(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _migrated_to(url, KNOWN[:3], monkeypatch)
+    monkeypatch.setattr(migrations, "PATIENCE", 0.1)
+    with psycopg.connect(url) as reader:
+        reader.execute("SELECT count(*) FROM tidegate.batch")
+        with pytest.raises(LedgerAway, match="pg_locks shows which"):
+            Ledger(url).migrate()
+    assert Ledger(url).version() == LedgerVersion(KNOWN[:3])
+
+
+def test_runs_of_the_version_before_publish_nothing_after_a_migration(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Ledger(url).migrate()
+    with closing(Ledger(url).acquire(find_pipeline("web_page_views").contract)) as held:
+        held.add_positions([], [])
+        (tmp_path / "999_next.sql").write_text("SELECT 'whatever the next version adds'")
+        monkeypatch.setattr(migrations, "SQL", tmp_path)
+        monkeypatch.setattr(migrations, "KNOWN", (*KNOWN, "999_next.sql"))
+        assert Ledger(url).migrate() == ("999_next.sql",)
+        with pytest.raises(Fenced):
+            held.add_positions([], [])
+
+
+def test_a_ledger_of_a_later_version_is_neither_taken_over_nor_settled(url: str) -> None:
+    contract = find_pipeline("web_page_views").contract
+    Ledger(url).migrate()
+    Ledger(url).acquire(contract).close()
+    execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")
+    decided = Settlement(contract.pipeline, AccumulateRefused(), 1, "")
+    for change in (
+        lambda: Ledger(url).acquire(contract),
+        lambda: settle(url, contract, decided, "a test", "tester"),
+    ):
+        with pytest.raises(LedgerTooNew):
+            change()
+    with psycopg.connect(url) as session:
+        assert session.execute("SELECT epoch FROM tidegate.pipeline").fetchone() == (1,)
+
+
+def _migrated_to(url: str, known: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(migrations, "KNOWN", tuple(known))
+        Ledger(url).migrate()
+
+
 def test_a_sensor_upgrades_an_older_ledger_and_starts_runs_as_before(
     url: str, endpoints: Endpoints, world: World
 ) -> None:
@@ -154,7 +254,7 @@ def test_a_sensor_upgrades_an_older_ledger_and_starts_runs_as_before(
     world.send(pipeline, [b"{}"])
     Ledger(url).migrate()
     execute(url, f"DELETE FROM tidegate.migration WHERE name = '{REPLAYS}'", *UNDO_REPLAYS)
-    found = look(DagsterInstance.ephemeral(), pipeline.contract, replace(endpoints, postgres_url=url), None)
+    found = look(DagsterInstance.ephemeral(), [pipeline.contract], Survey(replace(endpoints, postgres_url=url)), None)
     assert found.run_requests
     assert Ledger(url).version() == LedgerVersion(KNOWN)
 
@@ -164,7 +264,7 @@ def test_a_sensor_fails_visibly_on_a_newer_ledger(url: str, endpoints: Endpoints
     Ledger(url).migrate()
     execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")
     with pytest.raises(LedgerTooNew):
-        look(DagsterInstance.ephemeral(), pipeline.contract, replace(endpoints, postgres_url=url), None)
+        look(DagsterInstance.ephemeral(), [pipeline.contract], Survey(replace(endpoints, postgres_url=url)), None)
 
 
 def test_a_topic_that_was_renamed_before_pipelines_were_bound_to_theirs_is_recorded(

@@ -2,20 +2,33 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import psycopg
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
-from platform_defs.contract.model import Contract
-from platform_defs.errors import BrokerAway, Fenced, Halt, LedgerAway, OffsetsUnavailable, StagingLost
+from platform_defs.contract.model import Contract, Table
+from platform_defs.errors import (
+    BadInput,
+    BrokerAway,
+    Fenced,
+    GateFailed,
+    Halt,
+    LedgerAway,
+    OffsetsUnavailable,
+    StagingLost,
+)
 from platform_defs.offsets import Position
+from platform_defs.operations import settlement
+from platform_defs.operations.settled_gate import BatchChoice
 from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
+from tests.model.judged import Judged
 from tests.model.log import Log
 from tests.model.runs import Run
-from tests.model.seen import Seen, Span, look, positions
+from tests.model.seen import Seen, Span, left_out, look, positions
 
 
 class Expectations(RuleBasedStateMachine):
@@ -26,7 +39,8 @@ class Expectations(RuleBasedStateMachine):
 
     keyed: bool
     log: Log
-    contract: Contract
+    contract: Contract  # of the next run
+    all_tables: tuple[Table, ...]  # that the contract has at most
     ledger: Ledger
     session: psycopg.Connection[Any]
     runs: list[Run]  # those that live; at most one of them is the owner
@@ -35,6 +49,7 @@ class Expectations(RuleBasedStateMachine):
     settling: bool  # positions may go back
     kept: list[Span]  # what was read of logs that are not read any more
     committed: dict[int, tuple[int, str]]  # by batch: epoch and owner
+    judged: Judged
     failures: Counter[int]  # of the pending batch, by its id, that count
     seen: Seen  # after the last step
 
@@ -49,6 +64,14 @@ class Expectations(RuleBasedStateMachine):
         else:
             return self._plan(run)
         return False
+
+    def _go_on(self, until: str, *, losers: bool = False) -> None:
+        """The owner, or a new run, continues until then, if it gets that far."""
+        if self.owner is None:
+            self._start(survives=True)
+        while self.owner and not self._next_step(self.owner, losers=losers) and self.owner:
+            if until == ("staged" if self.owner.staged else "planned" if self.owner.pending else "published"):
+                return
 
     def _plan(self, run: Run) -> bool:
         seen = self.look()
@@ -82,6 +105,28 @@ class Expectations(RuleBasedStateMachine):
             assert readable
 
     def _publish(self, run: Run) -> None:
+        if self._passes(run):
+            self._commit(run)
+
+    def _passes(self, run: Run) -> bool:
+        """The audit, as drain has it: what it must come to."""
+        assert run.pending
+        expected = self.judged.verdict(self.log, run)
+        try:
+            run.audit()
+        except Halt as halt:
+            self._halt(run, halt, expected)
+        except GateFailed:
+            assert expected == "gate failed"
+            run.hold.back_off()
+            self._end(run)
+        else:
+            assert expected is None
+            return True
+        self.fired[str(expected)] += 1
+        return False
+
+    def _commit(self, run: Run) -> None:
         expected, held = self._refusal(), self._owner_key()
         if expected == "stale":
             self._stale(run, run.publish)
@@ -97,6 +142,7 @@ class Expectations(RuleBasedStateMachine):
         else:
             assert expected is None
             self.committed[batch_id] = held
+            self.judged.published(self.log, run)
             self.fired["published"] += 1
             self._positions_know_their_leaders(run)
             if len(self.committed) % 3 == 1:
@@ -164,6 +210,13 @@ class Expectations(RuleBasedStateMachine):
             with pytest.raises(Halt):
                 self.ledger.acquire(self.contract)
             return
+        if self.seen and self.contract.accumulates and left_out(self.look(), self.all_tables[-1].name):
+            with pytest.raises(BadInput, match=r"was last written by.*tidegate replay"):
+                self.ledger.acquire(self.contract)
+            if pending := self.look()["pipeline"]["pending"]:
+                self.failures[pending["batch_id"]] += 1  # as what drain does not get past
+            self.contract = replace(self.contract, tables=self.all_tables[:1])
+            self.fired["left out"] += 1
         fenced, self.owner = self.owner, Run(self.ledger.acquire(self.contract), self.log)
         self.runs.append(self.owner)
         if fenced and survives:
@@ -174,6 +227,13 @@ class Expectations(RuleBasedStateMachine):
                 fenced.hold.positions()
             self._gone(fenced)
 
+    def _settle_gate(self, batch: BatchChoice) -> None:
+        decided = settlement.propose(self.contract, self.ledger, self.log, None, batch)
+        assert decided
+        settlement.settle(self.url, self.contract, decided, "the model", "nobody")
+        self.owner, self.halted, self.judged.tries = None, None, Counter()
+        self.fired[f"red gate: {batch}"] += 1
+
     # Whoever does not own it, and the ends of runs.
 
     def _rival(self, what: str) -> None:
@@ -182,7 +242,7 @@ class Expectations(RuleBasedStateMachine):
             self.owner = Run(self.ledger.acquire(self.contract), self.log)
             self.runs.append(self.owner)
         if what == "committing":
-            self._go_on("published")  # pyright: ignore[reportAttributeAccessIssue]  # the machine has it
+            self._go_on("published")
 
     def _refused(self, run: Run, call: Callable[[], Any]) -> None:
         """Nothing changes, and an error, if there is one, says why."""
@@ -227,7 +287,7 @@ class Expectations(RuleBasedStateMachine):
         return self.owner.hold.holder.epoch, str(self.owner.hold.holder.owner)
 
     def look(self) -> Seen:
-        return look(self.session, self.contract)
+        return look(self.session, replace(self.contract, tables=self.all_tables))
 
 
 def _place(row: Mapping[str, Any]) -> Position:

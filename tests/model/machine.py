@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 from uuid import uuid4
 
 import pytest
@@ -20,10 +20,12 @@ from platform_defs.errors import BrokerAway, Fenced, LedgerAway, OutcomeUnknown,
 from platform_defs.halts import RetentionPassed
 from platform_defs.offsets import OffsetRange, Position
 from platform_defs.operations import settlement
+from platform_defs.operations.settled_gate import BatchChoice
 from platform_defs.operations.settled_log import ResumeAt
 from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
 from tests.model.expectations import Expectations
+from tests.model.judged import Judged
 from tests.model.log import Log
 from tests.model.runs import DyingInCommit, Run, new_contract
 from tests.model.seen import check, positions
@@ -54,10 +56,10 @@ class Machine(Expectations):
     @initialize(keyed=st.booleans(), partitions=st.integers(1, 2), batch_messages=st.integers(2, 8))
     def begin(self, keyed: bool, partitions: int, batch_messages: int) -> None:
         self.contract = new_contract(f"m{uuid4().hex[:10]}", keyed=keyed, batch_messages=batch_messages)
-        self.keyed, self.log = keyed, Log(self.contract.topic, partitions)
+        self.keyed, self.all_tables, self.log = keyed, self.contract.tables, Log(self.contract.topic, partitions)
         self.ledger, self.session = Ledger(self.url), connect(self.url, "the model")
         self.runs, self.owner, self.halted, self.settling = [], None, None, False
-        self.kept, self.committed, self.failures, self.seen = [], {}, Counter(), {}
+        self.kept, self.committed, self.failures, self.seen, self.judged = [], {}, Counter(), {}, Judged()
         self._start(survives=True)
 
     @rule(data=st.data())
@@ -116,6 +118,12 @@ class Machine(Expectations):
         if self.log.rename(topic, draw(st.integers(1, 2))):
             self._fill(draw(st.integers(-1, 1)))
         self.fired["renamed"] += 1
+
+    @event(2, lambda self: not self.keyed)
+    def change_the_contract(self, _draw: Draw) -> None:
+        """The next run has the accumulate no more, or again."""
+        self.contract = replace(self.contract, tables=self.all_tables[: 3 - len(self.contract.tables)])
+        self._start(survives=False)
 
     def _fill(self, more: int) -> None:
         """A new log: it ends below, at, or above where the old one was read to."""
@@ -212,8 +220,11 @@ class Machine(Expectations):
         arrives, away = draw(st.booleans(), "arrives"), draw(st.booleans(), "away")
         rival = draw(st.sampled_from(["no", "starting", "committing"]), "rival")
         batch_id = run.pending.batch_id  # pyright: ignore[reportOptionalMemberAccess]
+        if not self._passes(run):
+            return
         if arrives:
             self.committed[batch_id] = held
+            self.judged.published(self.log, run)
         run.hold.connection = DyingInCommit(run.hold.connection, arrives, lambda: self._rival(rival))  # pyright: ignore
         if away:
             run.hold.url = "postgresql://nobody@127.0.0.1:1/nothing"
@@ -229,7 +240,7 @@ class Machine(Expectations):
 
     # What happens to the database.
 
-    @event(4, lambda self: self.owner and self.owner.staged)
+    @event(6, lambda self: self.owner and self.owner.staged)
     def lose_staging(self, draw: Draw) -> None:
         """A recovery empties all that is unlogged, before publish. Each part alone: each has to be noticed by
         itself. Or what is staged is of offsets that were not planned.
@@ -242,11 +253,12 @@ class Machine(Expectations):
         ways = [f"DELETE FROM {rows}", f"UPDATE {rows} SET _offset = _offset + 1000"] * (staged.rows > 0)
         ways += [f"DELETE FROM tidegate_staging.dead_letter {here}"] * (staged.dead_letters > 0)
         ways += [f"DELETE FROM tidegate_staging.coverage {here}"]
-        self.session.execute(ways[draw(st.integers(0, len(ways) - 1), "way")].encode())
-        self.owner.lost = True
+        way = ways[draw(st.integers(0, len(ways) - 1), "way")]
+        self.session.execute(way.encode())
+        self.owner.lost = "rows" if way == f"DELETE FROM {rows}" else "more"
         self._publish(self.owner)
 
-    @event(2, lambda self: self.owner and self.owner.staged and not self._refusal())
+    @event(4, lambda self: self.owner and self.owner.staged and not self._refusal())
     def move_a_position_by_hand(self, _draw: Draw) -> None:
         """Somebody gives up the next offset in SQL, as with other tools: skip, position and pending, but no epoch."""
         assert self.owner
@@ -277,6 +289,9 @@ class Machine(Expectations):
         self._settle(draw(st.sampled_from(["beginning", "end"])), again=draw(st.booleans()))
 
     def _settle(self, start: ResumeAt, *, again: bool) -> None:
+        if self.halted == "gate_red":
+            self._settle_gate("publish" if start == "beginning" else "dead-letters")
+            return
         if self.log.behind:  # all partitions are known: none is forgotten since an answer lacks it
             with pytest.raises(BrokerAway, match="is stale"):
                 self._unchanged(lambda: settlement.propose(self.contract, self.ledger, self.log, start))
@@ -295,12 +310,17 @@ class Machine(Expectations):
             with pytest.raises(Retryable, match="no longer as it was shown"):
                 self._unchanged(lambda: settlement.settle(self.url, self.contract, decided, "twice", "nobody"))
 
+    @event(8, lambda self: not self.halted and self.seen["pipeline"]["red_gate"])
+    def settle_a_red_gate(self, draw: Draw) -> None:
+        """Before it halts the pipeline. A run that is at work on the batch is fenced."""
+        self._settle_gate(draw(st.sampled_from(get_args(BatchChoice))))
+
     # What must hold.
 
     @invariant()
     def all_holds(self) -> None:
         seen = self.look()
-        check(seen, self.log, self.kept, keyed=self.keyed)
+        check(seen, self.log, self.kept, self.judged.aside, keyed=self.keyed)
         batches = {b["batch_id"]: (b["epoch"], b["owner"]) for b in seen["batch"]}
         assert batches == self.committed
         assert seen["pipeline"]["halt_code"] == self.halted
@@ -339,11 +359,3 @@ class Machine(Expectations):
         self.all_holds()
         at = {span.partition: span.until for span in positions(self.look())}
         assert at == {number: part.end for number, part in enumerate(self.log.now.parts)}
-
-    def _go_on(self, until: str, *, losers: bool = False) -> None:
-        """The owner, or a new run, continues until then, if it gets that far."""
-        if self.owner is None:
-            self._start(survives=True)
-        while self.owner and not self._next_step(self.owner, losers=losers) and self.owner:
-            if until == ("staged" if self.owner.staged else "planned" if self.owner.pending else "published"):
-                return

@@ -9,11 +9,15 @@ import pytest
 from psycopg import sql
 
 from platform_defs import offsets
-from platform_defs.engine import publish
+from platform_defs.contract.model import Limits
+from platform_defs.engine import audit, batch, publish
+from platform_defs.engine.ports import Staged
 from platform_defs.errors import StagingLost
 from platform_defs.offsets import Position
 from platform_defs.operations import settlement
 from platform_defs.operations.settled_log import Decision, SettledLog
+from platform_defs.recent import Counted, Recent
+from resources.postgres import claims, publication
 from resources.postgres.connection import queries
 from resources.postgres.hold import PostgresHold
 from resources.postgres.positions import positions_of
@@ -53,6 +57,11 @@ def _never_short(step: Callable[[PostgresPublication], None]) -> Callable[[Postg
     return careless
 
 
+def _never_afresh(limits: Limits, staged: Staged) -> Recent:
+    """Dead letters that a person accepted go on counting."""
+    return staged.pending.recent.plus(Counted(staged.messages, staged.dead_letters), limits.judged_messages)
+
+
 def _of_the_contracts_topic(self: PostgresHold) -> list[Position]:
     """As older versions asked: a renamed topic looks like a pipeline that has not run yet."""
     return [at for at in positions_of(self.connection, self.holder.pipeline) if at.topic == self.contract.topic]
@@ -88,6 +97,13 @@ MUTANTS: dict[str, Mutate] = {
     "positions keep the epoch of an earlier leader": _without("move_positions", "leader_epoch = r.leader_epoch,"),
     "coverage is not proven": _instead(PostgresPublication, "prove_coverage", lambda _: None),
     "rows are not counted": _instead(PostgresPublication, "write_rows", _never_short(PostgresPublication.write_rows)),
+    "a table that was left out is taken back": _instead(claims.Output, "refuse_outdated", lambda *_: None),
+    "a batch is noted for tables that it left out": _without("write_batch", " AND table_name = ANY(%(tables)s)"),
+    "the batches before do not count": _without("clear_pending", ", recent_messages = %(recent)s"),
+    "what a person accepted goes on counting": _instead(publication, "recent_with", _never_afresh),
+    "a red gate is published": _instead(audit, "red_gate", lambda *_: None),
+    "a gate stays red for ever": _without("note_red_gate", " + 1"),
+    "what a person set aside is published": _instead(batch, "_set_aside", lambda _: None),
     "the log is not asked before publish": _instead(publish, "still_there", lambda *_: None),
     "what was read must still be there": _instead(publish, "still_there", offsets.judge),
     "positions of another topic are not seen": _instead(PostgresHold, "positions", _of_the_contracts_topic),

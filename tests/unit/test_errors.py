@@ -25,10 +25,18 @@ SAMPLE: dict[str, dict[str, Any]] = {  # as ledgers hold them since the first ve
         "by_reason": {"InvalidJson": 6},
         "samples": [{"partition": 0, "offset": 3, "field": None, "message": "not JSON"}],
     },
+    "gate_red": {
+        "batch_id": 4,
+        "messages": 7,
+        "rows": 6,
+        "checks": [{"check": "sums_to_zero", "table": "s.t", "observed": {"observed_value": 1}}],
+        "tries": 8,
+    },
     "accumulate_refused": {"error": "violates check constraint"},
     "keeps_failing": {"tries": 10, "error_class": "LedgerAway", "error": "statement timeout"},
 }
 CUT_AND_WRITTEN_ON = {"error": "t[1] was truncated", "partitions": [1]}
+LATEST = {**SAMPLE["too_many_dead_letters"], "latest_messages": 20, "latest_dead_letters": 12}
 EXAMPLES: list[TidegateError] = [
     errors.Fenced.positions_moved("p", 3, 1, 4),
     errors.LedgerAway("gone", sqlstate="57P01"),
@@ -83,7 +91,10 @@ def test_bad_input_says_where_and_keeps_the_parts() -> None:
     assert (wrong.problem, wrong.file, wrong.line, wrong.field) == ("no such column", "a.odcs.yaml", 3, "amount")
 
 
-@pytest.mark.parametrize(("code", "stored"), [*SAMPLE.items(), ("log_truncated", CUT_AND_WRITTEN_ON)])
+@pytest.mark.parametrize(
+    ("code", "stored"),
+    [*SAMPLE.items(), ("log_truncated", CUT_AND_WRITTEN_ON), ("too_many_dead_letters", LATEST)],
+)
 def test_a_halt_of_an_existing_ledger_is_read_and_written_back_unchanged(code: str, stored: dict[str, Any]) -> None:
     detail = read_detail(code, stored)
     assert type(detail) is DETAILS[code]

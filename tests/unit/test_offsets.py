@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs import halts
+from platform_defs.engine.added_partitions import first_positions, note_ends, old_before_new
 from platform_defs.errors import BrokerAway, Halt, Retryable
 from platform_defs.offsets import (
     MESSAGES_WORTH_A_TASK,
@@ -15,14 +16,11 @@ from platform_defs.offsets import (
     PendingBatch,
     Position,
     TopicView,
-    first_positions,
     judge,
     lag,
     mark_new_leaders,
     next_ranges,
-    note_ends,
     nth_offset,
-    old_before_new,
     outdated,
     split,
     still_readable,

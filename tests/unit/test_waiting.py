@@ -1,11 +1,39 @@
-"""When a run is due, and how long a pipeline that keeps failing waits."""
+"""When a pipeline is due, and what the sensor keeps in mind of all of them."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
+from assets import find_contract
 from platform_defs.contract.model import Limits
-from platform_defs.orchestration.waiting import Waiting, back_off, due, still_waiting
+from platform_defs.errors import BrokerAway
+from platform_defs.offsets import PartitionView, Position, TopicView
+from platform_defs.orchestration.waiting import (
+    Due,
+    Seen,
+    Waiting,
+    decide,
+    due,
+    from_cursor,
+    remember,
+    still_waiting,
+    to_cursor,
+)
+from resources.postgres.answers import PipelineStatus
 
 LIMITS = Limits(lag_messages=100, lag_seconds=30.0)
+CONTRACT = replace(find_contract("web_page_views"), limits=LIMITS)
+
+
+def seen(unread: int, *, read: int = 5, status: PipelineStatus | None = None) -> Seen:
+    view = TopicView(CONTRACT.topic, "cluster", "topic", {0: PartitionView(0, read + unread)})
+    known = status or PipelineStatus(CONTRACT.pipeline, has_run=True)
+    return Seen(CONTRACT, known, False, [Position(0, "cluster", "topic", read)], view)
+
+
+def away() -> Seen:
+    return replace(seen(0), view=BrokerAway("it does not say"))
 
 
 def test_nothing_unread_is_never_due() -> None:
@@ -36,14 +64,40 @@ def test_a_clock_that_goes_back_an_hour_makes_nobody_wait_for_an_hour() -> None:
     assert "the oldest for 30 s" in (due(1, still_waiting(after, lag=1, read=7, now=1430.0), LIMITS, 1430.0) or "")
 
 
-@pytest.mark.parametrize("cursor", [None, "", "1789.3"])
-def test_a_cursor_is_a_hint_and_may_be_missing(cursor: str | None) -> None:
-    assert Waiting.from_cursor(cursor) is None
+@pytest.mark.parametrize("cursor", [None, "", "1789.3", '{"since": 1000.0, "read": 7}', "[]"])
+def test_a_cursor_is_a_hint_and_may_be_missing_or_another_versions(cursor: str | None) -> None:
+    assert from_cursor(cursor) == {}
 
 
-def test_a_cursor_survives_being_stored() -> None:
-    assert Waiting.from_cursor(Waiting(1000.5, 7).to_cursor()) == Waiting(1000.5, 7)
+def test_the_cursor_keeps_only_what_is_unread() -> None:
+    waits = remember({"gone": Waiting(1.0, 1)}, [seen(3)], 1000.5)
+    assert from_cursor(to_cursor(waits)) == {CONTRACT.pipeline: Waiting(1000.5, 5)}
+    assert remember(waits, [seen(0, read=8)], 1001.0) == {}
 
 
-def test_failures_are_waited_out_longer_each_time_and_never_for_ever() -> None:
-    assert [back_off(n) for n in (0, 1, 2, 3, 50)] == [0.0, 10.0, 20.0, 40.0, 300.0]
+def test_a_topic_that_cannot_be_seen_keeps_what_was_known_of_it() -> None:
+    waits = remember({}, [seen(3)], 1000.0)
+    assert remember(waits, [away()], 1010.0) == waits
+    assert decide(away(), waits[CONTRACT.pipeline], 1040.0) == "it does not say"
+
+
+def test_a_pipeline_that_is_due_says_since_when() -> None:
+    found = decide(seen(3), Waiting(1000.0, 5), 1031.0)
+    assert isinstance(found, Due)
+    assert (found.pipeline, found.since) == (CONTRACT.pipeline, 1000.0)
+
+
+def test_what_is_halted_or_backed_off_is_not_due_whatever_its_lag() -> None:
+    known = PipelineStatus(CONTRACT.pipeline, has_run=True)
+    halted = replace(known, state="halted", halt_code="retention_passed")
+    backed_off = replace(known, backed_off=True, retry_at=datetime(2026, 11, 1, tzinfo=UTC))
+    waiting = Waiting(0.0, 5)
+    assert "is halted" in str(decide(seen(500, status=halted), waiting, 1000.0))
+    assert "backed off until 2026-11-01" in str(decide(seen(500, status=backed_off), waiting, 1000.0))
+
+
+def test_a_log_that_was_cut_is_due_at_once_though_nothing_is_unread() -> None:
+    cut = replace(seen(0), positions=[Position(0, "cluster", "topic", 9)])
+    found = decide(cut, None, 1000.0)
+    assert isinstance(found, Due)
+    assert found.reason == "log_truncated"

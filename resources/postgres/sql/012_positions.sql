@@ -25,7 +25,3 @@ DELETE FROM tidegate.source_position AS p USING left_behind AS l
  WHERE (p.pipeline, p.topic, p.partition) = (l.pipeline, l.topic, l.partition);
 
 ALTER TABLE tidegate.source_position DROP CONSTRAINT source_position_pkey, ADD PRIMARY KEY (pipeline, partition);
-
--- `leader_epoch` is that of the leader that showed `until_offset`; this one, of the last message before it. (In rows of
--- older versions they are the same.)
-ALTER TABLE tidegate.batch_range ADD COLUMN message_epoch int;

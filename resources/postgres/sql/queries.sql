@@ -10,11 +10,19 @@ SELECT owner FROM tidegate.pipeline WHERE name = %(pipeline)s;
 -- lock_pipeline: step 0; waits for a publication in flight, up to lock_timeout.
 SELECT epoch, owner, state, halt_code, halt_detail FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
--- take_over: from here on a run with an older (epoch, owner) changes nothing.
+-- take_over: from here on a run with an older (epoch, owner) changes nothing. An owner that is still there did not end
+-- by itself: should this run die as well, the next one waits, and works on other pipelines first. A commit forgets it.
 UPDATE tidegate.pipeline
-   SET epoch = epoch + 1, owner = %(owner)s, run_id = %(run_id)s, updated_at = now()
+   SET epoch = epoch + 1, owner = %(owner)s, run_id = %(run_id)s, updated_at = now(),
+       failed_tries = failed_tries + (owner IS NOT NULL)::int,
+       retry_at = CASE WHEN owner IS NULL THEN retry_at
+                       ELSE greatest(retry_at, now() + interval '5 seconds' * 2 ^ least(failed_tries, 6)) END
  WHERE name = %(pipeline)s
 RETURNING epoch;
+
+-- fence_all: in a migration. Runs of the version before know nothing of what it added; none takes a pipeline over unseen.
+LOCK TABLE tidegate.pipeline IN SHARE ROW EXCLUSIVE MODE;
+UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL WHERE owner IS NOT NULL;
 
 -- end_sessions: ends the sessions that a fenced owner still has; a stopped COPY reacts to nothing less.
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -32,8 +40,8 @@ SELECT 1 FROM tidegate.pipeline
 SELECT partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end, topic
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
--- pending: the batch whose offsets are fixed, if there is one.
-SELECT pending FROM tidegate.pipeline WHERE name = %(pipeline)s;
+-- pending: the batch whose offsets are fixed, if there is one, and how many of the messages before it were dead letters.
+SELECT pending, recent_messages FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- add_position: a partition seen for the first time. Only beside siblings of the same log, or as the first of all.
 INSERT INTO tidegate.source_position
@@ -44,7 +52,7 @@ SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(n
                     WHERE pipeline = %(pipeline)s
                       AND (topic, topic_id, cluster_id) <> (%(topic)s, %(topic_id)s, %(cluster_id)s));
 
--- note_ends: before partitions are added, the ends up to which an upsert reads the others first (offsets.note_ends).
+-- note_ends: before partitions are added, the ends up to which an upsert reads the others first (engine.added_partitions).
 UPDATE tidegate.source_position AS p SET seen_end = e.seen_end
   FROM unnest(%(partitions)s::int[], %(seen_ends)s::bigint[]) AS e (partition, seen_end)
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = e.partition;
@@ -53,8 +61,10 @@ UPDATE tidegate.source_position AS p SET seen_end = e.seen_end
 SELECT nextval('tidegate.batch_id');
 
 -- store_pending: fixes every offset of the next batch.
-UPDATE tidegate.pipeline SET pending = %(pending)s, failed_tries = 0, batch_failures = 0, retry_at = NULL, updated_at = now()
- WHERE name = %(pipeline)s;
+UPDATE tidegate.pipeline
+   SET pending = %(pending)s, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, updated_at = now()
+ WHERE name = %(pipeline)s
+RETURNING recent_messages;
 
 -- open_staging: one try at a batch; the tries of a fenced run have its epoch.
 INSERT INTO tidegate.staging (staging_id, pipeline, batch_id, epoch)
@@ -100,7 +110,10 @@ UPDATE tidegate.source_position AS p
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = r.partition
    AND p.next_offset = r.from_offset AND p.topic_id = %(topic_id)s AND p.cluster_id = %(cluster_id)s;
 
--- write_batch: after COMMIT this row says that the batch happened, and its absence says that it did not.
+-- write_batch: after COMMIT this row says that the batch happened, and its absence says that it did not. Each table that the
+-- contract names is now at this batch: one that it leaves out falls behind.
+WITH written AS (UPDATE tidegate.output SET batch_id = %(batch_id)s
+                  WHERE pipeline = %(pipeline)s AND table_name = ANY(%(tables)s))
 INSERT INTO tidegate.batch (batch_id, pipeline, epoch, owner, run_id, messages, rows, dead_letters, unknown_fields,
                             contract_version, timings)
 VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages)s, %(rows)s, %(dead_letters)s,
@@ -108,9 +121,9 @@ VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages
 
 -- write_batch_range: which offsets the batch read.
 INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps,
-                                  leader_epoch, message_epoch)
+                                  leader_epoch)
 VALUES (%(batch_id)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s,
-        %(gaps)s::int8multirange, %(leader_epoch)s, %(message_epoch)s);
+        %(gaps)s::int8multirange, %(leader_epoch)s);
 
 -- write_check: what a check found in it.
 INSERT INTO tidegate.check_result (batch_id, check_name, table_name, severity, passed, observed)
@@ -130,11 +143,20 @@ SELECT %(pipeline)s, %(batch_id)s, %(topic)s, %(topic_id)s, partition, "offset",
 INSERT INTO tidegate.lineage_event (batch_id, event) VALUES (%(batch_id)s, %(event)s);
 
 -- clear_pending: the batch has committed and is not read again.
-UPDATE tidegate.pipeline SET pending = NULL, failed_tries = 0, batch_failures = 0, retry_at = NULL, updated_at = now()
+UPDATE tidegate.pipeline
+   SET pending = NULL, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
+       updated_at = now()
  WHERE name = %(pipeline)s;
 
 -- find_batch: whether a batch whose COMMIT was not answered happened, and which run committed it.
 SELECT epoch, owner FROM tidegate.batch WHERE batch_id = %(batch_id)s;
+
+-- note_red_gate: the blocking checks that the pending batch failed; how often it has failed them.
+UPDATE tidegate.pipeline
+   SET red_gate = %(gate)s::jsonb || jsonb_build_object('tries',
+         CASE WHEN red_gate -> 'batch_id' = %(gate)s::jsonb -> 'batch_id' THEN (red_gate ->> 'tries')::int ELSE 0 END + 1)
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
+RETURNING (red_gate ->> 'tries')::int;
 
 -- back_off: a run failed; the sensor waits for the first pause, then twice as long each time, up to the longest one.
 UPDATE tidegate.pipeline
@@ -154,7 +176,7 @@ UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
 
 -- status: what the sensor, `tidegate lag` and `tidegate plan` ask of the ledger. A back-off lasts an hour at most: a longer
 -- one comes from a clock that was set back, and does not count.
-SELECT name AS pipeline, state, halt_code, halt_detail, pending, retry_at, owner, run_id, epoch,
+SELECT name AS pipeline, state, halt_code, halt_detail, red_gate, pending, retry_at, owner, run_id, epoch,
        coalesce(retry_at > now() AND retry_at <= now() + interval '1 hour', false) AS backed_off
   FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
@@ -179,17 +201,6 @@ SELECT sequence, event FROM tidegate.lineage_event JOIN tidegate.batch USING (ba
 
 -- mark_sent: a lineage event has been sent.
 UPDATE tidegate.lineage_event SET emitted_at = now() WHERE sequence = %(sequence)s;
-
--- output_owner: which pipeline owns a table.
-SELECT pipeline, table_oid FROM tidegate.output WHERE table_oid = to_regclass(%(table)s) OR (pipeline, table_name) = (%(pipeline)s, %(table)s);
-
--- own_output: from now on the table is this pipeline's.
-INSERT INTO tidegate.output (table_oid, table_name, pipeline, disposition)
-VALUES (to_regclass(%(table)s), %(table)s, %(pipeline)s, %(disposition)s);
-
--- columns_of: the live columns of a table, as format_type prints them.
-SELECT attname, format_type(atttypid, atttypmod), attnotnull AND NOT (atthasdef OR attidentity <> '') AS demanded
-  FROM pg_attribute WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum;
 
 -- unique_indexes: the indexes that let a table accept a row only once.
 SELECT indexrelid::regclass::text FROM pg_index

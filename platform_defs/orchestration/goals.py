@@ -1,0 +1,136 @@
+"""What a run still has to do: everything that was there when it was started by hand, or whatever is due."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from platform_defs.contract.model import Contract
+from platform_defs.errors import PipelineHeld
+from platform_defs.offsets import TopicView
+from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, remember
+
+LOOK = 5.0  # seconds between two looks at all pipelines
+SHIFT = (
+    600.0  # seconds after which a run that the sensor started ends: its failures are shown then, and the next begins
+)
+PATIENCE = 900.0  # seconds for which a run by hand waits for a pipeline that another run holds
+
+
+@dataclass(frozen=True)
+class Turned:
+    """What a pipeline did with its turn."""
+
+    batches: int
+    next_offsets: Mapping[int, int] = field(default_factory=dict[int, int])  # by partition, when the turn ended
+
+
+class Goal(Protocol):
+    """Decides who is next, and when a run is over."""
+
+    def wanted(self, busy: Iterable[str]) -> Sequence[str]:
+        """The pipelines that want a turn now, in order, without those that have theirs (`busy`).
+
+        The run is over once there are none of either.
+        """
+        ...
+
+    def turned(self, name: str, turn: Turned) -> None:
+        """The pipeline has had its turn."""
+        ...
+
+    def failed(self, name: str, error: Exception) -> bool:
+        """Whether that ends the run's work on the pipeline as a failure. It wants no more turns then."""
+        ...
+
+
+class EverythingThere:
+    """Reads each pipeline up to the end that its topic had when the run began: what was asked for by hand."""
+
+    def __init__(self, seen: Sequence[Seen]) -> None:
+        self._ends = {item.contract.pipeline: _ends(item) for item in seen}
+        self._left = deque(self._ends)
+        self._until = time.monotonic() + PATIENCE
+
+    def wanted(self, busy: Iterable[str]) -> Sequence[str]:
+        """See Goal."""
+        taken = set(busy)
+        return [name for name in self._left if name not in taken]
+
+    def turned(self, name: str, turn: Turned) -> None:
+        """See Goal. A turn that found nothing to read ends it, wherever the positions are."""
+        self._left.remove(name)
+        ends = self._ends[name]
+        reached = ends is not None and all(turn.next_offsets.get(p, -1) >= end for p, end in ends.items())
+        if turn.batches and not reached:
+            self._left.append(name)
+
+    def failed(self, name: str, error: Exception) -> bool:
+        """See Goal. A pipeline that another run holds is waited for."""
+        self._left.remove(name)
+        waits = isinstance(error, PipelineHeld) and time.monotonic() < self._until
+        if waits:
+            self._left.append(name)
+        return not waits
+
+
+def _ends(seen: Seen) -> Mapping[int, int] | None:
+    """By partition; None where they are unknown: its turn will say why."""
+    return {p: held.end for p, held in seen.view.partitions.items()} if isinstance(seen.view, TopicView) else None
+
+
+class WhatIsDue:
+    """Works on what is due, the oldest unread message first, until nothing is: what the sensor starts runs for.
+
+    `first` is what the run was asked for. What becomes due meanwhile is taken up as well, so that it need not wait for
+    another run to start, unless `others` (those that were asked for by hand) or another run has it.
+    """
+
+    def __init__(
+        self,
+        contracts: Sequence[Contract],
+        first: Iterable[str],
+        waits: Waits,
+        look: Callable[[Sequence[Contract]], Sequence[Seen]],
+        others: Callable[[], frozenset[str]],
+    ) -> None:
+        self._contracts, self._waits, self._look, self._others = contracts, waits, look, others
+        began = time.time()
+        self._due = sorted(first, key=lambda name: waits[name].since if name in waits else began)
+        self._failed: set[str] = set()
+        self._end = time.monotonic() + SHIFT
+        self._next_look = time.monotonic() + LOOK
+
+    def wanted(self, busy: Iterable[str]) -> Sequence[str]:
+        """See Goal."""
+        taken = set(busy)
+        if time.monotonic() > self._end:
+            return []
+        if time.monotonic() > self._next_look or (not self._due and not taken):
+            self._due = self._looked(taken)
+            self._next_look = time.monotonic() + LOOK
+        return [name for name in self._due if name not in taken]
+
+    def turned(self, name: str, turn: Turned) -> None:  # noqa: ARG002  # whether it is due again, the next look says
+        """See Goal."""
+        self._leave(name)
+
+    def failed(self, name: str, error: Exception) -> bool:
+        """See Goal. The next run tries it again, when the ledger says so; one that another run has is not ours."""
+        self._leave(name)
+        held = isinstance(error, PipelineHeld)
+        if not held:
+            self._failed.add(name)
+        return not held
+
+    def _leave(self, name: str) -> None:
+        self._due = [other for other in self._due if other != name]
+
+    def _looked(self, taken: set[str]) -> list[str]:
+        seen, now = self._look(self._contracts), time.time()
+        self._waits = remember(self._waits, seen, now)
+        not_ours = self._others() | self._failed | {item.contract.pipeline for item in seen if item.held} - taken
+        decided = [decide(item, self._waits.get(item.contract.pipeline), now) for item in seen]
+        due = sorted((item for item in decided if isinstance(item, Due)), key=lambda item: item.since)
+        return [item.pipeline for item in due if item.pipeline not in not_ours]

@@ -1,0 +1,62 @@
+"""Turn by turn: several pipelines in one process, a few at a time, none of them for long."""
+
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Protocol
+
+from platform_defs.orchestration.goals import Goal, Turned
+
+# Turns at a time. Most of a small batch is waiting: for Spark's scheduler, the broker, a COMMIT.
+HANDS = 3
+GLANCE = 1.0  # seconds after which the goal is asked again though no turn has ended
+
+
+class Work(Protocol):
+    """Takes turns."""
+
+    def take(self, name: str) -> Turned:
+        """A turn of one pipeline. What it raises ends the work on this pipeline alone."""
+        ...
+
+    def over(self) -> bool:
+        """Whether no turn can be taken any more, of whatever pipeline."""
+        ...
+
+    def stop(self) -> None:
+        """Make the turns that are being taken end early: the run itself is being ended."""
+        ...
+
+
+def in_rounds(goal: Goal, work: Work, hands: int = HANDS) -> dict[str, Exception]:
+    """Give turns until the goal wants no more, or the work is over. Returns what turns raised, by pipeline."""
+    failures: dict[str, Exception] = {}
+    working: dict[Future[Turned], str] = {}
+    with _crew(hands, work.stop) as crew:
+        while True:
+            wanted: Sequence[str] = () if work.over() else goal.wanted(working.values())
+            for name in wanted[: hands - len(working)]:
+                working[crew.submit(work.take, name)] = name
+            if not working:
+                return failures
+            for future in wait(working, GLANCE, FIRST_COMPLETED).done:
+                _take_note(goal, working.pop(future), future, failures)
+
+
+def _take_note(goal: Goal, name: str, turn: Future[Turned], failures: dict[str, Exception]) -> None:
+    try:
+        goal.turned(name, turn.result())
+    except Exception as error:  # noqa: BLE001  # one pipeline's failure, even a bug, must not stop the others
+        if goal.failed(name, error):
+            failures[name] = error
+
+
+@contextmanager
+def _crew(hands: int, stop: Callable[[], None]) -> Generator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(hands, "turn") as crew:
+        try:
+            yield crew
+        except BaseException:  # Dagster ends a run by raising in its main thread
+            crew.shutdown(wait=False, cancel_futures=True)
+            stop()
+            raise

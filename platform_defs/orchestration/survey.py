@@ -1,0 +1,64 @@
+"""Looks at all pipelines at once: the ledger in two statements, the brokers in four questions, over kept clients."""
+
+from collections.abc import Sequence
+from functools import cache
+
+from platform_defs.contract.model import Contract
+from platform_defs.errors import LedgerOutdated
+from platform_defs.orchestration.waiting import Seen
+from resources.dagster.run_session import PREFIX
+from resources.endpoints import Endpoints
+from resources.kafka.topics import KafkaTopics
+from resources.postgres.ledger import Ledger
+from resources.postgres.overview import LedgerOverview, PipelineOverview
+
+
+class Survey:
+    """What the sensor keeps from tick to tick, and a run from look to look."""
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        self.endpoints = endpoints
+        self.ledger, self.topics = LedgerOverview(endpoints.postgres_url), KafkaTopics(endpoints.kafka_options())
+
+    def look(self, contracts: Sequence[Contract]) -> list[Seen]:
+        """Each of `contracts`. The ledger is asked first: no position is beyond the end that is seen with it.
+
+        Raises LedgerAway, LedgerTooNew, and BrokerAway where no broker answers; what is wrong with one topic is in
+        its `view`. Migrates an older ledger: a run would, but none starts before the ledger can be read.
+        """
+        known = self._known([contract.pipeline for contract in contracts])
+        views = self.topics.views(contract.topic for contract in contracts)
+        return [
+            Seen(
+                contract,
+                known[contract.pipeline].status,
+                known[contract.pipeline].held,
+                known[contract.pipeline].positions,
+                views[contract.topic],
+            )
+            for contract in contracts
+        ]
+
+    def live_runs(self) -> set[str]:
+        """The ids of the Dagster runs whose process is alive, on any machine."""
+        return {name.removeprefix(PREFIX) for name in self.ledger.sessions(PREFIX)}
+
+    def close(self) -> None:
+        self.ledger.close()
+
+    def _known(self, pipelines: Sequence[str]) -> dict[str, PipelineOverview]:
+        try:
+            return self.ledger.read(pipelines)
+        except LedgerOutdated:
+            Ledger(self.endpoints.postgres_url).migrate()
+            return self.ledger.read(pipelines)
+
+
+@cache
+def _kept(postgres_url: str, bootstrap_servers: str, options: frozenset[tuple[str, str]]) -> Survey:
+    return Survey(Endpoints(postgres_url, bootstrap_servers, dict(options)))
+
+
+def kept_survey(endpoints: Endpoints) -> Survey:
+    """The survey of this process for these endpoints."""
+    return _kept(endpoints.postgres_url, endpoints.bootstrap_servers, frozenset(endpoints.librdkafka.items()))

@@ -1,0 +1,117 @@
+"""A pipeline's turn in a run: take it over, run a few batches, report them, and give it back."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+from pyspark.sql import SparkSession
+
+from platform_defs.contract.model import Contract
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.batch import Budget, drain
+from platform_defs.engine.ports import Published
+from platform_defs.errors import Fenced, GateFailed, PipelineHeld, TidegateError
+from platform_defs.operations.open_run import open_run
+from platform_defs.orchestration.goals import Turned
+from platform_defs.orchestration.reporter import Reporter
+from resources.endpoints import Endpoints
+from resources.postgres.ledger import Ledger
+from resources.spark.session import SparkResource
+
+SHARE = Budget(batches=4, seconds=10.0)  # of one turn; a batch that has begun is finished
+AGAIN = 0.5  # seconds after which a pipeline that another run holds may be asked for again
+
+
+class Turns:
+    """The pipelines of a run. Turns of several are taken at once, each in a thread."""
+
+    def __init__(
+        self,
+        context: dg.AssetExecutionContext,
+        pipelines: Sequence[Pipeline],
+        endpoints: Endpoints,
+        spark: SparkResource,
+    ) -> None:
+        self._context, self._endpoints, self._spark = context, endpoints, spark
+        self._pipelines: Mapping[str, Pipeline] = {item.name: item for item in pipelines}
+        self._reporters: dict[str, Reporter] = {}
+        self._starting, self._stopped = threading.Lock(), threading.Event()
+
+    def take(self, name: str) -> Turned:
+        """A turn. Raises what ends the run's work on the pipeline, and PipelineHeld where another run has it."""
+        pipeline, run_id = self._pipelines[name], self._context.run.run_id
+        reporter = self._reporter(pipeline)
+        try:
+            with (
+                reporter.halt_reported(),
+                open_run(pipeline, self._endpoints, self._session, run_id, unless_held=True) as outside,
+                reporter.turn(outside),
+            ):
+                return self._drained(pipeline, reporter)
+        except PipelineHeld:
+            time.sleep(AGAIN)
+            raise
+        except Exception as error:
+            self._explain(name, error)
+            raise
+
+    def finish(self) -> None:
+        """Report what is left to be reported at the end of the run. Nothing of it can fail the run."""
+        for reporter in self._reporters.values():
+            reporter.finish()
+
+    def over(self) -> bool:
+        """Whether no turn can be taken any more: pipelines that have had no turn must not fail for another's sake."""
+        return self._spark.has_ended()
+
+    def stop(self) -> None:
+        """Make the turns that are being taken end: their Spark jobs are cancelled, nothing of them is published."""
+        self._stopped.set()
+        self._spark.cancel_jobs()
+
+    @property
+    def taken(self) -> list[str]:
+        """The pipelines that have had a turn."""
+        return list(self._reporters)
+
+    def _drained(self, pipeline: Pipeline, reporter: Reporter) -> Turned:
+        batches = 0
+        try:
+            for published in drain(pipeline, reporter.outside, SHARE):
+                reporter.published(published)
+                batches += 1
+                if self._stopped.is_set() or not _may_leave_more(published, pipeline.contract):
+                    break
+        except GateFailed as failed:
+            reporter.gate_failed(failed)
+            raise
+        at = {item.partition: item.next_offset for item in reporter.outside.ledger.positions()}
+        reporter.turn_ended(at)
+        return Turned(batches, at)
+
+    def _reporter(self, pipeline: Pipeline) -> Reporter:
+        """The run's reporter of a pipeline: it sums up what all of its turns did."""
+        if pipeline.name not in self._reporters:
+            ledger = Ledger(self._endpoints.postgres_url)
+            self._reporters[pipeline.name] = Reporter(self._context, pipeline.contract, ledger, self._endpoints)
+        return self._reporters[pipeline.name]
+
+    def _session(self) -> SparkSession:
+        with self._starting:  # two first batches at once start one session
+            return self._spark.session()
+
+    def _explain(self, name: str, error: Exception) -> None:
+        """Log at once what the run will fail with at its end."""
+        if isinstance(error, Fenced):
+            self._context.log.warning(f"{name}: stopped cleanly, another run has taken it over. {error}")
+        else:
+            self._context.log.error(f"{name}: {error}", exc_info=not isinstance(error, TidegateError))
+
+
+def _may_leave_more(batch: Published, contract: Contract) -> bool:
+    """Whether the batch was as large as the contract allows. One that was not has read all there was when it was
+    planned; to look at once for what has come since would make a batch of each message of a trickle.
+    """
+    partitions = {item.partition for item in batch.ranges}
+    return sum(map(len, batch.ranges)) + len(partitions) > contract.limits.batch_messages  # shares are rounded down

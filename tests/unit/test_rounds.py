@@ -1,0 +1,168 @@
+"""How a run shares its time: by turns, the oldest message first, and one pipeline's failure is its own."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from assets import find_contract
+from platform_defs.contract.model import Contract, Limits
+from platform_defs.errors import BrokerAway, PipelineHeld
+from platform_defs.offsets import PartitionView, Position, TopicView
+from platform_defs.orchestration.goals import EverythingThere, Turned, WhatIsDue
+from platform_defs.orchestration.rounds import in_rounds
+from platform_defs.orchestration.waiting import Seen, Waiting, Waits
+from resources.postgres.answers import PipelineStatus
+
+PAGE_VIEWS = find_contract("web_page_views")
+
+
+class Topics:
+    """Topics of one partition, and how far each has been read. A turn reads ten messages at most, and may begin with
+    `before`.
+    """
+
+    def __init__(self, before: Callable[[str], None] | None = None, /, **ends: int) -> None:
+        self.before = before or (lambda _: None)
+        self.spark_has_ended, self.stopped = False, threading.Event()
+        self.ends, self.read = dict(ends), dict.fromkeys(ends, 0)
+        self.held: set[str] = set()
+        self.turns: list[str] = []
+        self.lock = threading.Lock()
+
+    @property
+    def contracts(self) -> list[Contract]:
+        limits = Limits(lag_messages=10, lag_seconds=3600.0)
+        return [replace(PAGE_VIEWS, pipeline=name, topic=name, limits=limits) for name in self.ends]
+
+    def look(self, contracts: Sequence[Contract]) -> list[Seen]:
+        return [self._seen(contract) for contract in contracts]
+
+    def take(self, name: str) -> Turned:
+        self.before(name)
+        with self.lock:
+            self.turns.append(name)
+            if name in self.held:
+                self.held.discard(name)
+                raise PipelineHeld.by_run(name, "another")
+            before = self.read[name]
+            self.read[name] = min(self.ends[name], before + 10)
+            return Turned(int(self.read[name] > before), {0: self.read[name]})
+
+    def over(self) -> bool:
+        return self.spark_has_ended
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+    def everything(self) -> EverythingThere:
+        return EverythingThere(self.look(self.contracts))
+
+    def due(self, *first: str, waits: Waits | None = None, others: frozenset[str] = frozenset()) -> WhatIsDue:
+        return WhatIsDue(self.contracts, first, waits or {}, self.look, lambda: others)
+
+    def _seen(self, contract: Contract) -> Seen:
+        name = contract.pipeline
+        view = TopicView(name, "cluster", "topic", {0: PartitionView(0, self.ends[name])})
+        status = PipelineStatus(name, has_run=True)
+        return Seen(contract, status, name in self.held, [Position(0, "cluster", "topic", self.read[name])], view)
+
+
+def test_a_large_backlog_and_a_small_one_take_turns() -> None:
+    topics = Topics(large=50, small=20)
+    assert in_rounds(topics.everything(), topics, hands=1) == {}
+    assert topics.turns == ["large", "small", "large", "small", "large", "large", "large"]
+
+
+def test_by_hand_reads_what_was_there_at_the_beginning_and_not_what_comes_after() -> None:
+    def arrives(name: str) -> None:
+        topics.ends[name] += 10  # as fast as it is read
+
+    topics = Topics(arrives, endless=20)
+    assert in_rounds(topics.everything(), topics) == {}
+    assert topics.read == {"endless": 20}
+
+
+def test_a_run_for_what_is_due_ends_when_nothing_is_due_though_something_is_unread() -> None:
+    def trickles(name: str) -> None:
+        topics.ends[name] += 2  # below lagMessages
+
+    topics = Topics(trickles, a=25)
+    assert in_rounds(topics.due("a"), topics) == {}
+    assert 0 < topics.ends["a"] - topics.read["a"] < 10
+
+
+def test_the_oldest_message_is_first() -> None:
+    topics = Topics(young=10, old=10, oldest=10)
+    waits = {"young": Waiting(300.0, 0), "old": Waiting(200.0, 0), "oldest": Waiting(100.0, 0)}
+    assert in_rounds(topics.due("young", "old", "oldest", waits=waits), topics, hands=1) == {}
+    assert topics.turns == ["oldest", "old", "young"]
+
+
+def test_what_becomes_due_while_a_run_is_there_is_taken_up_by_it() -> None:
+    def arrives(_: str) -> None:
+        topics.ends["b"] = 10
+
+    topics = Topics(arrives, a=10, b=0)
+    assert in_rounds(topics.due("a"), topics) == {}
+    assert topics.turns == ["a", "b"]
+
+
+@pytest.mark.parametrize("other", ["held by a run", "asked for by hand"])
+def test_what_another_run_has_is_left_to_it(other: str) -> None:
+    topics = Topics(a=10, b=10)
+    topics.held = {"b"} if other == "held by a run" else set()
+    assert in_rounds(topics.due("a", others=frozenset("b")), topics) == {}
+    assert topics.turns == ["a"]
+
+
+def test_a_run_by_hand_waits_for_a_pipeline_that_another_run_holds() -> None:
+    topics = Topics(a=10)
+    topics.held = {"a"}
+    assert in_rounds(topics.everything(), topics) == {}
+    assert topics.read == {"a": 10}
+
+
+@pytest.mark.parametrize("error", [BrokerAway("away"), ZeroDivisionError("a bug")])
+@pytest.mark.parametrize("due", [True, False])
+def test_a_pipeline_that_fails_stops_no_other(error: Exception, due: bool) -> None:
+    tried: list[str] = []
+
+    def fails(name: str) -> None:
+        tried.append(name)
+        if name == "bad":
+            raise error
+
+    topics = Topics(fails, bad=30, good=30)
+    assert in_rounds(topics.due("bad", "good") if due else topics.everything(), topics) == {"bad": error}
+    assert tried.count("bad") == 1
+    assert topics.read == {"bad": 0, "good": 30}
+
+
+def test_once_spark_has_ended_no_pipeline_gets_a_turn_to_fail_in() -> None:
+    def spark_ends(_: str) -> None:
+        topics.spark_has_ended = True
+        raise BrokerAway("as a job whose JVM is gone")
+
+    topics = Topics(spark_ends, a=10, b=10)
+    assert list(in_rounds(topics.everything(), topics, hands=1)) == ["a"]
+
+
+def test_a_run_that_is_ended_stops_the_turns_that_are_being_taken() -> None:
+    class Ended(BaseException):
+        """As Dagster ends a run: in its main thread."""
+
+    class Goal(EverythingThere):
+        def wanted(self, busy: Iterable[str]) -> Sequence[str]:
+            if list(busy):
+                raise Ended
+            return super().wanted(())
+
+    def waits(_: str) -> None:
+        assert topics.stopped.wait(10)
+
+    topics = Topics(waits, a=10)
+    with pytest.raises(Ended):
+        in_rounds(Goal(topics.look(topics.contracts)), topics)
+    assert topics.stopped.is_set()
