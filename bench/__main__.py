@@ -5,7 +5,8 @@ round, and the medians are of those ratios; the two that matter most are measure
 
     python -m bench [MESSAGES] [ROUNDS]
 
-The stack has to run (`tidegate stack up` is called). Prints a Markdown table for docs/explanation/performance.md.
+Where the stack is not running it is started, and stopped at the end, also when the benchmark is interrupted or cut off
+by a time limit. Prints a Markdown table for docs/explanation/performance.md.
 """
 
 import os
@@ -27,6 +28,7 @@ from rich.console import Console
 
 from assets import find_pipeline
 from bench import by_hand
+from bench.ending import ended_by_signals, stack_up
 from platform_defs.contract.model import Column, Contract, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import drain
@@ -36,7 +38,6 @@ from platform_defs.operations.open_run import open_run
 from resources.endpoints import connection
 from resources.kafka.broker import KafkaBroker
 from resources.kafka.source import KafkaSource
-from resources.local import stack
 from resources.postgres import auditor
 from resources.spark.session import spark_config, start_session
 
@@ -127,6 +128,12 @@ class Bench:
             database.execute("CREATE SCHEMA bench")
             database.execute("CHECKPOINT")
 
+    def close(self) -> None:
+        """End Spark and the processes of the loop written by hand."""
+        self.hands.terminate()
+        self.hands.join()
+        self.spark.stop()
+
     def _drain(self, pipeline: Pipeline) -> None:
         with open_run(pipeline, self.endpoints, lambda: self.spark) as outside:
             done = sum(batch.messages for batch in drain(pipeline, outside))
@@ -156,9 +163,17 @@ def measure(path: Callable[[], None], messages: int) -> float:
 
 
 def main(messages: int = 2_000_000, rounds: int = 3) -> None:
-    stack.up(lambda text: say(text))
-    auditor.load()
-    bench = Bench(messages)
+    with ended_by_signals(), stack_up(lambda text: say(text)):
+        auditor.load()
+        bench = Bench(messages)
+        try:
+            report(_all_rounds(bench, messages, rounds), messages)
+        finally:
+            bench.close()
+
+
+def _all_rounds(bench: Bench, messages: int, rounds: int) -> dict[str, list[float]]:
+    """By path, the messages per second of each round."""
     say(f"filling a topic with {messages:,} messages ...")
     bench.fill()
     paths = {
@@ -176,7 +191,7 @@ def main(messages: int = 2_000_000, rounds: int = 3) -> None:
             if number:
                 seen[name].append(speed)
     bench.clean()
-    report(seen, messages)
+    return seen
 
 
 def report(seen: Mapping[str, Sequence[float]], messages: int) -> None:

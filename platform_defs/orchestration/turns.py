@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 from pyspark.sql import SparkSession
 
+from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, drain
+from platform_defs.engine.ports import Published
 from platform_defs.errors import Fenced, GateFailed, PipelineHeld, TidegateError
 from platform_defs.operations.open_run import open_run
 from platform_defs.orchestration.goals import Turned
@@ -79,7 +81,7 @@ class Turns:
             for published in drain(pipeline, reporter.outside, SHARE):
                 reporter.published(published)
                 batches += 1
-                if self._stopped.is_set():
+                if self._stopped.is_set() or not _may_leave_more(published, pipeline.contract):
                     break
         except GateFailed as failed:
             reporter.gate_failed(failed)
@@ -105,3 +107,11 @@ class Turns:
             self._context.log.warning(f"{name}: stopped cleanly, another run has taken it over. {error}")
         else:
             self._context.log.error(f"{name}: {error}", exc_info=not isinstance(error, TidegateError))
+
+
+def _may_leave_more(batch: Published, contract: Contract) -> bool:
+    """Whether the batch was as large as the contract allows. One that was not has read all there was when it was
+    planned; to look at once for what has come since would make a batch of each message of a trickle.
+    """
+    partitions = {item.partition for item in batch.ranges}
+    return sum(map(len, batch.ranges)) + len(partitions) > contract.limits.batch_messages  # shares are rounded down

@@ -139,5 +139,7 @@ def _source(url: str) -> Any:
     """One ephemeral context and one datasource for each process and database."""
     context = load().get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
+    # It is asked to save itself with each asset: as YAML, to memory, which takes longer than to judge a small batch.
+    context.variables.save = lambda: None
     # Pinged before use: a connection that is kept in the pool does not outlive a restart of Postgres.
     return context.data_sources.add_sql(name="staging", connection_string=url, kwargs={"pool_pre_ping": True})

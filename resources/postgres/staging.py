@@ -1,8 +1,10 @@
 """The staging area, as a task sees it: COPY for rows (ADBC, binary), one transaction for dead letters and coverage."""
 
+import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -52,10 +54,9 @@ class PostgresStaging:
 
         source = _Source(batches)
         reader = pa.RecordBatchReader.from_batches(schema, iter(source))
-        session = session_url(self.url, self.application_name)
         try:
-            opened = adbc.connect(session)  # pyright: ignore[reportUnknownMemberType]  # its **kwargs have no type
-            with opened as connection, connection.cursor() as cursor:
+            with _opened(self.url) as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT set_config('application_name', $1, false)", [self.application_name])
                 rows = cursor.adbc_ingest(
                     f"rows_{self.staging_id}", reader, mode="append", db_schema_name=STAGING_SCHEMA
                 )
@@ -102,6 +103,28 @@ def _copy_refused(error: Any, url: str) -> TidegateError:
     except TidegateError as away:
         return away
     return RowRefused(said, error_class="NotCopied")
+
+
+def _opened(url: str) -> Any:
+    """A connection of adbc's to `url`. (Any: most of adbc's methods have no types.)
+
+    Its database is kept for as long as the process lives: to open one, adbc reads the columns of every table there is,
+    which takes longer than to COPY a small batch.
+    """
+    import adbc_driver_manager as manager
+    import adbc_driver_postgresql.dbapi as adbc
+
+    database, shared = _database(os.getpid(), session_url(url, "tidegate/copy"))
+    return adbc.Connection(shared, manager.AdbcConnection(database))
+
+
+@cache
+def _database(pid: int, session: str) -> tuple[Any, Any]:  # noqa: ARG001  # `pid`: a fork opens its own
+    import adbc_driver_postgresql
+    from adbc_driver_manager import dbapi
+
+    database = adbc_driver_postgresql.connect(session)
+    return database, dbapi._SharedDatabase(database)  # pyright: ignore[reportPrivateUsage]  # stays open with it
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""Many pipelines at once on the embedded stack, by the real sensors and runs: `python -m bench.many`."""

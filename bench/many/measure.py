@@ -1,0 +1,204 @@
+"""One measurement: the stack, the topics, Dagster, the messages for some minutes, and a minute without any."""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+
+import psycopg
+
+from bench.ending import stack_up, undisturbed
+from bench.many import ledger, processes
+from bench.many.ledger import Batches, Tick
+from bench.many.load import Load, create_topics, recreate_topic
+from bench.many.plan import PARTITIONS, Planned, plan, write_project
+from bench.many.watch import BENCH, Look, Watch
+from platform_defs.contract.model import Limits
+from resources.endpoints import Endpoints, connection
+from resources.local import dagster as ui
+from resources.settings import settings
+
+CATCH_UP = 120.0  # seconds, at most, from the last message until all are read and no run works
+SETTLE = 10.0  # for the runs that end and the statistics that follow
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Broker:
+    """What the topics need of the broker."""
+
+    seconds: float  # to create them
+    memory_mb: float
+    handles: int
+    maps: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that the report is made of. Shares are of one core."""
+
+    planned: tuple[Planned, ...]
+    started: float  # when the first message was sent, seconds since the epoch
+    minutes: float
+    latency: float  # seconds, of every contract
+    messages: int
+    broker: Broker
+    looks: list[Look]
+    ticks: list[Tick]
+    batches: Batches
+    runs: list[tuple[str, int, float | None]]
+    inserted: Mapping[str, int]
+    busy: Mapping[str, float]
+    idle: Mapping[str, float]
+    caught_up: float | None  # seconds after the last message until everything was read
+
+
+def measure(pipelines: int, minutes: float, idle: float, say: Progress) -> Measured:
+    """Measure `pipelines` pipelines for so many minutes, then for `idle` seconds without messages.
+
+    In a home of its own, which is deleted at the end.
+    """
+    planned = plan(pipelines)
+    with _home() as home, stack_up(say):
+        write_project(home / "project", planned)
+        endpoints = connection()
+        broker = _topics(endpoints, planned, home, say)
+        with _dagster(home, say):
+            return _watched(planned, endpoints, home, broker, minutes, idle, say)
+
+
+@contextmanager
+def _home() -> Generator[Path]:
+    """TIDEGATE_HOME for all that is started, below the one that was set."""
+    before, home = os.environ.get("TIDEGATE_HOME"), settings().home / "bench-many"
+    os.environ["TIDEGATE_HOME"] = str(home)
+    try:
+        _stop_what_a_killed_one_left(home)
+        yield home
+    finally:
+        with undisturbed():
+            rmtree(home, ignore_errors=True)
+        os.environ.pop("TIDEGATE_HOME")
+        if before is not None:
+            os.environ["TIDEGATE_HOME"] = before
+
+
+def _stop_what_a_killed_one_left(home: Path) -> None:
+    from resources.local import stack
+
+    if home.exists():
+        ui.down()
+        stack.reset()
+
+
+def _topics(endpoints: Endpoints, planned: tuple[Planned, ...], home: Path, say: Progress) -> Broker:
+    say(f"creating {len(planned)} topics of {PARTITIONS} partitions")
+    started = time.monotonic()
+    create_topics(endpoints.kafka_options(), [item.topic for item in planned])
+    seconds = time.monotonic() - started
+    return Broker(seconds, *processes.broker_needs(home))
+
+
+@contextmanager
+def _dagster(home: Path, say: Progress) -> Generator[None]:
+    """`tidegate ui up`, in the project of this home."""
+    project = home / "project"
+    say("starting Dagster")
+    try:
+        subprocess.run(
+            [sys.executable, "-m", "platform_defs.cli.main", "ui", "up"],
+            cwd=project,
+            env={**os.environ, "PYTHONPATH": str(project), "DAGSTER_HOME": str(project)},
+            check=True,
+        )
+        yield
+    finally:
+        with undisturbed():
+            ui.down()
+
+
+def _watched(
+    planned: tuple[Planned, ...],
+    endpoints: Endpoints,
+    home: Path,
+    broker: Broker,
+    minutes: float,
+    idle: float,
+    say: Progress,
+) -> Measured:
+    load = Load(endpoints.kafka_options(), planned)
+    watch = Watch(endpoints.postgres_url, load.times, planned)
+    with psycopg.connect(endpoints.postgres_url, autocommit=True, application_name=BENCH) as database:
+        rows, cpu, started = ledger.rows_inserted(database), processes.cpu_seconds(home), time.time()
+        load.start()
+        watch.start()
+        try:
+            _let_it_run(planned, endpoints, watch, started + 60 * minutes, say)
+            load.stop()
+            busy = processes.shares(cpu, processes.cpu_seconds(home), time.time() - started)
+            looks = len(watch.looks)
+            caught_up = _caught_up(database, watch, min(CATCH_UP, 60 * minutes), say)
+            added = Counter(ledger.rows_inserted(database))
+            added.subtract(rows)
+            return Measured(
+                planned,
+                started,
+                minutes,
+                Limits().lag_seconds,
+                load.messages,
+                broker,
+                watch.looks[:looks],
+                ledger.ticks(database, started),
+                ledger.batches(database, started),
+                ledger.runs(database, started),
+                added,
+                busy,
+                _idle(home, idle, say),
+                caught_up,
+            )
+        finally:
+            load.stop()
+            watch.stop()
+
+
+def _let_it_run(planned: tuple[Planned, ...], endpoints: Endpoints, watch: Watch, until: float, say: Progress) -> None:
+    """Until then; once the pipeline that is to halt has read something, its topic is created again."""
+    halting, recreated = next(item for item in planned if item.kind == "halted"), False
+    said = 0.0
+    while (now := time.time()) < until:
+        if not recreated and halting.topic in watch.moved:
+            recreate_topic(endpoints.kafka_options(), halting.topic)
+            recreated = True
+        if now - said >= 10 and watch.looks:
+            ages = [watch.looks[-1].ages[item.topic] for item in planned if item.judged]
+            say(f"{until - now:.0f} s to go; {len(watch.moved)} topics read; the oldest unread: {max(ages):.0f} s")
+            said = now
+        time.sleep(0.5)
+
+
+def _caught_up(database: psycopg.Connection, watch: Watch, most: float, say: Progress) -> float | None:
+    """Seconds until everything is read, at most `most`; then until no run works."""
+    say("no more messages; waiting until all are read")
+    began, read = time.monotonic(), None
+    while time.monotonic() - began < most:
+        time.sleep(1)
+        if read is None and watch.unread() == 0:
+            read = time.monotonic() - began
+        if read is not None and not ledger.working_runs(database):
+            break
+    time.sleep(SETTLE)
+    return read
+
+
+def _idle(home: Path, seconds: float, say: Progress) -> dict[str, float]:
+    say(f"{seconds:.0f} s without messages")
+    before, began = processes.cpu_seconds(home), time.monotonic()
+    time.sleep(seconds)
+    return processes.shares(before, processes.cpu_seconds(home), time.monotonic() - began)

@@ -1,0 +1,88 @@
+"""Which pipelines there are, how many messages each gets, and what their contracts say."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copy, copytree, ignore_patterns
+from typing import Literal
+
+from assets import ASSETS
+from resources.settings import PROJECT_ROOT
+
+Kind = Literal["trickle", "busy", "halted", "bad contract", "failing transform"]
+
+PARTITIONS = 10
+TRICKLE, BUSY = 1, 200  # messages a second
+TEMPLATE = ASSETS / "web" / "page_views.odcs.yaml"
+BROKEN = ("logicalType: timestamp", "logicalType: timestmp")
+FAILING = '''"""A transform that always fails."""
+
+from pyspark.sql import DataFrame
+
+
+def transform(messages: DataFrame) -> DataFrame:
+    raise RuntimeError(f"no lookup for {messages.columns[0]}")
+'''
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A pipeline of the benchmark, named as its contract names it."""
+
+    number: int
+    kind: Kind
+
+    @property
+    def name(self) -> str:
+        return f"many_p{self.number:03}"
+
+    @property
+    def topic(self) -> str:
+        return f"many.p{self.number:03}"
+
+    @property
+    def rate(self) -> int:
+        """Messages a second."""
+        return BUSY if self.kind == "busy" else TRICKLE
+
+    @property
+    def judged(self) -> bool:
+        """Whether its messages have to be read in time: neither halted nor broken."""
+        return self.kind in ("trickle", "busy")
+
+
+def plan(pipelines: int) -> tuple[Planned, ...]:
+    """One in twenty is busy; one is halted, one has a bad contract, and the transform of one fails."""
+    odd: tuple[Kind, ...] = ("halted", "bad contract", "failing transform")
+    busy = max(1, pipelines // 20)
+    return tuple(Planned(number, _kind(number, odd, busy)) for number in range(pipelines))
+
+
+def _kind(number: int, odd: tuple[Kind, ...], busy: int) -> Kind:
+    if number < len(odd):
+        return odd[number]
+    return "busy" if number < len(odd) + busy else "trickle"
+
+
+def write_project(folder: Path, planned: tuple[Planned, ...]) -> None:
+    """A copy of this project in `folder` whose assets are these pipelines: what a user would have."""
+    for room in ("platform_defs", "resources"):
+        copytree(PROJECT_ROOT / room, folder / room, ignore=ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "dagster.yaml", "workspace.yaml"):
+        copy(PROJECT_ROOT / file, folder)
+    domain = folder / "assets" / "many"
+    domain.mkdir(parents=True)
+    copy(ASSETS / "__init__.py", folder / "assets")
+    for pipeline in planned:
+        for name, text in _files(pipeline):
+            (domain / name).write_text(text)
+
+
+def _files(pipeline: Planned) -> Iterator[tuple[str, str]]:
+    """Each file of a pipeline: its name and its text."""
+    name = f"p{pipeline.number:03}"
+    text = TEMPLATE.read_text().replace("web_page_views", pipeline.name).replace("web.page_views", pipeline.topic)
+    text = text.replace("domain: web", "domain: many").replace("name: page_views", f"name: {name}")
+    yield f"{name}.odcs.yaml", text.replace(*BROKEN) if pipeline.kind == "bad contract" else text
+    if pipeline.kind == "failing transform":
+        yield f"{name}.py", FAILING

@@ -1,0 +1,171 @@
+"""The measurement as Markdown, and its place in docs/explanation/performance.md."""
+
+import os
+import platform
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from math import ceil
+from pathlib import Path
+
+from bench.many.ledger import Tick
+from bench.many.measure import Measured
+from bench.many.plan import BUSY, PARTITIONS, TRICKLE
+from bench.many.processes import OURS
+from resources.settings import PROJECT_ROOT
+
+PAGE = PROJECT_ROOT / "docs" / "explanation" / "performance.md"
+BEGIN, END = "<!-- bench.many: begin -->", "<!-- bench.many: end -->"
+ALLOWED = 60.0  # seconds beyond its latency that a message may wait
+TICK, CONNECTIONS, IDLE = 2.0, 20, 0.05  # the aims
+
+
+def report(seen: Measured) -> str:
+    """Paragraphs and tables."""
+    return "\n\n".join([_setting(seen), _results(seen), _by_minute(seen), _by_part(seen), _by_table(seen)]) + "\n"
+
+
+def write(text: str, page: Path = PAGE) -> None:
+    """Put `text` between the page's markers. Raises ValueError where they are missing."""
+    before, begin, rest = page.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page} has no lines {BEGIN} and {END} to write between")
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that `share` of the values do not exceed; 0 of none."""
+    ordered = sorted(values)
+    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else 0.0
+
+
+def _setting(seen: Measured) -> str:
+    kinds = [item.kind for item in seen.planned]
+    return (
+        f"{len(kinds)} pipelines over {len(kinds)} topics of {PARTITIONS} partitions, for {seen.minutes:g} minutes: "
+        f"{kinds.count('trickle')} get {TRICKLE} message a second, {kinds.count('busy')} get {BUSY}, one is halted, "
+        f"one has a bad contract, the transform of one fails. {seen.messages:,} messages in all. Each latency is "
+        f"{seen.latency:.0f} s. {datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores ({_processor()}), Python "
+        f"{platform.python_version()}, broker, database and Dagster on the same cores."
+    )
+
+
+def _results(seen: Measured) -> str:
+    worst = _worst(seen)
+    limit = seen.latency + ALLOWED
+    late = sum(age > limit for age in worst.values())
+    sessions = max((sum(look.sessions.values()) for look in seen.looks), default=0)
+    ours = sum(seen.idle[name] for name in OURS)
+    rows = [
+        *_ticks(seen.ticks),
+        (
+            "oldest unread message of a pipeline: median, worst",
+            f"{statistics.median(worst.values()):.0f} s, {max(worst.values()):.0f} s",
+            f"≤ {limit:.0f} s",
+        ),
+        (f"pipelines beyond {limit:.0f} s", f"{late} of {len(worst)}", "0"),
+        ("our own processes without messages", f"{ours:.1%} of a core", f"≤ {IDLE:.0%}"),
+        ("Postgres connections, most at once", str(sessions), f"≤ {CONNECTIONS}"),
+        *_carried(seen),
+    ]
+    return _table(("", "measured", "aim"), rows)
+
+
+def _worst(seen: Measured) -> dict[str, float]:
+    """By judged topic, the greatest age that its oldest unread message reached."""
+    return {item.topic: max(look.ages[item.topic] for look in seen.looks) for item in seen.planned if item.judged}
+
+
+def _ticks(ticks: Sequence[Tick]) -> Iterator[tuple[str, str, str]]:
+    """Of the sensors that start runs: how long a tick takes, and how often one comes."""
+    by_sensor = defaultdict[str, list[Tick]](list)
+    for tick in ticks:
+        by_sensor[tick.sensor].append(tick)
+    by_sensor.pop("topics", None)
+    by_sensor.pop("broken_contracts", None)
+    seconds = [tick.seconds for found in by_sensor.values() for tick in found]
+    pauses = [b.started - a.started for found in by_sensor.values() for a, b in pairwise(found)]
+    yield (
+        f"a sensor's tick ({len(by_sensor)} sensors): median, p99",
+        f"{percentile(seconds, 0.5):.2f} s, {percentile(seconds, 0.99):.2f} s",
+        f"≤ {TICK:.0f} s",
+    )
+    yield (
+        "from one tick of a sensor to its next: median, worst",
+        f"{percentile(pauses, 0.5):.1f} s, {max(pauses, default=0):.1f} s",
+        "",
+    )
+
+
+def _carried(seen: Measured) -> Iterator[tuple[str, str, str]]:
+    batches, minutes = seen.batches, seen.minutes
+    runs = ", ".join(f"{count} {status.lower()}" for status, count, _ in sorted(seen.runs)) or "none"
+    yield (
+        "batches a minute; messages a batch",
+        f"{batches.count / minutes:.0f}; {batches.messages / max(1, batches.count):.0f}",
+        "",
+    )
+    yield "runs", runs, ""
+    yield "pipelines that committed a batch", f"{batches.pipelines} of {len(seen.planned)}", ""
+    read = "not within the time given" if seen.caught_up is None else f"{seen.caught_up:.0f} s"
+    yield "everything read after the last message", read, ""
+    steps = ", ".join(
+        f"{name} {seconds:.2f}" for name, seconds in sorted(batches.steps.items(), key=lambda item: -item[1])
+    )
+    yield "seconds of a batch by step, medians", steps, ""
+    broker = seen.broker
+    yield (
+        "the broker with all topics",
+        f"created in {broker.seconds:.0f} s; {broker.memory_mb:.0f} MB, {broker.handles:,} files, {broker.maps:,} maps",
+        "",
+    )
+
+
+def _by_minute(seen: Measured) -> str:
+    """The ages over the time."""
+    limit, judged = seen.latency + ALLOWED, [item.topic for item in seen.planned if item.judged]
+    minutes = defaultdict[int, list[dict[str, float]]](list)
+    for look in seen.looks:
+        minutes[int((look.at - seen.started) // 60)].append({topic: look.ages[topic] for topic in judged})
+    rows: list[tuple[str, ...]] = []
+    for minute, looks in sorted(minutes.items()):
+        worst = [max(look[topic] for look in looks) for topic in judged]
+        late = sum(age > limit for age in worst)
+        rows.append((str(minute + 1), f"{statistics.median(worst):.0f}", f"{max(worst):.0f}", str(late)))
+    head = (
+        "minute",
+        "oldest unread message, median of the pipelines (s)",
+        "worst (s)",
+        f"pipelines beyond {limit:.0f} s",
+    )
+    return _table(head, rows)
+
+
+def _by_part(seen: Measured) -> str:
+    rows = [(name, f"{seen.busy[name]:.1%}", f"{seen.idle[name]:.1%}") for name in seen.idle]
+    return _table(("share of one core", "with messages", "without"), rows)
+
+
+def _by_table(seen: Measured) -> str:
+    count = max(1, seen.batches.count)
+    found = sorted(((rows / count, name) for name, rows in seen.inserted.items()), reverse=True)
+    rows = [(name, f"{each:.2f}") for each, name in found if each >= 0.01]
+    for schema, title in {"tidegate": "the ledger, together", "dagster": "Dagster, together"}.items():
+        total = sum(rows for name, rows in seen.inserted.items() if name.split(".")[0].startswith(schema))
+        rows.append((title, f"{total / count:.2f}"))
+    return _table(("rows added", "for each batch"), rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
+
+
+def _processor() -> str:
+    found = (
+        re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()) if Path("/proc/cpuinfo").exists() else None
+    )
+    return f"{platform.machine()}, {found[1].strip()}" if found else platform.machine()

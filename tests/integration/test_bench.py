@@ -1,0 +1,53 @@
+"""The benchmarks as a user starts them: what they leave behind, and what they say."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from resources.local import dagster, kafka, postgres
+from resources.settings import PROJECT_ROOT
+
+pytestmark = pytest.mark.slow  # each starts a stack of its own
+
+
+def bench(home: Path, *arguments: str) -> "subprocess.Popen[str]":
+    own = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+    return subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        cwd=PROJECT_ROOT,
+        env={**own, "TIDEGATE_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def left(home: Path) -> list[object]:
+    """The processes that run over this home."""
+    return [*kafka.running(home), *postgres.running(home), *dagster.running(home)]
+
+
+def test_a_benchmark_that_a_time_limit_cuts_off_leaves_no_stack(tmp_path: Path) -> None:
+    running = bench(tmp_path, "bench", "1000", "1")
+    while not (kafka.running(tmp_path) and postgres.running(tmp_path)):
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.1)
+    running.send_signal(signal.SIGTERM)
+    running.communicate(timeout=120)
+    assert running.returncode == 128 + signal.SIGTERM
+    assert left(tmp_path) == []
+
+
+@pytest.mark.timeout(600)
+def test_many_pipelines_at_once_are_measured_and_nothing_is_left(tmp_path: Path) -> None:
+    said, errors = bench(tmp_path, "bench.many", "--pipelines", "5", "--minutes", "1").communicate(timeout=550)
+    assert "5 pipelines over 5 topics of 10 partitions" in said, errors
+    assert "| oldest unread message of a pipeline: median, worst |" in said
+    assert "| pipelines that committed a batch | 0 of 5 |" not in said, said
+    assert left(tmp_path / "bench-many") == []
+    assert not (tmp_path / "bench-many").exists()
