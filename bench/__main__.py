@@ -32,7 +32,7 @@ from bench.ending import ended_by_signals, stack_up
 from platform_defs.contract.model import Column, Contract, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import drain
-from platform_defs.engine.find_poison import read_alone
+from platform_defs.engine.keep_nothing import read_alone
 from platform_defs.offsets import OffsetRange
 from platform_defs.operations.open_run import open_run
 from resources.endpoints import connection

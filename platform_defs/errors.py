@@ -5,29 +5,35 @@ TidegateError
 │   ├── Fenced               another run took the pipeline over; this one changed nothing
 │   ├── PipelineHeld         another run works on the pipeline, and this one does not take it over
 │   ├── BrokerAway           Kafka did not answer within the limit
-│   ├── LedgerAway           Postgres did not answer within the limit
+│   ├── LedgerAway           Postgres did not answer within the limit, or cannot do what it is asked just now
+│   ├── SparkAway            Spark lost the job: an executor, the session or its files are gone
 │   ├── OffsetsUnavailable   the broker does not have the offsets asked for; the next run finds out why
+│   ├── MessageUnreadable    the log holds something that the Kafka client cannot read
 │   ├── LogTruncated         the log was truncated, then appended to; raised in a task, and the batch makes a Halt of it
+│   ├── MessageMisplaced     the Kafka client handed out a message that is not of the range; it is read again
 │   ├── StagingLost          staged rows or coverage are missing or disagree; the same ranges are read again
 │   ├── NotReproduced        a failure could not be reproduced; the same ranges are read again
 │   ├── ChangedMeanwhile     what a person was shown, or what this depends on, has changed; look again
 │   └── OutcomeUnknown       the connection died in COMMIT and its outcome could not be read; the ledger has it
 ├── RowsLost                 at_most_once: the offsets were committed and the rows were not
 ├── RowRefused               a table rejects a row; the message becomes a dead letter of stage `publish`
-├── TransformFailed          the transform fails on a message, which becomes a dead letter of stage `transform`
+├── TransformFailed          a Spark job fails in the transform; the message at fault becomes a dead letter
 ├── BatchRejected            the batch cannot be published as it is; the same offsets are tried again after a back-off
 │   ├── GateFailed           a blocking check failed
-│   ├── TransformBroken      the transform fails on every message of a sample
+│   ├── TransformBroken      the transform, or what it calls, fails on every message that it is tried on
 │   └── TooManyRefused       more messages fail in the transform or the table than are isolated one by one
+├── InternalError            a mistake of Tidegate's own; nothing was lost, and it is tried again after a back-off
 ├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
     ├── TopicMissing         Kafka has no topic of the contract's name
+    ├── OtherCluster         a task reached another cluster than the one that the batch was planned on
+    ├── OtherInstall         a task runs on a machine with another installation of Tidegate
     ├── LedgerMissing        the database has no ledger yet
     ├── LedgerOutdated       the ledger is older than this version of Tidegate; `tidegate migrate`
     └── LedgerTooNew         the ledger is newer than this version of Tidegate; upgrade it
 
-`str(error)` is a sentence for people; what a program may want of it is in attributes. All of them can be pickled. A
-message alone makes any of them except GateFailed's and Halt's own data: Spark hands back nothing else from a task.
+`str(error)` is a sentence for people; what a program may want of it is in attributes. All of them can be pickled, and
+`to_json` and `from_json` carry them from a Spark task to the driver. What follows from each: platform_defs/verdicts.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,6 +49,18 @@ class TidegateError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as type, arguments and attributes, whatever the signature of `__init__`."""
         return _restore, (type(self), self.args, dict(vars(self)))
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON, for `from_json`. An attribute that JSON does not know becomes its text."""
+        return {"class": type(self).__name__, "args": list(self.args), "attributes": dict(vars(self))}
+
+
+def from_json(stored: Mapping[str, Any]) -> TidegateError:
+    """The error that `to_json` wrote. One that this version does not know becomes an InternalError."""
+    kind = globals().get(stored["class"])
+    if isinstance(kind, type) and issubclass(kind, TidegateError):
+        return _restore(kind, tuple(stored["args"]), stored["attributes"])
+    return InternalError.of("a task", f"{stored['class']}: {' '.join(map(str, stored['args']))}")
 
 
 def _restore(kind: type[TidegateError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> TidegateError:
@@ -118,13 +136,25 @@ class BrokerAway(Retryable):
 
 
 class LedgerAway(Retryable):
-    """Postgres could not be reached within the limit, or refused for lack of resources (SQLSTATE class 08, 40, 53, 55
-    or 57).
+    """Postgres could not be reached within the limit, or refused for a reason that may pass (platform_defs/verdicts.py
+    says for which SQLSTATE).
     """
 
     def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
         super().__init__(message)
         self.sqlstate = sqlstate
+
+
+class SparkAway(Retryable):
+    """Spark lost the job: an executor, its files or the whole session are gone. `causes` are Java's exceptions."""
+
+    def __init__(self, message: str, *, causes: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.causes = tuple(causes)
+
+    @classmethod
+    def in_job(cls, reason: str, causes: Sequence[str]) -> "SparkAway":
+        return cls(f"Spark lost the job: {reason}. Nothing was published; the batch will be read again.", causes=causes)
 
 
 class OffsetsUnavailable(Retryable):
@@ -149,11 +179,40 @@ class OffsetsUnavailable(Retryable):
         )
 
 
+class MessageUnreadable(Retryable):
+    """The log holds something that the Kafka client cannot read: it is damaged, or packed in an unknown way."""
+
+    @classmethod
+    def at(cls, topic: str, partition: int, offset: int, reason: str) -> "MessageUnreadable":
+        return cls(
+            f"{topic}[{partition}] holds something at offset {offset} or behind it that cannot be read: {reason}. "
+            "Nothing was skipped; the batch will be read again."
+        )
+
+
 class LogTruncated(Retryable):
     """The log was truncated below the position, then appended to: the broker's leader epochs say so (KIP-320).
 
     Raised in tasks, which know no pipeline; the batch makes a Halt of it.
     """
+
+
+class MessageMisplaced(Retryable):
+    """The Kafka client handed out what is not of the range that was asked for: nothing of it is kept."""
+
+    def __init__(self, message: str, *, topic: str | None = None, partition: int | None = None) -> None:
+        super().__init__(message)
+        self.topic, self.partition = topic, partition
+
+    @classmethod
+    def between(cls, wanted: Any, found: object) -> "MessageMisplaced":
+        """`wanted` is the OffsetRange that was being read, `found` says what came."""
+        return cls(
+            f"while {wanted.topic} {wanted} was read, the Kafka client handed out {found}. Nothing of it is kept; the "
+            "batch will be read again",
+            topic=wanted.topic,
+            partition=wanted.partition,
+        )
 
 
 class StagingLost(Retryable):
@@ -202,6 +261,13 @@ class StagingLost(Retryable):
         return cls(f"two complete attempts at {span} disagree: {one} and {other}; the batch will be read again")
 
     @classmethod
+    def of_another_log(cls, span: object, before: object, after: object) -> "StagingLost":
+        return cls(
+            f"messages of {span} have leader epoch {after}, and those before them {before}: they are of another log of "
+            "the topic's name. The batch will be read again"
+        )
+
+    @classmethod
     def coverage(cls, span: object) -> "StagingLost":
         return cls(f"the coverage of {span} is gone from staging (did Postgres restart?); the batch will be read again")
 
@@ -210,8 +276,11 @@ class NotReproduced(Retryable):
     """A batch failed, and the message at fault could not be found since the failure did not occur again."""
 
     @classmethod
-    def in_transform(cls) -> "NotReproduced":
-        return cls("the job failed, but no range fails when it is tried alone; the batch will be read again")
+    def in_transform(cls, reason: str) -> "NotReproduced":
+        return cls(
+            f"the job failed, but no message fails again when it is tried alone ({reason}); the batch will be read "
+            "again"
+        )
 
     @classmethod
     def in_table(cls, table: str, refusal: str) -> "NotReproduced":
@@ -261,17 +330,27 @@ class RowsLost(TidegateError):
 
 
 class RowRefused(TidegateError):
-    """A row violates a type or constraint of its target table (SQLSTATE class 22 or 23). The engine finds the message
-    that it came from.
+    """Postgres refuses a row: it violates a type, a limit or a constraint, or a trigger raises. The engine finds the
+    message that it came from.
+
+    `error_class` is what psycopg calls the SQLSTATE, such as NotNullViolation.
     """
 
-    def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
+    def __init__(self, message: str, *, sqlstate: str | None = None, error_class: str = "RowRefused") -> None:
         super().__init__(message)
-        self.sqlstate = sqlstate
+        self.sqlstate, self.error_class = sqlstate, error_class
 
 
 class TransformFailed(TidegateError):
-    """The Spark job fails in the transform, every time it is tried. The engine finds the message on which it does."""
+    """The Spark job fails in the transform, every time that Spark tries it. The engine finds the message on which it
+    does.
+
+    `of_data`: Spark itself says that a value is at fault, and nothing that the transform calls can be.
+    """
+
+    def __init__(self, message: str, *, of_data: bool = False) -> None:
+        super().__init__(message)
+        self.of_data = of_data
 
 
 class BatchRejected(TidegateError):
@@ -290,7 +369,7 @@ class GateFailed(BatchRejected):
 
 
 class TransformBroken(BatchRejected):
-    """The transform fails on every message of a sample: it is at fault, and not single messages.
+    """The transform fails on every message that it is tried on: it, or what it calls, is at fault, and no message.
 
     `file` is the transform's.
     """
@@ -302,8 +381,8 @@ class TransformBroken(BatchRejected):
     @classmethod
     def on_sample(cls, messages: int, reason: str, file: str) -> "TransformBroken":
         return cls(
-            f"{file}: the transform fails on each of {messages} messages taken from all over the batch: {reason}. "
-            "Nothing was published; correct the transform, or what produces the messages",
+            f"{file}: the transform fails on each of {plural(messages, 'message')} that it was tried on: {reason}. "
+            "Nothing was published; correct the transform, what it calls, or what produces the messages",
             file=file,
         )
 
@@ -322,6 +401,27 @@ class TooManyRefused(BatchRejected):
             "many to be isolated bad messages. Nothing was published",
             pipeline=pipeline,
             batch_id=batch_id,
+        )
+
+
+class InternalError(TidegateError):
+    """A mistake of Tidegate's own: what it did not expect. Nothing was published; it is tried again after a back-off.
+
+    `place` is where it happened, `sqlstate` Postgres' code if it was Postgres that objected.
+    """
+
+    def __init__(self, message: str, *, place: str = "", sqlstate: str | None = None) -> None:
+        super().__init__(message)
+        self.place, self.sqlstate = place, sqlstate
+
+    @classmethod
+    def of(cls, place: str, reason: object, *, sqlstate: str | None = None) -> "InternalError":
+        said = f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
+        return cls(
+            f"this is a bug in Tidegate, and not your mistake. In {place}: {said}. Nothing was lost: the batch was not "
+            "published, and is tried again. Please report it, with this message and what `tidegate --version` prints",
+            place=place,
+            sqlstate=sqlstate,
         )
 
 
@@ -366,6 +466,29 @@ class TopicMissing(BadInput):
     @classmethod
     def named(cls, topic: str) -> "TopicMissing":
         return cls(f"topic {topic} does not exist; create it, or start the stack that holds it", field=topic)
+
+
+class OtherCluster(BadInput):
+    """A task reached another cluster than the one that the batch was planned on, as behind another DNS."""
+
+    @classmethod
+    def reached(cls, servers: str, host: str, found: str, planned: str) -> "OtherCluster":
+        return cls(
+            f"on {host} the brokers' address {servers} reached cluster {found}, and the batch was planned on cluster "
+            f"{planned}. Nothing that was read there is kept. Let the name lead to the same brokers on every machine "
+            "that runs tasks"
+        )
+
+
+class OtherInstall(BadInput):
+    """A task runs on a machine whose installation of Tidegate is not that of the run: it may decode by other rules."""
+
+    @classmethod
+    def found(cls, host: str, there: str, here: str) -> "OtherInstall":
+        return cls(
+            f"the task on {host} has Tidegate {there}, and the run has Tidegate {here}. Nothing was read. Install the "
+            "same version there, or restart what still runs the older one"
+        )
 
 
 class LedgerMissing(BadInput):

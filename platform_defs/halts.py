@@ -12,11 +12,14 @@ from typing import Any, ClassVar, Literal
 HaltCode = Literal[
     "topic_recreated",
     "cluster_switched",
+    "topic_changed",
     "retention_passed",
     "log_truncated",
     "partition_missing",
     "too_many_dead_letters",
+    "gate_red",
     "accumulate_refused",
+    "keeps_failing",
 ]
 Json = Mapping[str, Any]
 
@@ -70,6 +73,24 @@ class ClusterSwitched:
 
 
 @dataclass(frozen=True)
+class TopicChanged:
+    """The contract names another topic than the one that was read: their names."""
+
+    code: ClassVar[HaltCode] = "topic_changed"
+    seen: ClassVar[str] = "the contract names another topic than the one that was read."
+
+    was: str = ""
+    now: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"was": self.was, "is": self.now}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "TopicChanged":
+        return cls(stored.get("was", ""), stored.get("is", ""))
+
+
+@dataclass(frozen=True)
 class RetentionPassed:
     """Messages were deleted before they were read: which offsets."""
 
@@ -111,7 +132,9 @@ class LogCut:
 
 @dataclass(frozen=True)
 class PartitionMissing:
-    """Partitions that were read and that the broker no longer has."""
+    """Partitions that were read and that the broker no longer has. No longer raised: within one topic id no partition
+    ever goes, so an answer without one is stale. Ledgers of older versions may hold it.
+    """
 
     code: ClassVar[HaltCode] = "partition_missing"
     seen: ClassVar[str] = "the broker no longer has a partition that was read."
@@ -128,11 +151,11 @@ class PartitionMissing:
 
 @dataclass(frozen=True)
 class TooManyDeadLetters:
-    """A batch with more dead letters than the contract allows."""
+    """A batch with which there are more dead letters than the contract allows, in it or among the latest messages."""
 
     code: ClassVar[HaltCode] = "too_many_dead_letters"
     seen: ClassVar[str] = (
-        "a batch has more dead letters than the contract allows; nothing from this batch was published."
+        "there are more dead letters than the contract allows; nothing from the last batch was published."
     )
 
     batch_id: int = 0
@@ -140,14 +163,48 @@ class TooManyDeadLetters:
     dead_letters: int = 0
     by_reason: Mapping[str, int] = field(default_factory=dict[str, int])  # dead letters by error class
     samples: tuple[Json, ...] = ()  # partition, offset, field, message
+    latest_messages: int | None = None  # this batch's and those of the batches before it that are judged with it
+    latest_dead_letters: int | None = None  # of these; None in a ledger from before they were judged
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "samples": [dict(sample) for sample in self.samples]}
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return {**known, "samples": [dict(sample) for sample in self.samples]}
 
     @classmethod
     def from_json(cls, stored: Json) -> "TooManyDeadLetters":
         counts = {name: stored.get(name, 0) for name in ("batch_id", "messages", "dead_letters")}
-        return cls(**counts, by_reason=stored.get("by_reason", {}), samples=tuple(stored.get("samples", ())))
+        latest: dict[str, Any] = {name: stored.get(name) for name in ("latest_messages", "latest_dead_letters")}
+        reasons, samples = stored.get("by_reason", {}), tuple(stored.get("samples", ()))
+        return cls(**counts, by_reason=reasons, samples=samples, **latest)
+
+
+@dataclass(frozen=True)
+class GateRed:
+    """A batch that fails blocking checks each time it is judged. Remembered from the first time (`red_gate`); a halt
+    once it has been tried often enough.
+    """
+
+    code: ClassVar[HaltCode] = "gate_red"
+    seen: ClassVar[str] = "a batch fails a blocking check each time; nothing from this batch was published."
+
+    batch_id: int = 0
+    messages: int = 0
+    rows: int = 0
+    checks: tuple[Json, ...] = ()  # those that failed: check, table, observed
+    tries: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the checks that failed, as a decision to publish the batch anyway names them."""
+        return tuple(check["check"] for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "checks": [dict(check) for check in self.checks]}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "GateRed":
+        counts = {name: stored.get(name, 0) for name in ("batch_id", "messages", "rows", "tries")}
+        return cls(**counts, checks=tuple(stored.get("checks", ())))
 
 
 @dataclass(frozen=True)
@@ -170,6 +227,25 @@ class AccumulateRefused:
 
 
 @dataclass(frozen=True)
+class KeepsFailing:
+    """A batch that failed again and again though no system was away: how often, and the last error."""
+
+    code: ClassVar[HaltCode] = "keeps_failing"
+    seen: ClassVar[str] = "the same batch failed again and again; nothing from this batch was published."
+
+    tries: int = 0
+    error_class: str = ""
+    error: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "KeepsFailing":
+        return cls(stored.get("tries", 0), stored.get("error_class", ""), stored.get("error", ""))
+
+
+@dataclass(frozen=True)
 class UnknownHalt:
     """A halt that another version of Tidegate recorded, and whose code this one does not know."""
 
@@ -185,11 +261,14 @@ class UnknownHalt:
 KnownHalt = (
     TopicRecreated
     | ClusterSwitched
+    | TopicChanged
     | RetentionPassed
     | LogCut
     | PartitionMissing
     | TooManyDeadLetters
+    | GateRed
     | AccumulateRefused
+    | KeepsFailing
 )
 HaltDetail = KnownHalt | UnknownHalt
 DETAILS: Mapping[str, type[KnownHalt]] = {
@@ -197,11 +276,14 @@ DETAILS: Mapping[str, type[KnownHalt]] = {
     for kind in (
         TopicRecreated,
         ClusterSwitched,
+        TopicChanged,
         RetentionPassed,
         LogCut,
         PartitionMissing,
         TooManyDeadLetters,
+        GateRed,
         AccumulateRefused,
+        KeepsFailing,
     )
 }
 

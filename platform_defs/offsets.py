@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 from platform_defs import halts
-from platform_defs.errors import Halt, Retryable
+from platform_defs.errors import BrokerAway, Halt, Retryable
 from platform_defs.halts import PartitionSpan
+from platform_defs.recent import NONE_YET, Recent
 
 
 @dataclass(frozen=True, order=True)
@@ -22,8 +23,9 @@ class OffsetRange:
     partition: int
     from_offset: int
     until_offset: int
-    leader_epoch: int | None = field(default=None, compare=False)  # of the last message before it (KIP-320)
-    new_leader: bool = field(default=False, compare=False)  # elected since that message: ask it whether its log has it
+    leader_epoch: int | None = field(default=None, compare=False)  # in which the log was seen to reach `from_offset`
+    new_leader: bool = field(default=False, compare=False)  # elected since then: ask it whether its log reaches there
+    end_epoch: int | None = field(default=None, compare=False)  # in which the log was seen to reach `until_offset`
 
     def __len__(self) -> int:
         return self.until_offset - self.from_offset
@@ -39,7 +41,11 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a pipeline is in a partition: the next offset to read, never the last one read."""
+    """Where a pipeline is in a partition: the next offset to read, never the last one read.
+
+    `leader_epoch` is that of a leader whose log reached `next_offset` (KIP-320). It is not the last message's: control
+    records and gaps may lie between, of later epochs.
+    """
 
     partition: int
     cluster_id: str
@@ -47,6 +53,7 @@ class Position:
     next_offset: int
     leader_epoch: int | None = None
     seen_end: int | None = None  # the end to be reached before partitions added later are read (`old_before_new`)
+    topic: str | None = None  # that it is in; None: the one that is asked about
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class PartitionView:
 
     low: int
     end: int
-    leader_epoch: int | None = None  # grows whenever the partition gets a leader: without that no log is ever cut
+    leader_epoch: int | None = None  # of who gave `end`. Grows with each new leader: without one no log is ever cut
     high: int | None = None  # the high watermark where it is known: beyond `end` lie transactions that are still open
 
     def unread(self, next_offset: int | None) -> int:
@@ -88,15 +95,37 @@ class PendingBatch:
     topic_id: str
     ranges: tuple[OffsetRange, ...]
     dead_letters_accepted: bool = False  # by a person, with `tidegate ack`: however many there are
+    checks_accepted: tuple[str, ...] = ()  # by a person: blocking checks that may fail, by name
+    set_aside: str | None = None  # by a person: why every message of it is to be a dead letter
+    recent: Recent = field(default=NONE_YET, compare=False)  # the messages before it; kept in a column of its own
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        document = asdict(self)
+        del document["recent"]
+        return document
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "PendingBatch":
-        ranges = tuple(OffsetRange(**item) for item in stored["ranges"])
-        accepted = stored.get("dead_letters_accepted", False)
-        return cls(stored["batch_id"], stored["cluster_id"], stored["topic_id"], ranges, accepted)
+    def from_json(cls, stored: Mapping[str, Any], recent: Recent = NONE_YET) -> "PendingBatch":
+        return cls(
+            stored["batch_id"],
+            stored["cluster_id"],
+            stored["topic_id"],
+            tuple(OffsetRange(**item) for item in stored["ranges"]),
+            stored.get("dead_letters_accepted", False),
+            tuple(stored.get("checks_accepted", ())),
+            stored.get("set_aside"),
+            recent,
+        )
+
+    @property
+    def judged_by_a_person(self) -> bool:
+        """Whether somebody has decided that its dead letters are to be kept, however many there are."""
+        return self.dead_letters_accepted or self.set_aside is not None
+
+    def position(self, item: OffsetRange) -> Position:
+        """Where reading starts that reads `item` of this batch."""
+        log = self.cluster_id, self.topic_id
+        return Position(item.partition, *log, item.from_offset, item.leader_epoch, topic=item.topic)
 
 
 def nth_offset(ranges: Sequence[OffsetRange], number: int) -> OffsetRange:
@@ -130,71 +159,46 @@ def lag(positions: Sequence[Position], view: TopicView) -> dict[int, int]:
     return {p: held.unread(known.get(p)) for p, held in sorted(view.partitions.items())}
 
 
-def first_positions(positions: Sequence[Position], view: TopicView) -> list[Position]:
-    """Positions for the partitions that have none.
-
-    A pipeline's first batch starts at the low watermark. A partition added later starts at 0, so that nothing written
-    to it before we looked is lost.
+def outdated(read: Sequence[Position], view: TopicView) -> str | None:
+    """What shows that `view` is a stale answer, if something does: within one topic id Kafka takes no partition away,
+    and no leader epoch goes back (KIP-320).
     """
-    known = {item.partition for item in positions}
-    new = sorted(set(view.partitions) - known)
-    return [Position(p, view.cluster_id, view.topic_id, 0 if known else view.partitions[p].low) for p in new]
-
-
-def note_ends(positions: Sequence[Position], view: TopicView) -> list[Position]:
-    """`positions` as they are once partitions are added: an upsert reads each up to where it ends now before it reads
-    those, open transactions included: the same one may write a key's newer value to a new partition.
-
-    While others are still drained for partitions added earlier, those that wait for it keep waiting.
-    """
-    draining = _draining(positions, view)
-    return [
-        (
-            item
-            if draining and item.seen_end is None
-            else replace(item, seen_end=max(item.seen_end or 0, view.partitions[item.partition].written))
-        )
-        for item in positions
-    ]
-
-
-def old_before_new(positions: Sequence[Position], view: TopicView) -> list[Position]:
-    """The positions to read from in an upsert: keys move when partitions are added, so the old ones are drained first.
-
-    Drained is what has reached the end that it had when the new ones were first seen (`seen_end`), not the current end:
-    under steady traffic that is never reached. The new ones, which have no such end yet, wait for that.
-    """
-    draining = _draining(positions, view)
-    return [item for item in positions if not draining or item.seen_end is not None]
-
-
-def _draining(positions: Sequence[Position], view: TopicView) -> bool:
-    """Whether a partition is yet to reach its noted end, or the end of the log where that was cut meanwhile."""
-    ends = {item.partition: min(item.seen_end or 0, view.partitions[item.partition].written) for item in positions}
-    return any(item.next_offset < ends[item.partition] for item in positions)
+    same_log = [at for at in read if (at.cluster_id, at.topic_id) == (view.cluster_id, view.topic_id)]
+    for at in same_log:
+        held = view.partitions.get(at.partition)
+        if held is None:
+            return f"it has no partition {at.partition} of {view.topic}, which was read"
+        if at.leader_epoch is not None and held.leader_epoch is not None and held.leader_epoch < at.leader_epoch:
+            read_of = f"messages of leader epoch {at.leader_epoch} were read"
+            return f"it gives leader epoch {held.leader_epoch} for partition {at.partition}, and {read_of}"
+    return None
 
 
 def judge(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:
-    """Raise Halt where continuing from `positions` would lose or repeat messages; do nothing otherwise."""
-    _same_log(pipeline, positions, view)
-    missing = [item.partition for item in positions if item.partition not in view.partitions]
-    if missing:
-        spelled = ", ".join(map(str, missing))
-        seen = f"the broker no longer has partition {spelled} of {view.topic}, which was read."
-        raise Halt(pipeline, halts.PartitionMissing(tuple(missing)), seen)
-    present = [(item, view.partitions[item.partition]) for item in positions]
+    """Raise Halt where continuing from `positions` would lose or repeat messages; do nothing otherwise.
+
+    Raises BrokerAway where `view` is stale: it says nothing about the log of now.
+    """
+    _is_the_log(pipeline, positions, view)
+    lows = {number: held.low for number, held in view.partitions.items()}
     passed = tuple(
-        PartitionSpan(at.partition, at.next_offset, held.low) for at, held in present if held.low > at.next_offset
+        PartitionSpan(at.partition, at.next_offset, lows[at.partition])
+        for at in positions
+        if lows[at.partition] > at.next_offset
     )
     if passed:
         seen = f"messages of {view.topic} were deleted before they were read: {spell(passed)}."
         raise Halt(pipeline, halts.RetentionPassed(passed), seen)
-    cut = tuple(
-        PartitionSpan(at.partition, held.end, at.next_offset) for at, held in present if held.end < at.next_offset
-    )
-    if cut:
-        seen = f"{view.topic} now ends below what was already read: {spell(cut)}."
-        raise Halt(pipeline, halts.LogCut(cut), seen)
+    _is_not_cut(pipeline, positions, view)
+
+
+def still_there(pipeline: str, read: Sequence[Position], view: TopicView) -> None:
+    """Raise Halt where the log is not the one that was `read`, or ends below; BrokerAway where `view` is stale.
+
+    What has been read is not needed any more: the log may begin anywhere.
+    """
+    _is_the_log(pipeline, read, view)
+    _is_not_cut(pipeline, read, view)
 
 
 def next_ranges(
@@ -223,7 +227,7 @@ MESSAGES_WORTH_A_TASK = 20_000
 def split(whole: OffsetRange, largest: int) -> list[OffsetRange]:
     """`whole` in consecutive parts of nearly equal size, none larger than `largest` offsets.
 
-    Only the first part keeps the leader epoch: it is the epoch of the message just before it.
+    Only the first part keeps the leader epoch: it belongs to the offset at which `whole` starts.
     """
     parts = -(-len(whole) // largest)
     cuts = [whole.from_offset + len(whole) * i // parts for i in range(parts + 1)]
@@ -239,9 +243,20 @@ def tasks_for(ranges: Sequence[OffsetRange]) -> int:
 
 
 def mark_new_leaders(ranges: Sequence[OffsetRange], view: TopicView) -> tuple[OffsetRange, ...]:
-    """`ranges`, marked where the partition got a leader since the message before them was written."""
+    """`ranges`, with the epoch of the leader that has shown their ends, and marked where it is a new one.
+
+    All that such a leader's log held was written in its epoch or before, and whoever cuts that log leads in a later
+    one. So this epoch, kept with the position, shows a cut below it, whatever is there: messages, control records or
+    gaps. Where the log is cut between the plan and the end of the read, the next batch halts, even if everything was
+    read after the cut.
+    """
+    now = {item.partition: view.partitions[item.partition].leader_epoch for item in ranges}
     return tuple(
-        replace(item, new_leader=item.leader_epoch not in (None, view.partitions[item.partition].leader_epoch))
+        replace(
+            item,
+            new_leader=item.leader_epoch not in (None, now[item.partition]),
+            end_epoch=now[item.partition],
+        )
         for item in ranges
     )
 
@@ -249,11 +264,10 @@ def mark_new_leaders(ranges: Sequence[OffsetRange], view: TopicView) -> tuple[Of
 def still_readable(pipeline: str, pending: PendingBatch, view: TopicView) -> None:
     """Raise Halt unless the log still is the one that `pending` was planned on and still holds its ranges.
 
-    Asked when a pending batch is taken up again, and once more right before publish: a consumer whose topic is deleted
-    and created again in mid-range continues with the new one's messages, and no error says so.
+    Asked when a pending batch is taken up again.
     """
-    log = pending.cluster_id, pending.topic_id
-    judge(pipeline, [Position(s.partition, *log, s.from_offset) for s in whole_spans(pending.ranges)], view)
+    first = {item.partition: item for item in sorted(pending.ranges, reverse=True)}
+    judge(pipeline, [pending.position(item) for item in first.values()], view)
     ends = {number: held.end for number, held in view.partitions.items()}
     cut = tuple(
         PartitionSpan(item.partition, ends[item.partition], item.until_offset)
@@ -262,6 +276,31 @@ def still_readable(pipeline: str, pending: PendingBatch, view: TopicView) -> Non
     )
     if cut:
         raise Halt(pipeline, halts.LogCut(cut), f"{view.topic} now ends below a planned batch: {spell(cut)}.")
+
+
+def _is_the_log(pipeline: str, read: Sequence[Position], view: TopicView) -> None:
+    _same_topic(pipeline, read, view)
+    _same_log(pipeline, read, view)
+    if why := outdated(read, view):
+        raise BrokerAway(f"Kafka's metadata of {view.topic} is stale: {why}. The next run asks again.")
+
+
+def _is_not_cut(pipeline: str, read: Sequence[Position], view: TopicView) -> None:
+    ends = {number: held.end for number, held in view.partitions.items()}
+    cut = tuple(
+        PartitionSpan(at.partition, ends[at.partition], at.next_offset)
+        for at in read
+        if ends[at.partition] < at.next_offset
+    )
+    if cut:
+        raise Halt(pipeline, halts.LogCut(cut), f"{view.topic} now ends below what was already read: {spell(cut)}.")
+
+
+def _same_topic(pipeline: str, read: Sequence[Position], view: TopicView) -> None:
+    was = next((at.topic for at in read if at.topic not in (None, view.topic)), None)
+    if was is not None:
+        seen = f"it has read topic {was}, and its contract now names {view.topic}."
+        raise Halt(pipeline, halts.TopicChanged(was, view.topic), seen)
 
 
 def _same_log(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:

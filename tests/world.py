@@ -139,7 +139,7 @@ class World:
         )
 
     def position(self, pipeline: Pipeline) -> dict[int, int]:
-        return {p.partition: p.next_offset for p in self.ledger.positions(pipeline.name, pipeline.contract.topic)}
+        return {p.partition: p.next_offset for p in self.ledger.positions(pipeline.name)}
 
     def ends(self, pipeline: Pipeline) -> Mapping[int, PartitionView]:
         """What the broker holds of the pipeline's topic, by partition."""

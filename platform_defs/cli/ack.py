@@ -16,14 +16,25 @@ if TYPE_CHECKING:
     from platform_defs.operations.settlement import Settlement
     from resources.postgres.settlement_ledger import LogPosition
 
+
+class Batch(StrEnum):
+    """What becomes of a batch that fails a blocking check."""
+
+    retry = "retry"
+    publish = "publish"
+    dead_letters = "dead-letters"
+
+
 app = typer.Typer(add_completion=False)
 
 
 class Start(StrEnum):
-    """Where in a new log."""
+    """Where in a new log, or in one that was cut."""
 
     beginning = "beginning"
     end = "end"
+    cut = "cut"
+    position = "position"
 
 
 @app.command()
@@ -34,7 +45,13 @@ def ack(
         None, help="Why; recorded with the user and the time.", show_default=False, metavar="TEXT"
     ),
     start: Start | None = typer.Option(
-        None, "--from", help="Where to start in a topic that was deleted and created again.", show_default=False
+        None,
+        "--from",
+        help="Where to read on: beginning or end of another log; cut or position in one that was truncated.",
+        show_default=False,
+    ),
+    batch: Batch | None = typer.Option(
+        None, help="What to do with a batch that fails a blocking check: retry by default.", show_default=False
     ),
     expect: str | None = typer.Option(
         None,
@@ -47,15 +64,21 @@ def ack(
     """Show how to settle a halted pipeline; with --execute, settle it.
 
     Nothing changes without --execute. The next run continues from where the
-    settlement puts the pipeline.
+    settlement puts the pipeline. A batch that fails a blocking check can be
+    settled before it halts the pipeline: --batch publish publishes it all the
+    same, --batch dead-letters makes dead letters of all its messages.
 
     \b
-    JSON: pipeline, state (active or halted), settled; of a halted pipeline also
-      code, detail   why it is halted
+    JSON: pipeline, state (active or halted), settled; where there is something
+    to settle also
+      code, detail   why it is halted, or which checks fail
       explanation    what settling does
-      steps          partition, was, becomes (cluster_id, topic_id,
-                     start_offset, next_offset), skip, lost (from, until)
+      steps          partition, was, becomes (topic, cluster_id, topic_id,
+                     start_offset, next_offset), skip, lost (from, until),
+                     read_first_to
       accept         the batch is published with all its dead letters
+      checks_accepted  blocking checks that the batch may fail
+      set_aside      null, or why all its messages become dead letters
       keep_pending   the same batch is read again
       epoch, fingerprint
       command        without --execute: what settles it
@@ -67,7 +90,9 @@ def ack(
 
     why = required_reason(execute, reason)
     contract, systems = find_contract(pipeline), outside()
-    decided = settlement.propose(contract, systems.ledger, systems.broker, start.value if start else None)
+    decided = settlement.propose(
+        contract, systems.ledger, systems.broker, start.value if start else None, batch.value if batch else None
+    )
     if decided is None:
         answer = {"pipeline": pipeline, "state": "active", "settled": False}
         print_answer(answer, f"{pipeline} is not halted.", output)
@@ -77,21 +102,22 @@ def ack(
     if output is Output.human:
         _show(decided)
     if not execute:
-        _propose(decided, start, output)
+        _propose(decided, start, batch, output)
         return
     number = settlement.settle(systems.endpoints.postgres_url, contract, decided, why, getpass.getuser())
     done: dict[str, Any] = {**decided.to_json(), "settled": True, "settlement_id": number, "state": "active"}
     print_answer(done, f"Settled (settlement {number}). The next run of {pipeline} continues from there.", output)
 
 
-def _propose(decided: Settlement, start: Start | None, output: Output) -> None:
+def _propose(decided: Settlement, start: Start | None, batch: Batch | None, output: Output) -> None:
     command = f"tidegate ack {decided.pipeline} --execute --expect {decided.fingerprint} --reason '...'"
     command += f" --from {start.value}" if start else ""
+    command += f" --batch {batch.value}" if batch else ""
     print_answer({**decided.to_json(), "settled": False, "command": command}, f"To settle it: {command}", output)
 
 
 def _show(decided: Settlement) -> None:
-    print_line(f"{decided.pipeline} is halted: {decided.code}")
+    print_line(f"{decided.pipeline} is {'halted' if decided.state == 'halted' else 'not halted yet'}: {decided.code}")
     print_fields(decided.detail.to_json())
     print_line(decided.explanation)
     rows = [(step.partition, _place(step.was), _place(step.becomes), step.skip, step.lost) for step in decided.steps]
@@ -100,4 +126,4 @@ def _show(decided: Settlement) -> None:
 
 
 def _place(place: LogPosition | None) -> str | None:
-    return None if place is None else f"{place.next_offset} of {place.topic_id}"
+    return None if place is None else f"{place.next_offset} of {place.topic} ({place.topic_id})"

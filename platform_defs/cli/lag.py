@@ -44,7 +44,7 @@ def lag(
       state       active or halted
       halt_code   null, or why it is halted
       running     whether a run works on it now
-      backed_off  whether it waits after a check failed
+      backed_off  whether it waits after a failure
       lag         unread offsets; null while the topic does not exist
       partitions  partition, position (the next offset to read), end, lag,
                   batch_id and committed_at (of the last batch that read it)
@@ -174,5 +174,5 @@ def _sentence(item: PipelineLag) -> str:
         )
     halted = f"HALTED ({item.halt_code}; to see how to settle it: tidegate ack {item.pipeline})"
     state = halted if item.state == "halted" else "running" if item.running else "active"
-    waits = ", waiting to retry after a failed check" if item.backed_off else ""
+    waits = ", waiting to retry after a failure" if item.backed_off else ""
     return f"{item.pipeline}: {plural(item.lag, 'message')} behind {item.topic}, {state}{waits}"

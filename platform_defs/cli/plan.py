@@ -46,7 +46,7 @@ def plan(
       state      active or halted
       halt       null, or code, reason, message, detail, command
       held_by    null, or run_id of the run that works now
-      backed_off_until  null, or when the sensor retries a failed check
+      backed_off_until  null, or when the sensor starts the next run after a failure
       batch      null, or batch_id (null: a new one), again, offsets, tasks,
                  ranges (partition, from_offset, until_offset, offsets)
       nothing    null, or why there is no batch
@@ -75,8 +75,8 @@ def plan(
 def look(contract: Contract) -> tuple[PlanAnswer, Plan | None]:
     """The answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run does."""
     from platform_defs.cli.outside import outside
-    from platform_defs.engine.batch import describe
     from platform_defs.engine.planning import decide
+    from platform_defs.engine.topic_view import describe
 
     systems = outside()
     found = systems.ledger.status_and_positions(contract)
@@ -98,7 +98,7 @@ def _explained(contract: Contract, planned: Plan) -> Explanation:
     """The steps in sentences, and Spark's plan of the job, for which Spark is started."""
     from assets import with_transform
     from platform_defs.engine.explain import explain
-    from platform_defs.engine.find_poison import describe_job
+    from platform_defs.engine.keep_nothing import describe_job
     from resources.endpoints import connection
     from resources.kafka.source import KafkaSource
     from resources.spark.session import spark_config, start_session
@@ -121,7 +121,7 @@ def _show(answer: PlanAnswer) -> None:
         print_line(f"A run is in progress ({run}); it may have read further since.")
     if answer.backed_off_until:
         print_line(
-            f"A check failed; the sensor retries at {answer.backed_off_until:%F %T} UTC. Materialize to retry now."
+            f"The last run failed; the sensor retries at {answer.backed_off_until:%F %T} UTC. Materialize to retry now."
         )
     if answer.halt:
         print_fields(answer.halt.detail)

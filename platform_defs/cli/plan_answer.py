@@ -127,7 +127,7 @@ def state_of(contract: Contract, status: PipelineStatus, *, held: bool) -> PlanA
     from platform_defs.engine.explain import dead_letter_limit, how
 
     limits, pending = contract.limits, status.pending
-    accepted = pending is not None and pending.dead_letters_accepted
+    accepted = pending is not None and pending.judged_by_a_person
     share, minimum = limits.dead_letter_share, limits.dead_letter_minimum
     return PlanAnswer(
         contract.pipeline,

@@ -109,7 +109,8 @@ PIPELINE_PROPERTIES = Section(
         ),
         Key(
             "deadLetterShare",
-            "The pipeline halts when more than this share of a batch is dead letters, and more than deadLetterMinimum.",
+            "The pipeline halts when more than this share of a batch, or of the latest messages across batches, are "
+            "dead letters. The latest are so many that this share of them is deadLetterMinimum.",
             "a number above 0, at most 1",
             "0.5",
             "0.1",

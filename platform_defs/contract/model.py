@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.message_path import MessagePath, spell_path
+from platform_defs.recent import Counted
 
 if TYPE_CHECKING:  # a command that only reads contracts does not wait for Arrow's import
     import pyarrow as pa
@@ -117,6 +118,16 @@ class Table:
 
         return pa.schema([(column.name, column.type.arrow) for column in self.columns])
 
+    @property
+    def definition(self) -> str:
+        """How the table is filled: where this changes, what it holds no longer fits. The same in whatever order the
+        contract lists columns.
+        """
+        if self.disposition != "accumulate":
+            return self.disposition
+        made = sorted(f"{item.column} = {item.function}({item.source or '*'})" for item in self.aggregates)
+        return f"{', '.join(made)} by {', '.join(sorted(self.group_by))}"
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -125,9 +136,19 @@ class Limits:
     batch_messages: int = 1_000_000  # the most offsets that one batch reads
     lag_messages: int = 10_000  # the sensor starts a run once this many messages are unread ...
     lag_seconds: float = 30.0  # ... or when the oldest of them has waited this long
-    dead_letter_share: float = 0.5  # of a batch: above it, and above the count below, the pipeline halts
+    dead_letter_share: float = 0.5  # of the latest messages: above it, and from the count below on, the pipeline halts
     dead_letter_minimum: int = 1_000
     freshness_seconds: float = 3600.0
+
+    @property
+    def judged_messages(self) -> float:
+        """How many of the latest messages are judged: of so many, the minimum is just the share."""
+        return self.dead_letter_minimum / self.dead_letter_share
+
+    def exceeded_by(self, counted: Counted) -> bool:
+        """Whether these are more dead letters than the contract allows."""
+        enough = counted.dead_letters >= self.dead_letter_minimum
+        return enough and counted.dead_letters > self.dead_letter_share * counted.messages
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from platform_defs.contract.model import CheckResult, Contract
-from platform_defs.engine.ports import FaultGroup
-from platform_defs.errors import GateFailed
+from platform_defs.engine.ports import FaultGroup, Staged
+from platform_defs.errors import GateFailed, Halt
+from platform_defs.halts import GateRed
 
 SAMPLES = 10
+GATE_TRIES = 8  # a batch is judged so often before it halts its pipeline: for about an hour (`back_off`)
 DECODES = "message_decodes"
 REFUSED = "row_is_accepted"
 OF_MESSAGES = {
     DECODES: "The message is a JSON object whose fields have the contract's types.",
-    REFUSED: "Neither the transform nor the table rejects the message.",
+    REFUSED: "Neither the transform nor the table rejects the message, nor a person the whole batch.",
 }
 
 
@@ -52,16 +54,28 @@ def row_checks(contract: Contract, faults: Sequence[FaultGroup], messages: int) 
     ]
 
 
-def gate(pipeline: str, batch_id: int, checks: Sequence[CheckResult]) -> None:
-    """Raise GateFailed when a blocking check failed."""
-    failed = [check for check in checks if not check.passed and check.severity == "blocking"]
-    if failed:
-        names = ", ".join(f"{check.name} on {check.table} ({_brief(check.observed)})" for check in failed)
-        raise GateFailed(
-            f"{pipeline}: batch {batch_id} failed {names}. Nothing was published and the offsets stay. Correct the"
-            " contract's rule or what produces the messages; the same offsets are judged again on the next try.",
-            checks,
-        )
+def red_gate(staged: Staged, checks: Sequence[CheckResult]) -> GateRed | None:
+    """The blocking checks that failed, except those that a person lets pass for this batch; None without any."""
+    pending = staged.pending
+    failed = [
+        {"check": check.name, "table": check.table, "observed": check.observed}
+        for check in checks
+        if not check.passed and check.severity == "blocking" and check.name not in pending.checks_accepted
+    ]
+    return GateRed(pending.batch_id, staged.messages, staged.rows, tuple(failed)) if failed else None
+
+
+def rejection(pipeline: str, gate: GateRed, checks: Sequence[CheckResult]) -> GateFailed | Halt:
+    """What to raise: GateFailed, and the batch is judged again after a back-off; a Halt once that was done often."""
+    names = ", ".join(f"{item['check']} on {item['table']} ({_brief(item['observed'])})" for item in gate.checks)
+    seen = f"batch {gate.batch_id} failed {names}. Nothing was published and the offsets stay."
+    if gate.tries >= GATE_TRIES:
+        return Halt(pipeline, gate, f"{seen} It was judged {gate.tries} times.")
+    return GateFailed(
+        f"{pipeline}: {seen} Correct the contract's rule or what produces the messages; the same offsets are judged "
+        f"again on the next try. To publish the batch all the same, or set it aside: tidegate ack {pipeline}",
+        checks,
+    )
 
 
 def _brief(observed: Mapping[str, Any]) -> str:

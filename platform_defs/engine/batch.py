@@ -12,21 +12,21 @@
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
-from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
-from platform_defs.engine.find_poison import REFUSALS, find_poison
+from platform_defs.engine.breaker import break_circuit
+from platform_defs.engine.failure import record_failure
+from platform_defs.engine.find_poison import REFUSALS, Failure, Trials
 from platform_defs.engine.planning import TASKS, decide
 from platform_defs.engine.ports import (
     Auditor,
     Broker,
-    FaultGroup,
     LineageEvents,
     MessagePlace,
     PipelineHold,
@@ -38,22 +38,22 @@ from platform_defs.engine.ports import (
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.stage import stage
 from platform_defs.engine.task import TaskWork
+from platform_defs.engine.topic_view import describe
 from platform_defs.errors import (
     BadInput,
-    BatchRejected,
     Fenced,
     Halt,
+    InternalError,
     LogTruncated,
     NotReproduced,
-    OutcomeUnknown,
     RowRefused,
-    RowsLost,
+    SparkAway,
     TidegateError,
     TooManyRefused,
     TransformFailed,
 )
-from platform_defs.halts import AccumulateRefused, LogCut, TooManyDeadLetters
-from platform_defs.offsets import PendingBatch, Position, TopicView
+from platform_defs.halts import AccumulateRefused, LogCut
+from platform_defs.offsets import PendingBatch
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,10 @@ class Clock:
 def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) -> Iterator[Published]:
     """Run batch after batch: each is yielded once it has committed. Ends when everything is read, or `budget` is spent.
 
-    What stops it is raised, and recorded first where the next run must know: a Halt halts the pipeline in the ledger;
-    a BatchRejected or BadInput backs the pending batch off. A run that lost the pipeline to another raises Fenced,
-    whatever error that led to, except OutcomeUnknown and RowsLost: what they say of the last batch would be lost.
+    What stops it is raised, and recorded first: a Halt halts the pipeline in the ledger, anything else backs it off; a
+    batch that fails again and again, though no system is away, halts it too. A run that lost the pipeline to another
+    raises Fenced, whatever error that led to, except OutcomeUnknown and RowsLost: what they say of the last batch would
+    be lost. What nobody expected is an InternalError.
     """
     budget = budget or Budget()
     started = time.monotonic()
@@ -107,16 +108,15 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
             yield published
             if time.monotonic() - started > budget.seconds:
                 return
-    except (Fenced, OutcomeUnknown, RowsLost):
+    except Fenced:
         raise
     except TidegateError as error:
-        if outside.ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed
-            raise Fenced.taken_over(pipeline.name) from error
-        if isinstance(error, Halt):
-            outside.ledger.halt(error.detail)
-        elif isinstance(error, BatchRejected | BadInput):
-            outside.ledger.back_off()
+        record_failure(pipeline.name, outside.ledger, error)
         raise
+    except Exception as error:
+        unexpected = InternalError.of(f"a batch of {pipeline.name}", error)
+        record_failure(pipeline.name, outside.ledger, unexpected)
+        raise unexpected from error
 
 
 def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
@@ -132,6 +132,10 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
         try:
             return _attempt(pipeline, outside, pending, excluded, clock)
         except _Excluded as found:
+            if found.place in excluded:
+                raise InternalError.of(
+                    "the search for a bad message", f"{found.place} fails although left out"
+                ) from found
             if len(excluded) >= REFUSALS:
                 last = found.refusal.message
                 raise TooManyRefused.of_batch(pipeline.name, pending.batch_id, REFUSALS, last) from found
@@ -142,8 +146,10 @@ def plan_batch(contract: Contract, outside: Outside, tasks: int = TASKS) -> Pend
     """Step 1: the pending batch if one is left, or a new one fixed in the ledger. Raises Halt."""
     ledger = outside.ledger
     positions = ledger.positions()
-    view = describe(outside.broker, contract.topic, positions)
-    decided = decide(contract, positions, ledger.pending(), view, tasks)
+    pending = ledger.pending()
+    read = [*positions, *map(pending.position, pending.ranges)] if pending else positions
+    view = describe(outside.broker, contract.topic, read)
+    decided = decide(contract, positions, pending, view, tasks)
     if decided.added:
         ledger.add_positions(decided.added, decided.positions)
     if decided.halt is not None:
@@ -153,33 +159,14 @@ def plan_batch(contract: Contract, outside: Outside, tasks: int = TASKS) -> Pend
     return ledger.fix(view, decided.ranges)
 
 
-def describe(broker: Broker, topic: str, positions: Sequence[Position]) -> TopicView:
-    """The topic as it is now. A broker with stale metadata may miss a partition: it is asked again for a while."""
-
-    def incomplete(view: TopicView) -> bool:
-        return any(item.partition not in view.partitions and item.topic_id == view.topic_id for item in positions)
-
-    retrying = Retrying(
-        retry=retry_if_result(incomplete),
-        stop=stop_after_attempt(4),
-        wait=wait_exponential(0.5),
-        retry_error_callback=_last_answer,
-    )
-    return retrying(broker.describe, topic)
-
-
-def _last_answer(state: RetryCallState) -> TopicView:
-    assert state.outcome is not None  # noqa: S101  # it has been tried
-    return state.outcome.result()
-
-
 def _attempt(
     pipeline: Pipeline, outside: Outside, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal], clock: Clock
 ) -> Published:
     """Steps 2 to 7 for a planned batch."""
     contract, ledger = pipeline.contract, outside.ledger
     area = ledger.open_staging(pending)
-    work = TaskWork(contract, pending.ranges, outside.source, area, dict(excluded))
+    aside = _set_aside(pending)
+    work = TaskWork(contract, pending.ranges, outside.source, area, dict(excluded), pending.cluster_id, aside)
     staged = _stage(pipeline, outside, pending, work)
     clock.lap("stage")
     crash_points.reach("after_stage")
@@ -207,8 +194,13 @@ def _attempt(
     )
 
 
+def _set_aside(pending: PendingBatch) -> Refusal | None:
+    """The reason that every message of the batch is refused for, where a person decided so."""
+    return None if pending.set_aside is None else Refusal("publish", "SetAside", pending.set_aside)
+
+
 def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork) -> Staged:
-    """Steps 2 to 5. A transform that fails leads to the message on which it does."""
+    """Steps 2 to 5. A transform or COPY that fails leads to the message on which it does."""
     try:
         return stage(outside.spark(), outside.ledger, pipeline, pending, work)
     except LogTruncated as cut:
@@ -216,20 +208,37 @@ def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: Ta
         if not asked:  # no new leader was asked about, so this is not the broker's answer
             raise
         raise Halt(pipeline.name, LogCut(partitions=tuple(asked), error=str(cut)), str(cut)) from cut
-    except TransformFailed as failure:
-        if pipeline.transform is None:
-            raise
-        poison, why = find_poison(outside.spark(), pipeline, work, pending.ranges)
-        refusal = Refusal("transform", "TransformFailed", f"the transform fails on this message: {why}")
-        raise _Excluded((poison.partition, poison.from_offset), refusal) from failure
+    except (TransformFailed, RowRefused) as failure:
+        if pipeline.transform is None and isinstance(failure, TransformFailed):
+            raise SparkAway.in_job(str(failure), ()) from failure  # there is no transform to fail on a message
+        raise _poison(pipeline, outside, pending, work, failure) from failure
+
+
+def _poison(
+    pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork, failure: Failure
+) -> "_Excluded":
+    """The message that makes the batch fail in the transform or in COPY, to be left out."""
+    area = outside.ledger.open_staging(pending)
+    trials = Trials(outside.spark(), outside.ledger, outside.broker, pipeline, work, area)
+    poison, why = trials.find_poison(failure)
+    stage = "publish" if pipeline.transform is None else "transform"
+    if isinstance(why, RowRefused):
+        refusal = Refusal(stage, why.error_class, f"Postgres cannot store what this message becomes: {why}")
+    else:
+        refusal = Refusal(stage, "TransformFailed", f"the transform fails on this message: {why}")
+    return _Excluded((poison.partition, poison.from_offset), refusal)
 
 
 def _audit(contract: Contract, outside: Outside, staged: Staged) -> list[CheckResult]:
-    """Step 6: the results of every check. Raises GateFailed, and Halt above the contract's limit of dead letters."""
-    faults = outside.ledger.faults(staged)
-    _break_circuit(contract, staged, faults)
+    """Step 6: the results of every check. Raises GateFailed; Halt above the contract's limit of dead letters, and where
+    a gate stays red.
+    """
+    faults = outside.ledger.faults(staged) if staged.dead_letters else []
+    break_circuit(contract, staged, faults)
     checks = [*audit.row_checks(contract, faults, staged.messages), *_judge_rules(contract, outside, staged)]
-    audit.gate(contract.pipeline, staged.pending.batch_id, checks)
+    if (red := audit.red_gate(staged, checks)) is not None:
+        red = replace(red, tries=outside.ledger.note_red_gate(red))
+        raise audit.rejection(contract.pipeline, red, checks)
     return checks
 
 
@@ -243,27 +252,6 @@ def _judge_rules(contract: Contract, outside: Outside, staged: Staged) -> list[C
     except BadInput:
         outside.ledger.ping()  # raises where Postgres went away meanwhile: then no rule is to blame
         return outside.auditor.judge(contract.batch_rules, view)  # nor where only the auditor's connection did
-
-
-def _break_circuit(contract: Contract, staged: Staged, faults: Sequence[FaultGroup]) -> None:
-    """Raise Halt above the contract's limit of dead letters, or where the transform fails on everything it gets."""
-    limits, dead = contract.limits, staged.dead_letters
-    if staged.pending.dead_letters_accepted:
-        return
-    few = dead < limits.dead_letter_minimum or dead <= limits.dead_letter_share * staged.messages
-    failed = sum(group.count for group in faults if group.stage == "transform")
-    if few and (failed < 2 or staged.rows):  # a transform that fails on all there is looks broken, however few they are
-        return
-    batch_id = staged.pending.batch_id
-    reasons = {group.error_class: group.count for group in faults}
-    samples = tuple(sample for group in faults for sample in group.samples[:3])[:12]
-    raise Halt(
-        contract.pipeline,
-        TooManyDeadLetters(batch_id, staged.messages, dead, reasons, samples),
-        f"{dead} of {staged.messages} messages of batch {batch_id} would be dead letters; the contract "
-        f"allows {limits.dead_letter_share:.0%} once there are {limits.dead_letter_minimum}"
-        f"{f', and the transform failed on all that reached it ({failed})' if few else ''}. Nothing was published.",
-    )
 
 
 def _refused_by_table(contract: Contract, ledger: PipelineHold, staged: Staged, refusal: RowRefused) -> Exception:

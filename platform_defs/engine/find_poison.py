@@ -1,129 +1,155 @@
-"""Ranges of a batch without keeping anything: to find the message on which a transform fails, to measure reading, to
-show the job."""
+"""Which message of a batch makes it fail: found by trying parts of the batch as the whole was tried.
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
-from uuid import UUID
+A message is blamed only where that is certain (Postgres or Spark says that a value is at fault), or where it fails
+again and again while another message, the control, passes before and after it. Where none passes, the transform or what
+it calls is broken, and no message is.
+"""
 
-import pyarrow as pa
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
 from pyspark.sql import SparkSession
 
-from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import task
-from platform_defs.engine.job import bound, range_numbers, run
-from platform_defs.engine.ports import Coverage, Recorder, Source
+from platform_defs.engine.job import run
+from platform_defs.engine.ports import Broker, PipelineHold, StagingArea
 from platform_defs.engine.stage import stage_frame
 from platform_defs.engine.task import TaskWork
-from platform_defs.engine.transform import transform_file, transformed
-from platform_defs.errors import NotReproduced, TransformBroken, TransformFailed
-from platform_defs.formats.block import Block
-from platform_defs.offsets import OffsetRange, nth_offset
+from platform_defs.engine.transform import transform_file
+from platform_defs.errors import NotReproduced, RowRefused, TransformBroken, TransformFailed
+from platform_defs.offsets import OffsetRange, TopicView, nth_offset, whole_spans
 
 REFUSALS = 20  # messages that the transform or the table may refuse in one batch, each of which costs a bisection
 SAMPLE = 5  # messages: if the transform fails on all of these, it is not single messages
+PAUSES = (0.0, 1.0)  # seconds before each round of control, suspect: what a transform calls may be away for a moment
+
+Failure = TransformFailed | RowRefused
 
 
-def find_poison(
-    spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges: Sequence[OffsetRange]
-) -> tuple[OffsetRange, str]:
-    """The range of one offset on which the transform fails, and why. Bisects by running the transform and keeping
-    nothing.
-
-    Raises NotReproduced when, tried alone, no part fails: then it was not the message. Raises TransformBroken when it
-    fails on every message of a sample: to find them one by one would take too long.
+@dataclass(frozen=True)
+class Trials:
+    """Tries at parts of a batch, in the job that the batch itself runs in. `area` is a staging area of their own: what
+    they make is copied there, since COPY may be what refuses it, and thrown away.
     """
-    if why := _fails_everywhere(spark, pipeline, work, ranges):
-        raise TransformBroken.on_sample(SAMPLE, why, transform_file(pipeline))
-    for item in ranges:
-        why = _fails(spark, pipeline, work, item)
-        if why and len(item) > 1:
-            item = _bisect(spark, pipeline, work, item)
-            why = _fails(spark, pipeline, work, item)
-        if why:
-            return item, why
-    raise NotReproduced.in_transform()
 
+    spark: SparkSession
+    ledger: PipelineHold
+    broker: Broker
+    pipeline: Pipeline
+    work: TaskWork
+    area: StagingArea
+    failed: list[OffsetRange] = field(default_factory=list[OffsetRange])  # single messages, in the order of the tries
 
-def _bisect(spark: SparkSession, pipeline: Pipeline, work: TaskWork, item: OffsetRange) -> OffsetRange:
-    """The range of one offset to which halving `item`, which fails, leads. Where the first half passes, it is the
-    second.
-    """
-    while len(item) > 1:
-        middle = item.from_offset + len(item) // 2
-        low = OffsetRange(item.topic, item.partition, item.from_offset, middle)
-        high = OffsetRange(item.topic, item.partition, middle, item.until_offset)
-        item = low if _fails(spark, pipeline, work, low) else high
-    return item
+    def find_poison(self, failure: Failure) -> tuple[OffsetRange, Failure]:
+        """The range of one offset that makes the batch fail, and how. `failure` is that of the whole batch.
 
+        Raises NotReproduced when, tried alone, no part fails again: then it was not the message. Raises TransformBroken
+        when no message passes the transform, as far as that was tried.
+        """
+        control = None
+        if not _certain(failure) or (self._offsets > REFUSALS and self.pipeline.transform):
+            control = self._control(failure)
+        suspect, why = self._search()
+        if not _certain(why) and (control := control or self._control(why)) is not None:
+            self._confirm(suspect, control)
+        return suspect, why
 
-def _fails_everywhere(
-    spark: SparkSession, pipeline: Pipeline, work: TaskWork, ranges: Sequence[OffsetRange]
-) -> str | None:
-    """Why the transform fails on every message of a sample, or None where one passes. A small batch is not sampled."""
-    total, why = sum(map(len, ranges)), None
-    if total <= REFUSALS:
+    @property
+    def _offsets(self) -> int:
+        return sum(map(len, self.work.ranges))
+
+    def _failure(self, item: OffsetRange) -> Failure | None:
+        """Why `item` fails, or None. What a system is to blame for is raised."""
+        alone = replace(self.work, ranges=(item,), area=self.area)
+        try:
+            run(stage_frame(self.spark, self.pipeline, alone), alone)
+        except (TransformFailed, RowRefused) as failure:
+            if len(item) == 1:
+                self.failed.append(item)
+            return failure
         return None
-    for number in range(SAMPLE):
-        why = _fails(spark, pipeline, work, nth_offset(ranges, (total - 1) * number // (SAMPLE - 1)))
-        if why is None:
-            return None
-    return why
+
+    def _passes(self, item: OffsetRange) -> bool:
+        """Whether `item` does not fail, and holds a message that has reached the transform."""
+        if self._failure(item) is not None:
+            return False
+        return any(read.rows and read.range == item for read in self.ledger.coverage(self.area.staging_id))
+
+    def _search(self) -> tuple[OffsetRange, Failure]:
+        """By halves. A part of which the first half passes fails in its second."""
+        first = None
+        for item in self.work.ranges:
+            first = self._failure(item)
+            if first is None:
+                continue
+            suspect = self._halved(item)
+            if (why := first if suspect == item else self._failure(suspect)) is not None:
+                return suspect, why
+        raise NotReproduced.in_transform(str(first or "it passes now"))
+
+    def _halved(self, item: OffsetRange) -> OffsetRange:
+        while len(item) > 1:
+            middle = item.from_offset + len(item) // 2
+            low = OffsetRange(item.topic, item.partition, item.from_offset, middle)
+            high = OffsetRange(item.topic, item.partition, middle, item.until_offset)
+            item = low if self._failure(low) else high
+        return item
+
+    def _control(self, why: Failure) -> OffsetRange | None:
+        """A message that passes, of the batch or near it in the topic; none if there is none, and none is needed.
+
+        Raises TransformBroken where all of a sample fail, or where there is none and no message may be blamed without.
+        """
+        sample, failed = _sample(self.work.ranges), len(self.failed)
+        for item in sample:
+            if self._passes(item):
+                return item
+        if len(self.failed) - failed == SAMPLE:
+            raise self._broken(why)
+        near = _near(self.broker.describe(self.work.contract.topic), self.work.ranges)
+        for item in islice(near, SAMPLE):
+            if self._passes(item):
+                return item
+        if not _certain(why):
+            raise self._broken(why)
+        return None
+
+    def _confirm(self, suspect: OffsetRange, control: OffsetRange) -> None:
+        """Control, suspect, control: the suspect fails each time, and the control passes."""
+        for pause in PAUSES:
+            time.sleep(pause)
+            self._require(control)
+            if self._failure(suspect) is None:
+                raise NotReproduced.in_transform("it passes now")
+        self._require(control)
+
+    def _require(self, control: OffsetRange) -> None:
+        if (why := self._failure(control)) is not None:
+            raise self._broken(why)
+
+    def _broken(self, why: object) -> TransformBroken:
+        return TransformBroken.on_sample(len(set(self.failed)), str(why), transform_file(self.pipeline))
 
 
-def _fails(spark: SparkSession, pipeline: Pipeline, work: TaskWork, item: OffsetRange) -> str | None:
-    """Why the transform fails over `item`, or None."""
-    alone = TaskWork(work.contract, (item,), work.source, _Nowhere(), work.excluded)
-    try:
-        run(transformed(range_numbers(spark, alone, alone.ranges), pipeline, alone).mapInArrow(_discard, task.RESULT))
-    except TransformFailed as error:
-        return str(error)
-    return None
+def _certain(why: Failure) -> bool:
+    """Whether it is said to be a value's fault, by Postgres or by Spark."""
+    return isinstance(why, RowRefused) or why.of_data
 
 
-def _discard(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for _ in batches:
-        pass
-    yield from ()
+def _sample(ranges: tuple[OffsetRange, ...]) -> list[OffsetRange]:
+    """Up to SAMPLE messages from all over the batch."""
+    last = sum(map(len, ranges)) - 1
+    return list(dict.fromkeys(nth_offset(ranges, last * number // (SAMPLE - 1)) for number in range(SAMPLE)))
 
 
-def read_alone(spark: SparkSession, contract: Contract, source: Source, ranges: Sequence[OffsetRange]) -> int:
-    """Read, decode and check `ranges` and keep nothing: how many messages became rows. For `make bench`."""
-    work = TaskWork(contract, tuple(ranges), source, _Nowhere())
-    counted = range_numbers(spark, work, work.ranges).mapInArrow(bound(_count_rows, work), "rows bigint")
-    return sum(row["rows"] for row in run(counted))
-
-
-def describe_job(spark: SparkSession, pipeline: Pipeline, source: Source, ranges: Sequence[OffsetRange]) -> str:
-    """Spark's physical plan of the job over `ranges`, which is not started. Raises BadInput for a transform as a batch
-    does.
-    """
-    frame: Any = stage_frame(spark, pipeline, TaskWork(pipeline.contract, tuple(ranges), source, _Nowhere()))
-    return str(frame._jdf.queryExecution().executedPlan().toString()).strip()
-
-
-def _count_rows(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    rows = sum(batch.num_rows for batch in task.read_ranges(work, numbers))
-    yield pa.record_batch([pa.array([rows], pa.int64())], names=["rows"])
-
-
-class _Nowhere:
-    """A staging area, and its recorder, that keep nothing."""
-
-    staging_id = 0
-
-    @contextmanager
-    def recorder(
-        self,
-        partition: int,  # noqa: ARG002  # the port's
-        attempt: UUID,  # noqa: ARG002  # the port's
-    ) -> Generator[Recorder]:
-        yield self
-
-    def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None: ...
-
-    def cover(self, coverage: Coverage) -> None: ...
-
-    def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-        raise NotImplementedError("nothing is staged while a transform is tried alone")
+def _near(view: TopicView, ranges: tuple[OffsetRange, ...]) -> Iterator[OffsetRange]:
+    """Single offsets outside the batch that the log still holds, the nearest first."""
+    spans = {span.partition: (span.from_offset, span.until_offset) for span in whole_spans(ranges)}
+    for distance in range(SAMPLE):
+        for number, held in sorted(view.partitions.items()):
+            start, until = spans.get(number, (held.end, held.end))
+            for offset in (start - 1 - distance, until + distance):
+                if held.low <= offset < held.end:
+                    yield OffsetRange(view.topic, number, offset, offset + 1)

@@ -1,20 +1,26 @@
-"""A Spark job over a batch's ranges: its rows, how it is run, and what a failure in a task becomes on the driver."""
+"""A Spark job over a batch's ranges: its rows, how it is run, and what a failure of it becomes on the driver."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from platform_defs import errors
+from platform_defs import verdicts
+from platform_defs.engine import same_install
+from platform_defs.engine.same_install import Batches
 from platform_defs.engine.task import TaskWork
-from platform_defs.errors import BadInput, TidegateError, TransformFailed
+from platform_defs.engine.task_errors import UpstreamFailed, from_envelope, to_envelope, upstream
+from platform_defs.errors import BadInput, SparkAway, TidegateError, TransformFailed
 from platform_defs.offsets import OffsetRange, tasks_for
+from platform_defs.verdicts import JavaCause, Verdict
 
-Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+InTask = Callable[[TaskWork, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+SPARK_THROWABLE = "org.apache.spark.SparkThrowable"  # what has an error condition and a SQLSTATE
+CAUSES = 20  # of a failure: a chain of them may be a ring
 
 
 def range_numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRange]) -> DataFrame:
@@ -26,36 +32,88 @@ def range_numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRa
     return spark.createDataFrame([(n,) for n in numbers], "id bigint").repartition(tasks, "id")
 
 
-def bound(
-    function: Callable[[TaskWork, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], work: TaskWork
-) -> Batches:
-    return partial(function, work)
+def bound(function: InTask, work: TaskWork) -> Batches:
+    """`function` over `work`, for Spark. What it raises reaches `run` as it was raised. So does OtherInstall, in a task
+    that would decode by other code.
+    """
+    return partial(_in_task, same_install.sealed(partial(function, work)), work.nonce)
 
 
-def run(frame: DataFrame) -> list[dict[str, Any]]:
-    """Run a job and collect its few rows. What a task raised comes back as the type that it was raised as."""
+def _in_task(function: Batches, nonce: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from function(upstream(batches))
+    except UpstreamFailed:
+        raise
+    except Exception as error:
+        raise to_envelope(error, nonce) from error
+
+
+def run(frame: DataFrame, work: TaskWork) -> list[dict[str, Any]]:
+    """Run a job over `work` and collect its few rows. Raises the error of ours that it failed with (`as_ours`)."""
     try:
         return [row.asDict() for row in frame.collect()]
-    except PySparkException as error:
-        raise as_raised(error) from error
+    except (PySparkException, Py4JError, OSError) as error:
+        raise as_ours(error, work.nonce) from error
 
 
-# At the beginning of a line, where a traceback has it: a message's text may be quoted anywhere else.
-_RAISED = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): (.*)", re.MULTILINE)
+def as_ours(error: Exception, nonce: str) -> TidegateError:
+    """What a failed job means: the error that a function of ours raised in a task, or else Spark's or the transform's.
+
+    Of the latter, platform_defs/verdicts.py says: TransformFailed where a message may be at fault, BadInput where Spark
+    cannot run the transform, SparkAway otherwise.
+    """
+    try:
+        text, thrown = str(error), _thrown(error)
+        causes, said = [_java_cause(each) for each in thrown], _said(thrown, text)
+    except (Py4JError, OSError):  # the JVM does not even tell what happened any more
+        return SparkAway.in_job(f"its JVM is gone ({type(error).__name__})", ())
+    if (ours := from_envelope(text, nonce)) is not None:
+        return ours
+    match verdicts.of_spark(causes):
+        case Verdict.REFUSED_ROW:
+            return TransformFailed(said, of_data=True)
+        case Verdict.SUSPECT:
+            return TransformFailed(said)
+        case Verdict.BAD_INPUT:
+            return BadInput(f"Spark cannot run the transform: {said}")
+        case _:
+            return SparkAway.in_job(said, [cause.java_class for cause in causes])
 
 
-def as_raised(error: PySparkException) -> TidegateError:
-    """The error of ours that a task raised, found in Spark's text; anything else is blamed on the transform."""
-    text = str(error)
-    for name, message in reversed(_RAISED.findall(text)):
-        kind = getattr(errors, name, None)
-        if isinstance(kind, type) and issubclass(kind, errors.Retryable | BadInput):
-            return kind(message)
-    return TransformFailed(_cause(text))
+def _thrown(error: Exception) -> list[Any]:
+    """The Java exceptions behind `error`, the outermost first; none where Spark itself is gone."""
+    found: list[Any] = []
+    # pyspark keeps the exception of Java under one name, py4j under another.
+    thrown: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    while thrown is not None and len(found) < CAUSES:
+        found.append(thrown)
+        thrown = thrown.getCause()
+    return found
 
 
-def _cause(text: str) -> str:
-    """The line of a Spark failure that a person wants to read."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if re.match(r"(\S+(Error|Exception)\b.*|\[[A-Z_.]+\].*)", line)]
-    return (telling or lines or ["unknown"])[-1 if telling and "Traceback" in text else 0][:1000]
+def _java_cause(thrown: Any) -> JavaCause:
+    """(Any: an object of Java's.)"""
+    kind = thrown.getClass()
+    if SPARK_THROWABLE not in _interfaces(kind):
+        return JavaCause(str(kind.getName()))
+    return JavaCause(str(kind.getName()), thrown.getCondition(), thrown.getSqlState())
+
+
+def _interfaces(kind: Any) -> set[str]:
+    """The interfaces of a Java class and of the classes above it."""
+    names: set[str] = set()
+    while kind is not None:
+        names |= {str(one.getName()) for one in kind.getInterfaces()}
+        kind = kind.getSuperclass()
+    return names
+
+
+def _said(thrown: Sequence[Any], otherwise: str) -> str:
+    """What a person wants to read of a failure: the message of its deepest cause; of a traceback, the last line."""
+    messages = [str(message) for each in thrown if (message := each.getMessage())]
+    text = (messages or [otherwise or "Spark gives no reason"])[-1]
+    if "Traceback (most recent call last)" in text:
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith(" SQLSTATE:")]
+        return lines[-1][:1000]
+    text = text.partition("\n== DataFrame ==")[0].partition("\nDriver stacktrace:")[0]
+    return " ".join(text.split())[:1000]

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from platform_defs.contract.model import BatchRule, CheckResult, Contract, Fault, Stage
 from platform_defs.formats.block import Block
-from platform_defs.halts import HaltDetail
+from platform_defs.halts import GateRed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
 MessagePlace = tuple[int, int]  # where a message is in the topic: partition, offset
@@ -23,11 +23,12 @@ MessagePlace = tuple[int, int]  # where a message is in the topic: partition, of
 class Source(Protocol):
     """Reads a topic inside a task."""
 
-    def read(self, wanted: OffsetRange) -> Iterator[Block]:
+    def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:
         """Every message of `wanted` that the broker delivers; ends only when the range is proven read.
 
         Proof is a message at or past its last offset, or partition EOF at or past `until_offset`.
-        Raises BrokerAway when the broker stops delivering, TidegateError when the offsets are not there (any more).
+        Raises BrokerAway when the broker stops delivering, TidegateError when the offsets are not there (any more),
+        OtherCluster where the brokers are not those of `cluster_id`, MessageMisplaced for what is not of the range.
         """
         ...
 
@@ -51,7 +52,7 @@ class Coverage:
     dead_letters: int
     unknown_fields: int
     gaps: tuple[tuple[int, int], ...]  # [from, until) that the broker never delivered
-    leader_epoch: int | None
+    leader_epoch: int | None  # of the last message; None without one
 
     @property
     def outcome(self) -> tuple[Any, ...]:
@@ -170,6 +171,18 @@ class AuditView:
     name: str
 
 
+@dataclass(frozen=True)
+class Pause:
+    """How long a pipeline is left alone after a failure, in seconds: `first`, then twice as long each time."""
+
+    first: float
+    longest: float
+
+
+SHORT = Pause(10.0, 300.0)  # a system is away: it may be back soon
+LONG = Pause(30.0, 3_600.0)  # somebody has to correct something, and each try reads the batch again
+
+
 class Auditor(Protocol):
     """Judges the contract's batch rules over staged rows, over a connection of its own."""
 
@@ -284,8 +297,18 @@ class PipelineHold(Protocol):
         """Whether another run, or a settlement, took the pipeline over. False while Postgres cannot be asked."""
         ...
 
-    def back_off(self) -> None:
-        """Keep the pending batch, and let the sensor wait before it is tried again. Does nothing for a fenced run."""
+    def note_red_gate(self, gate: GateRed) -> int:
+        """Remember which blocking checks the pending batch failed; how often it has failed them, this time included.
+        0 for a fenced run, which changes nothing.
+        """
+        ...
+
+    def back_off(self, pause: Pause = LONG, *, counts: bool = True) -> int:
+        """Keep the pending batch, and let the sensor wait before it is tried again. Does nothing for a fenced run.
+
+        How often in a row the pending batch has failed by now, less failures that do not `count`: those of systems that
+        were away. 0 where no batch is pending.
+        """
         ...
 
     def halt(self, detail: HaltDetail) -> None:

@@ -5,14 +5,15 @@ Money from account A to account B: the transfer and the offset, or neither.
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from platform_defs.contract.model import CheckResult, Contract, Delivery
 from platform_defs.engine import crash_points
 from platform_defs.engine.ports import Broker, PipelineHold, Publication, Staged
+from platform_defs.engine.topic_view import describe
 from platform_defs.errors import OutcomeUnknown, RowsLost, StagingLost, TidegateError
-from platform_defs.offsets import still_readable
+from platform_defs.offsets import Position, still_there
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,10 @@ def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: St
     That is exactly_once. With at_least_once each of these may leave rows that the next try writes again; at_most_once
     raises RowsLost where offsets were committed and rows were not.
     """
-    # 1. A consumer does not notice that a topic was deleted and created again while it reads.
-    still_readable(contract.pipeline, staged.pending, broker.describe(contract.topic))
+    # 1. A consumer does not notice that a topic was deleted and created again while it reads. What was read may be gone
+    #    by now: coverage proves that it was read, and retention is free to take it.
+    read = read_up_to(staged)
+    still_there(contract.pipeline, read, describe(broker, contract.topic, read))
     if {item.range for item in staged.coverage} != set(staged.pending.ranges):
         raise StagingLost.ranges()
     if contract.delivery == "at_most_once":
@@ -129,6 +132,28 @@ def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: St
             for step in part.steps:  # 2. to 7.
                 step.run(transaction, record)
         # 8. COMMIT, on leaving the block.
+
+
+def read_up_to(staged: Staged) -> list[Position]:
+    """Where the tasks got to in each partition, with the newest leader epoch that is known of it.
+
+    Raises StagingLost where the epochs of messages go back: they are of a topic that was created again, whatever its
+    metadata says.
+    """
+    read: dict[int, Position] = {}
+    written: dict[int, int] = {}  # by partition, the leader epoch of the last message
+    for item in sorted(staged.coverage, key=lambda one: one.range):
+        at = staged.pending.position(item.range)
+        before = written.get(at.partition, item.leader_epoch)
+        if item.leader_epoch is not None and before is not None:
+            if item.leader_epoch < before:
+                raise StagingLost.of_another_log(item.range, before, item.leader_epoch)
+            written[at.partition] = item.leader_epoch
+        known = read.get(at.partition, at).leader_epoch
+        seen = (known, at.leader_epoch, item.leader_epoch, item.range.end_epoch)
+        newest = max((epoch for epoch in seen if epoch is not None), default=None)
+        read[at.partition] = replace(at, next_offset=item.range.until_offset, leader_epoch=newest)
+    return list(read.values())
 
 
 @contextmanager

@@ -21,12 +21,12 @@ def stage(
     """Read, decode, check, transform and COPY every range of `pending`.
 
     Returns the attempts that won (those whose results arrived) and one complete attempt for each range. Raises
-    TransformFailed where only a message can be at fault, Retryable where a system is.
+    TransformFailed or RowRefused where a message may be at fault, Retryable where a system is.
     """
-    results = run(stage_frame(spark, pipeline, work))
+    results = run(stage_frame(spark, pipeline, work), work)
     missing = _uncovered(pending.ranges, ledger.coverage(work.area.staging_id))
     if missing:  # a filter that Spark folded away never pulled its input
-        run(range_numbers(spark, work, missing).mapInArrow(bound(task.read_only, work), task.RESULT))
+        run(range_numbers(spark, work, missing).mapInArrow(bound(task.read_only, work), task.RESULT), work)
     winners = {UUID(row["attempt"]): row["rows"] for row in results if row["rows"]}
     coverage = one_attempt_each(pending.ranges, ledger.coverage(work.area.staging_id))
     if pipeline.transform is None and sum(winners.values()) != sum(item.rows for item in coverage):

@@ -18,6 +18,7 @@ from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
 from platform_defs.engine.ports import Coverage, MessagePlace, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
+from platform_defs.errors import MessageMisplaced, RowRefused
 from platform_defs.formats.arrow import (
     ArrowField,
     Column,
@@ -46,6 +47,9 @@ class TaskWork:
     source: Source
     area: StagingArea
     excluded: Mapping[MessagePlace, Refusal] = field(default_factory=dict[MessagePlace, Refusal])
+    cluster_id: str | None = None  # the cluster on which the ranges were planned; any, where nothing is kept
+    set_aside: Refusal | None = None  # why no message of the batch becomes a row, where a person decided so
+    nonce: str = field(default_factory=lambda: uuid4().hex)  # seals the errors of its tasks (task_errors.py)
 
     @property
     def keyed(self) -> bool:
@@ -75,8 +79,8 @@ def read_range(work: TaskWork, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     """The rows of one range; at its proven end the dead letters and the coverage are stored in one transaction."""
     attempt, tally = uuid4(), _Tally(wanted)
     with work.area.recorder(wanted.partition, attempt) as recorder:
-        for block in work.source.read(wanted):
-            rows, faults, unknown = _decode(work, wanted.partition, block)
+        for block in work.source.read(wanted, work.cluster_id):
+            rows, faults, unknown = _set_aside(work, block, *_decode(work, wanted.partition, block))
             recorder.dead_letters(block, faults)
             tally.add(block, rows.num_rows, len(faults), unknown)
             crash_points.reach("in_decode")
@@ -108,12 +112,17 @@ def read_only(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 
 def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch` in the staged order and types. A type that does not fit raises here; COPY would store its bits."""
+    """`batch` in the staged order and types. Raises RowRefused for a value that does not fit; COPY would store its
+    bits.
+    """
     crash_points.reach("in_copy")
     tags = repeated(attempt.bytes, ATTEMPT.arrow, batch.num_rows)
     columns: list[Column] = [batch.column(name) for name in schema.names[:-1]]
     kinds: list[pa.DataType] = schema.types
-    cast = [c if c.type == kind else c.cast(kind) for c, kind in zip(columns, kinds, strict=False)]
+    try:
+        cast = [c if c.type == kind else c.cast(kind) for c, kind in zip(columns, kinds, strict=False)]
+    except pa.ArrowInvalid as error:
+        raise RowRefused(f"a value does not fit its column: {error}", error_class="NotCopied") from error
     return record_batch([*cast, tags], schema)
 
 
@@ -143,6 +152,17 @@ def _decode(work: TaskWork, partition: int, block: Block) -> tuple[pa.RecordBatc
         deleted = _with_provenance(empty, gone, partition, block, keys, work.decoded_schema, deleted=True)
         rows = one_after_another([rows, deleted])
     return rows, [*faults, *found], decoded.unknown_fields
+
+
+def _set_aside(
+    work: TaskWork, block: Block, rows: pa.RecordBatch, faults: Sequence[Fault], unknown: int
+) -> tuple[pa.RecordBatch, Sequence[Fault], int]:
+    """As `_decode` has it; of a batch that a person set aside no rows, and a fault for each message without one."""
+    if work.set_aside is None:
+        return rows, faults, unknown
+    faulty = {fault.index for fault in faults}
+    others = [work.set_aside.of_message(i) for i in range(len(block.values)) if i not in faulty]
+    return rows.slice(0, 0), [*faults, *others], unknown
 
 
 def _with_provenance(
@@ -211,7 +231,7 @@ class _Tally:
         self.wanted, self.position = wanted, wanted.from_offset
         self.messages = self.rows = self.dead = self.unknown = 0
         self.gaps: list[tuple[int, int]] = []
-        self.leader_epoch = wanted.leader_epoch
+        self.leader_epoch: int | None = None
 
     def add(self, block: Block, rows: int, dead: int, unknown: int) -> None:
         self.messages += len(block.values)
@@ -223,22 +243,21 @@ class _Tally:
 
     def _note_gaps(self, offsets: range | pa.Int64Array) -> None:
         if isinstance(offsets, range):
-            self._expect(offsets.start)
-            self.position = offsets.stop
+            self._expect(offsets.start, offsets.stop)
             return
         for offset in integers(offsets):
-            self._expect(offset)
-            self.position = offset + 1
+            self._expect(offset, offset + 1)
 
-    def _expect(self, offset: int) -> None:
-        if offset > self.position:
-            self.gaps.append((self.position, offset))
+    def _expect(self, start: int, stop: int) -> None:
+        """The offsets [start, stop) arrived. Raises MessageMisplaced unless they come in order, in the range."""
+        if start < self.position or stop > self.wanted.until_offset:
+            raise MessageMisplaced.between(self.wanted, f"offsets [{start}, {stop}), where {self.position} is next")
+        if start > self.position:
+            self.gaps.append((self.position, start))
+        self.position = stop
 
     def coverage(self, attempt: UUID) -> Coverage:
-        """The proof. Its epoch is that of the message right before the next range, or none behind a gap: a control
-        record may be of a later epoch, and an older one would be taken for a cut log (KIP-320)."""
-        epoch = self.leader_epoch if self.messages and self.position == self.wanted.until_offset else None
-        self._expect(self.wanted.until_offset)
-        return Coverage(
-            self.wanted, attempt, self.messages, self.rows, self.dead, self.unknown, tuple(self.gaps), epoch
-        )
+        """The proof."""
+        self._expect(self.wanted.until_offset, self.wanted.until_offset)
+        gaps, epoch = tuple(self.gaps), self.leader_epoch
+        return Coverage(self.wanted, attempt, self.messages, self.rows, self.dead, self.unknown, gaps, epoch)

@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame
 from platform_defs.contract.own_columns import PROVENANCE
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import task
-from platform_defs.engine.job import as_raised, bound
+from platform_defs.engine.job import bound
 from platform_defs.engine.task import TaskWork
+from platform_defs.engine.task_errors import from_envelope
 from platform_defs.engine.transform_rules import check_columns, check_row_local
 from platform_defs.errors import BadInput
 
@@ -31,7 +32,7 @@ def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork) -> DataF
             file=where,
         )
     decoded = numbers.mapInArrow(bound(_read_ranges, work), spark_ddl(work.decoded_schema))
-    result = _described(pipeline, decoded, where)
+    result = _described(pipeline, decoded, work, where)
     check_row_local(decoded, result, where=where)
     staged = [name for name in work.staged_schema.names if name != "_attempt"]
     wanted = {c.name: c.type.spark for c in pipeline.contract.row_table.columns}
@@ -46,7 +47,7 @@ def transform_file(pipeline: Pipeline) -> str:
     return str(path.with_name(path.name.removesuffix(".odcs.yaml") + ".py")) if path else f"{pipeline.name}.py"
 
 
-def _described(pipeline: Pipeline, decoded: DataFrame, where: str) -> DataFrame:
+def _described(pipeline: Pipeline, decoded: DataFrame, work: TaskWork, where: str) -> DataFrame:
     """What the transform makes of `decoded`. Raises BadInput for whatever it raises, and for an action on the
     messages.
     """
@@ -56,7 +57,7 @@ def _described(pipeline: Pipeline, decoded: DataFrame, where: str) -> DataFrame:
     try:
         result = pipeline.transform(decoded)
     except Exception as error:  # a user's code may raise anything
-        ours = as_raised(error) if isinstance(error, PySparkException) else None
+        ours = from_envelope(str(error), work.nonce) if isinstance(error, PySparkException) else None
         said = str(error).partition("\n")[0]
         raise BadInput(
             str(ours) if isinstance(ours, BadInput) else f"the transform raises {type(error).__name__}: {said}",

@@ -109,7 +109,7 @@ class Replay:
 
     def _put_in_place(self, from_batch: int, reason: str, who: str, say: Say) -> Shown:
         """As the pipeline's owner, so that no other run moves its positions."""
-        with closing(self._ledger.acquire(self.live.contract)) as held:
+        with closing(self._ledger.acquire(self.live.contract, rebuilding=True)) as held:
             shown = self._show(from_batch, say)
             say("putting it in place")
             done = Done(shown.replay_id, shown.history, shown.differences, reason, who)
@@ -149,7 +149,7 @@ class Replay:
         contract, history = self.live.contract, self._replays.history(from_batch)
         view = KafkaBroker(self.endpoints.kafka_options()).describe(contract.topic)
         try:
-            judge(contract.pipeline, self._ledger.positions(contract.pipeline, contract.topic), view)
+            judge(contract.pipeline, self._ledger.positions(contract.pipeline), view)
         except Halt as halt:
             raise BadInput(
                 f"it will halt on its next run ({halt.code}): {halt.reason} A replay reads the same log: let it run, "

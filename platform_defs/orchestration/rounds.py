@@ -1,6 +1,6 @@
 """Turn by turn: several pipelines in one process, a few at a time, none of them for long."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Protocol
@@ -34,7 +34,7 @@ def in_rounds(goal: Goal, work: Work, hands: int = HANDS) -> dict[str, Exception
     working: dict[Future[Turned], str] = {}
     with _crew(hands, work.stop) as crew:
         while True:
-            wanted = [] if work.over() else goal.wanted(working.values())
+            wanted: Sequence[str] = () if work.over() else goal.wanted(working.values())
             for name in wanted[: hands - len(working)]:
                 working[crew.submit(work.take, name)] = name
             if not working:

@@ -60,14 +60,14 @@ def look(
     runs = live(instance, contracts)
     seen, now = survey.look(contracts), time.time()
     waits = remember(from_cursor(cursor), seen, now)
-    found = _start(seen, waits, _Working.of(instance, runs, contracts), now)
+    found = start(seen, waits, Working.of(instance, runs, contracts), now)
     busy = {name for run in runs for name in selected(run, contracts)}
     free = [(item.contract, item.status) for item in seen if not item.held and item.contract.pipeline not in busy]
     return found._replace(cursor=to_cursor(waits), asset_events=stale_halt_checks(instance, free))
 
 
 @dataclass(frozen=True)
-class _Working:
+class Working:
     """The runs that there are, by what they leave to a new one."""
 
     runs: Sequence[DagsterRun]
@@ -75,7 +75,7 @@ class _Working:
     by_hand: frozenset[str]  # pipelines that were asked for by hand: their run waits for its turn, or has it
 
     @classmethod
-    def of(cls, instance: DagsterInstance, runs: Sequence[DagsterRun], contracts: Sequence[Contract]) -> "_Working":
+    def of(cls, instance: DagsterInstance, runs: Sequence[DagsterRun], contracts: Sequence[Contract]) -> "Working":
         queue = instance.get_concurrency_config().run_queue_config
         most = queue.max_concurrent_runs if queue and queue.max_concurrent_runs > 0 else RUNS
         by_hand = frozenset(name for run in runs if not scheduled(run) for name in selected(run, contracts))
@@ -87,7 +87,7 @@ class _Working:
         return any(map(scheduled, self.runs))
 
 
-def _start(seen: Sequence[Seen], waits: Waits, working: _Working, now: float) -> dg.SensorResult:
+def start(seen: Sequence[Seen], waits: Waits, working: Working, now: float) -> dg.SensorResult:
     """A run request, or the reason why there is none."""
     decided = {item.contract.pipeline: _decided(item, waits, working, now) for item in seen}
     due = sorted((item for item in decided.values() if isinstance(item, Due)), key=lambda item: item.since)
@@ -101,7 +101,7 @@ def _start(seen: Sequence[Seen], waits: Waits, working: _Working, now: float) ->
     return dg.SensorResult(run_requests=[_request((late if working.looks_itself else due)[:MOST], seen)])
 
 
-def _decided(item: Seen, waits: Waits, working: _Working, now: float) -> Due | str:
+def _decided(item: Seen, waits: Waits, working: Working, now: float) -> Due | str:
     name = item.contract.pipeline
     if item.held:
         return f"held by a run (run id {item.status.run_id or 'none: Dagster did not start it'})"

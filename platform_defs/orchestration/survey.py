@@ -33,7 +33,7 @@ class Survey:
                 contract,
                 known[contract.pipeline].status,
                 known[contract.pipeline].held,
-                known[contract.pipeline].positions.get(contract.topic, ()),
+                known[contract.pipeline].positions,
                 views[contract.topic],
             )
             for contract in contracts

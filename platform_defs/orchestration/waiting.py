@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from platform_defs import offsets
 from platform_defs.contract.model import Contract, Limits
-from platform_defs.errors import Halt, TidegateError
+from platform_defs.errors import BrokerAway, Halt, TidegateError
 from platform_defs.offsets import Position, TopicView
 from platform_defs.words import plural
 from resources.postgres.answers import PipelineStatus
@@ -86,6 +86,8 @@ def decide(seen: Seen, waiting: Waiting | None, now: float) -> Due | str:
         offsets.judge(name, seen.positions, seen.view)
     except Halt as halt:  # a truncated or recreated topic may show no lag at all; the run records the halt
         return Due(name, waiting.since if waiting else now, halt.code)
+    except BrokerAway as stale:
+        return str(stale)
     reason = due(seen.lag, waiting, seen.contract.limits, now)
     if reason and waiting:
         return Due(name, waiting.since, reason)

@@ -1,6 +1,6 @@
 """The topic, read by a plain consumer of verify's own."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollectio
 from confluent_kafka.admin import AdminClient
 
 from platform_defs.errors import BadInput, BrokerAway
+from platform_defs.verification.spans import Span, within
 
 PATIENCE = 30  # seconds without a message after which BrokerAway is raised
 POLL = 0.2  # seconds
@@ -25,6 +26,15 @@ class Chunk:
     offsets: list[int]
     keys: list[bytes | None]
     values: list[bytes | None]
+
+    def without(self, skips: Sequence[Span]) -> "Chunk":
+        """The same without the messages in `skips`: the log may still hold what was given up."""
+        taken = within(skips, self.from_offset, self.until_offset)
+        if not taken:
+            return self
+        kept = [n for n, at in enumerate(self.offsets) if not any(low <= at < high for low, high in taken)]
+        columns = ([column[n] for n in kept] for column in (self.keys, self.values))
+        return Chunk(self.partition, self.from_offset, self.until_offset, [self.offsets[n] for n in kept], *columns)
 
 
 class Topic:

@@ -129,6 +129,11 @@ class Snapshot:
             whole.update(f"{table.name}{self._connection.execute(query).fetchone()}".encode())
         return whole.hexdigest()[:32]
 
+    @property
+    def topic(self) -> str | None:
+        """The topic that was read, whatever the contract names by now; None before the first batch."""
+        return next((name for _, name, *_ in self._ask("verify_positions")), None)
+
     def exists(self, table: Table) -> bool:
         (found,) = self._connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table.name]).fetchone() or (False,)
         return found
@@ -142,7 +147,7 @@ class Snapshot:
             skips.setdefault(number, []).append((start, until))
         return {
             number: self._partition(number, topic_id, start, until, ranges.get(number, []), skips.get(number, []))
-            for number, topic_id, start, until in self._ask("verify_positions")
+            for number, _, topic_id, start, until in self._ask("verify_positions")
         }
 
     def _partition(

@@ -54,7 +54,7 @@ class UpsertComparison:
             self.dead.before(part.number, first)
             self._undelivered(part, [(part.start, first)])
         for messages in topic.chunks(part.number, first, part.next, chunk):
-            self._chunk(part, messages)
+            self._chunk(part, messages.without(part.skips))
             yield len(messages.offsets)
 
     def strays(self, partition: int, offset: int) -> None:

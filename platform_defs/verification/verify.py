@@ -48,14 +48,15 @@ def verify(
     """Compare the pipeline's tables with its topic. Runs beside the pipeline and writes nothing.
 
     `spark` is asked for a session only when the pipeline has a transform; without it one is started.
-    Raises BadInput when the topic, the ledger or a table is missing or the topic was created again, BrokerAway and
-    LedgerAway.
+    Raises BadInput when the topic, the ledger or a table is missing, the topic was created again or the contract names
+    another one, BrokerAway and LedgerAway.
     """
     started = time.monotonic()
     findings = Findings(pipeline.name)
     with take_snapshot(endpoints.postgres_url, pipeline.contract) as snapshot:
         if not snapshot.partitions:
             return findings.report(time.monotonic() - started, "")
+        _same_name(snapshot)
         _same_tables(snapshot)
         with closing(Topic(endpoints.kafka_options(), pipeline.contract.topic)) as topic:
             _same_topic(topic, snapshot)
@@ -139,6 +140,16 @@ def _same_tables(snapshot: Snapshot) -> None:
         if not snapshot.exists(table):
             message = "the table does not exist, although the ledger says that batches were written to it"
             raise BadInput(message, field=table.name)
+
+
+def _same_name(snapshot: Snapshot) -> None:
+    was, contract = snapshot.topic, snapshot.contract
+    if was != contract.topic:
+        raise BadInput(
+            f"the tables were filled from topic {was}, and the contract now names {contract.topic}, so they cannot be "
+            f"compared. The next run will halt; `tidegate ack {contract.pipeline}` then shows how to settle it",
+            field=contract.topic,
+        )
 
 
 def _same_topic(topic: Topic, snapshot: Snapshot) -> None:

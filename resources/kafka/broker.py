@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,10 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
+from platform_defs.engine.leader_epochs import LeaderEpochs
 from platform_defs.errors import BadInput, BrokerAway, TopicMissing
 from platform_defs.offsets import PartitionView, TopicView
+from resources.kafka.refusals import refusal, refusing
 
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # the answer of a broker without topic ids (KIP-516)
 
@@ -49,6 +52,12 @@ class KafkaBroker:
                 "(`tidegate stack status`)?"
             ) from error
 
+    def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
+        """Reads single messages of the topic, for their leader epochs (operations/settled_log.py)."""
+        from resources.kafka.epochs import leader_epochs  # a consumer's module: who only describes does not need it
+
+        return leader_epochs(self.options, topic)
+
     def _describe(self, topic: str) -> TopicView:
         admin = _admin(self.options)
         cluster = _answer(admin.describe_cluster(request_timeout=5))
@@ -66,7 +75,8 @@ class KafkaBroker:
 
 def _admin(options: Mapping[str, str]) -> Any:
     """An AdminClient; Any, because the futures that its methods return have no type."""
-    return AdminClient(dict(options))
+    with refusing("a client for administration"):
+        return AdminClient(dict(options))
 
 
 def _watermarks(admin: Any, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
@@ -98,6 +108,8 @@ def _answer(future: "Future[Any]", topic: str | None = None) -> Any:
         reason: KafkaError = error.args[0]
         if topic and reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise TopicMissing.named(topic) from error
+        if (refused := refusal(reason, f"to describe {topic or 'the cluster or topic'}")) is not None:
+            raise refused from error
         raise _Transient(reason.str()) from error
     except TimeoutError as error:
         raise _Transient("no answer within 10 s") from error

@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import platform
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,14 +12,25 @@ from typing import Any, cast
 from confluent_kafka import (
     Consumer,
     KafkaError,
+    KafkaException,
     Message,
     TopicPartition,
 )
 
-from platform_defs.errors import BrokerAway, LogTruncated, OffsetsUnavailable
+from platform_defs import verdicts
+from platform_defs.errors import (
+    BrokerAway,
+    LogTruncated,
+    MessageMisplaced,
+    MessageUnreadable,
+    OffsetsUnavailable,
+    OtherCluster,
+)
 from platform_defs.formats.block import Block, message_blocks
 from platform_defs.formats.block import Message as BlockMessage
 from platform_defs.offsets import OffsetRange
+from platform_defs.verdicts import Verdict
+from resources.kafka.refusals import refusal, refusing
 
 BLOCK = 10_000  # messages decoded at once: 2 MB of the usual JSON, which a core has in its cache, and 20 ms of work
 POLL = 0.2  # seconds; consume() waits it out whenever fewer messages came than were asked for
@@ -41,11 +53,12 @@ class KafkaSource:
     patience: float = 30.0  # seconds without a message before the broker counts as away
     own: Mapping[str, Any] = field(default_factory=lambda: dict(READING))
 
-    def read(self, wanted: OffsetRange) -> Iterator[Block]:
+    def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:
         """Blocks of `wanted`, in order, until it is proven read (engine.ports.Source).
 
         librdkafka compares `leader_epoch` with the broker's log (KIP-320) only when it learns of a new leader. A
-        consumer that knows the leader already would not ask, so a range with a new leader gets a new consumer.
+        consumer that knows the leader already would not ask, so a range with a new leader gets a new consumer (tried:
+        each new one asks).
         """
         if wanted.new_leader and (known := _consumers.pop(self._key, None)):
             known.close()
@@ -53,17 +66,18 @@ class KafkaSource:
         epoch: dict[str, Any] = {} if wanted.leader_epoch is None else {"leader_epoch": wanted.leader_epoch}
         consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.from_offset, **epoch)])
         try:
-            yield from self._blocks(consumer, wanted)
+            yield from self._blocks(consumer, wanted, cluster_id)
             consumer.unassign()
         except BaseException:
             _consumers.pop(self._key, None)  # whatever state it is in, the next range gets a new one
             consumer.close()
             raise
 
-    def _blocks(self, consumer: Consumer, wanted: OffsetRange) -> Iterator[Block]:
+    def _blocks(self, consumer: Consumer, wanted: OffsetRange, cluster_id: str | None) -> Iterator[Block]:
         position, heard = wanted.from_offset, time.monotonic()
         while position < wanted.until_offset:
             polled = _consume(consumer, min(BLOCK, wanted.until_offset - position))
+            self._compare(consumer, cluster_id)
             messages, reached = _sort_out(polled, wanted, position)
             if messages:
                 beyond = _offset(messages[-1]) >= wanted.until_offset
@@ -77,13 +91,22 @@ class KafkaSource:
                     f"up to {wanted.until_offset}) for {self.patience:.0f} s"
                 )
 
+    def _compare(self, consumer: Consumer, cluster_id: str | None) -> None:
+        """Raise OtherCluster unless the brokers are those of `cluster_id`.
+
+        Nobody is asked: librdkafka keeps what the last metadata said, and gets new metadata on each new connection.
+        """
+        if cluster_id and (found := _cluster_id(consumer)) and found != cluster_id:
+            raise OtherCluster.reached(self.options["bootstrap.servers"], platform.node(), found, cluster_id)
+
     @property
     def _key(self) -> tuple[tuple[str, str], ...]:
         return (("pid", str(os.getpid())), *sorted((k, str(v)) for k, v in {**self.options, **self.own}.items()))
 
     def _consumer(self) -> Consumer:
         if self._key not in _consumers:
-            _consumers[self._key] = Consumer({**self.options, **self.own}, logger=LIBRDKAFKA)
+            with refusing("a consumer"):
+                _consumers[self._key] = Consumer({**self.options, **self.own}, logger=LIBRDKAFKA)
         return _consumers[self._key]
 
 
@@ -103,6 +126,14 @@ READING: Mapping[str, Any] = {
 }
 
 
+def _cluster_id(consumer: Consumer) -> str | None:
+    """The id of the cluster that answered last; None before the first answer, when no message can have come either."""
+    try:
+        return consumer.cluster_id(timeout=0)
+    except KafkaException:
+        return None
+
+
 def _consume(consumer: Consumer, most: int) -> list[Message]:
     """Up to `most` messages, without the collector of cycles: it would walk through all the new ones again and again,
     for half of the time that reading takes, and they hold none.
@@ -118,14 +149,14 @@ def _consume(consumer: Consumer, most: int) -> list[Message]:
 
 def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tuple[list[Message], int]:
     """The messages among what `consume` gave, and the offset up to which the partition is now known."""
-    if not any(map(Message.error, polled)):
-        return polled, _offset(polled[-1]) + 1 if polled else position
-    faults = [item for item in polled if item.error() is not None]
-    messages = [item for item in polled if item.error() is None]
+    faults = [item for item in polled if item.error() is not None] if any(map(Message.error, polled)) else []
+    messages = [item for item in polled if item.error() is None] if faults else polled
+    _belong(messages, wanted, position)
     reached = _offset(messages[-1]) + 1 if messages else position
     for item in faults:
         reason = cast("KafkaError", item.error())
         if reason.code() == KafkaError._PARTITION_EOF:
+            _belong([item], wanted, position)
             reached = max(reached, _offset(item))
         elif _CUT in reason.str():
             raise LogTruncated(
@@ -134,21 +165,17 @@ def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tupl
             )
         elif reason.code() in _GONE:
             raise OffsetsUnavailable.at(wanted.topic, wanted.partition, position, reason.str())
-        elif reason.fatal() or reason.code() in _UNREADABLE:
+        elif (refused := refusal(reason, f"reading {wanted.topic}[{wanted.partition}] at {position}")) is not None:
+            raise refused
+        elif verdicts.of_kafka(reason.name()) is not Verdict.AWAY:
+            raise MessageUnreadable.at(wanted.topic, wanted.partition, position, reason.str())
+        elif reason.fatal():
             raise BrokerAway(f"{wanted.topic}[{wanted.partition}] at {position}: {reason.str()}")
-        # librdkafka recovers from anything else by itself; `patience` bounds the wait
+        # librdkafka recovers from a system that is away by itself; `patience` bounds the wait
     return messages, reached
 
 
 _CUT = KafkaError(KafkaError._LOG_TRUNCATION).str()  # librdkafka reports it under the code _AUTO_OFFSET_RESET
-# librdkafka continues after what it cannot read: the message would look like a gap.
-_UNREADABLE = {
-    KafkaError._BAD_MSG,
-    KafkaError._BAD_COMPRESSION,
-    KafkaError._NOT_IMPLEMENTED,
-    KafkaError._UNDERFLOW,
-    KafkaError.MSG_SIZE_TOO_LARGE,
-}
 _GONE = {
     KafkaError._AUTO_OFFSET_RESET,
     KafkaError.OFFSET_OUT_OF_RANGE,
@@ -156,6 +183,17 @@ _GONE = {
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
 }
+
+
+def _belong(messages: list[Message], wanted: OffsetRange, position: int) -> None:
+    """Raise MessageMisplaced unless the first and the last of `messages` are of the partition of `wanted`, and not
+    before `position`. What a kept consumer might have left over of an earlier range would come first.
+    """
+    for message in (*messages[:1], *messages[-1:]):
+        place = message.topic(), message.partition()
+        if place != (wanted.topic, wanted.partition) or _offset(message) < position:
+            found = f"{place[0]}[{place[1]}] at offset {_offset(message)}, where {position} is next"
+            raise MessageMisplaced.between(wanted, found)
 
 
 def _before(messages: list[Message], until: int) -> list[Message]:

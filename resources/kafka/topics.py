@@ -7,7 +7,7 @@ must not trust what a client remembers of the brokers.
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -21,6 +21,7 @@ from platform_defs.offsets import PartitionView, TopicView
 from resources.kafka.broker import ZERO_ID
 
 KEPT = 600.0  # seconds: then a new client looks the address up again, which may lead to other brokers by now
+LOWS = 60.0  # seconds for which low watermarks are kept: half of the answers of a look
 Facts = Mapping[str, int | str]
 
 
@@ -36,6 +37,8 @@ class KafkaTopics:
     timeout: float = 5.0
     _client: Any = None  # an AdminClient; Any, because the futures that its methods return have no type
     _made: float = 0.0
+    _lows: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    _lows_asked: float = 0.0
 
     def views(self, topics: Iterable[str]) -> dict[str, TopicView | TidegateError]:
         """Each topic's ids, low watermarks and last stable offsets. Whether it compacts is not asked."""
@@ -88,20 +91,36 @@ class KafkaTopics:
             return {}
         admin = self._admin()
         latest: dict[TopicPartition, Any] = dict.fromkeys(places, OffsetSpec.latest())
-        earliest: dict[TopicPartition, Any] = dict.fromkeys(places, OffsetSpec.earliest())
+        admin = self._admin()
         ends = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self.timeout)
-        lows = admin.list_offsets(earliest, request_timeout=self.timeout)
-        at = {(place.topic, place.partition): future for place, future in lows.items()}
+        lows = self._low_watermarks(places)
         return {
-            (place.topic, place.partition): self._partition(place.topic, at[place.topic, place.partition], end)
+            (place.topic, place.partition): self._partition(place.topic, lows[place.topic, place.partition], end)
             for place, end in ends.items()
         }
 
-    def _partition(self, topic: str, low: "Future[Any]", end: "Future[Any]") -> PartitionView | TidegateError:
-        first, last = self._answer(low, topic), self._answer(end, topic)
-        if _failed(first) or _failed(last):
-            return first if _failed(first) else last
-        return PartitionView(first.offset, last.offset, last.leader_epoch)
+    def _low_watermarks(self, places: Sequence[TopicPartition]) -> dict[tuple[str, int], int | TidegateError]:
+        """By topic and partition, up to LOWS seconds old. They only grow: what is missed for so long, a run notices."""
+        now = time.monotonic()
+        if now - self._lows_asked > LOWS:
+            self._lows, self._lows_asked = {}, now
+        unknown = [place for place in places if (place.topic, place.partition) not in self._lows]
+        answers = self._earliest(unknown) if unknown else {}
+        self._lows |= {at: low for at, low in answers.items() if not isinstance(low, TidegateError)}
+        return self._lows | answers
+
+    def _earliest(self, places: Sequence[TopicPartition]) -> dict[tuple[str, int], int | TidegateError]:
+        earliest: dict[TopicPartition, Any] = dict.fromkeys(places, OffsetSpec.earliest())
+        admin = self._admin()
+        found = admin.list_offsets(earliest, request_timeout=self.timeout)
+        answers = {(at.topic, at.partition): self._answer(future, at.topic) for at, future in found.items()}
+        return {at: answer if _failed(answer) else answer.offset for at, answer in answers.items()}
+
+    def _partition(self, topic: str, low: int | TidegateError, end: "Future[Any]") -> PartitionView | TidegateError:
+        if isinstance(low, TidegateError):
+            return low
+        last = self._answer(end, topic)
+        return last if _failed(last) else PartitionView(low, last.offset, last.leader_epoch)
 
     def _view(
         self, topic: str, cluster: str, described: Any, offsets: Mapping[tuple[str, int], PartitionView | TidegateError]

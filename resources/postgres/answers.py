@@ -9,6 +9,8 @@ from uuid import UUID
 from platform_defs.errors import Halt
 from platform_defs.offsets import PendingBatch, Position
 
+PipelineState = Literal["active", "halted"]
+
 
 @dataclass(frozen=True)
 class PipelineStatus:
@@ -16,11 +18,12 @@ class PipelineStatus:
 
     pipeline: str
     has_run: bool = False
-    state: Literal["active", "halted"] = "active"
+    state: PipelineState = "active"
     halt_code: str | None = None  # a HaltCode; of another version of Tidegate, perhaps one that is unknown here
     halt_detail: Mapping[str, Any] | None = None
+    red_gate: Mapping[str, Any] | None = None  # the blocking checks that the pending batch failed (halts.GateRed)
     pending: PendingBatch | None = None  # the batch whose offsets are fixed
-    backed_off: bool = False  # a gate failed, and it is not yet `retry_at`
+    backed_off: bool = False  # a run failed, and it is not yet `retry_at`
     retry_at: datetime | None = None
     owner: UUID | None = None  # of the newest run that has not ended by itself; it may be dead (Ledger.alive)
     run_id: str | None = None
@@ -58,10 +61,19 @@ class StartedPosition:
     """Where a pipeline started in a log, and where it is."""
 
     partition: int
+    topic: str
     cluster_id: str
     topic_id: str
     start_offset: int
     next_offset: int
+
+
+@dataclass(frozen=True)
+class EpochRead:
+    """The end of something that was read, and the epoch of a leader whose log reached there."""
+
+    until_offset: int
+    leader_epoch: int
 
 
 @dataclass(frozen=True)

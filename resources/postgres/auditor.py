@@ -9,13 +9,14 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import isfinite, isnan
 from typing import Any
 
 from platform_defs.contract.model import BatchRule, CheckResult, Contract
 from platform_defs.engine.audit import SAMPLES
 from platform_defs.engine.ports import AuditView
 from platform_defs.errors import BadInput, LedgerAway
-from resources.postgres.connection import limited
+from resources.postgres.connection import session_uri
 
 
 def warm_up(contracts: Iterable[Contract]) -> None:
@@ -39,7 +40,7 @@ class GreatExpectationsAuditor:
 
     def _judged(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         try:
-            source = _source(limited(self.url))
+            source = _source(session_uri(self.url, "tidegate audit"))
             asset = source.add_table_asset(name=view.name, table_name=view.name, schema_name=view.schema)
         except ConnectionError as error:  # Great Expectations' TestConnectionError
             said = str(error).partition("\n")[0]
@@ -110,6 +111,9 @@ def _observed(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    """`value` as JSON has it. NaN and the infinities, which JSON has not, as Postgres writes them."""
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 

@@ -6,26 +6,18 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, LiteralString, cast
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 from uuid import UUID
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from platform_defs.errors import LedgerAway
+from platform_defs import verdicts
+from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError
+from platform_defs.verdicts import Place, Verdict
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 SQL = Path(__file__).parent / "sql"
-# What a row itself makes Postgres say: SQLSTATE classes 22 and 23, and 54, a limit that a value exceeds (a key too long
-# for its index, JSON nested too deep). The same row always says it again, so it is never retried.
-ROW_ERRORS = (
-    psycopg.DataError,
-    psycopg.IntegrityError,
-    psycopg.errors.ProgramLimitExceeded,
-    psycopg.errors.StatementTooComplex,
-)
-TRY_AGAIN = {"08", "40", "53", "55", "57"}  # connection, rollback, resources, not in the state, operator intervention
-NOT_HERE = {"25006", "25P03"}  # a read-only server; a session that sat idle for longer than a server allows
 LOCK_WAIT = "30s"  # longer than a publication takes; a session that holds a pipeline's row for longer is ended
 # Milliseconds for which a connection may deliver nothing and acknowledge nothing before both its ends give it up.
 SILENCE = 30_000
@@ -63,6 +55,12 @@ def session_url(url: str, name: str, settings: Mapping[str, str] | None = None) 
     )
 
 
+def session_uri(url: str, name: str) -> str:
+    """What `session_url` gives as a URI, for a library that takes nothing else."""
+    given = conninfo_to_dict(session_url(url, name))
+    return f"postgresql:///?{urlencode(given, quote_via=quote)}"
+
+
 def limited(url: str) -> str:
     """`url` (a URI) with a time limit to connect and one for a dead connection, where it has none of its own.
 
@@ -86,22 +84,53 @@ def _options(settings: Mapping[str, object]) -> str:
 
 
 @contextmanager
-def database_errors() -> Generator[None]:
-    """Errors of the connection, or for lack of resources, become LedgerAway; those of a row or of our SQL stay as they
-    are.
-    """
+def database_errors(place: Place = "ledger") -> Generator[None]:
+    """What Postgres refuses becomes the error that platform_defs/verdicts.py says, for statements of this `place`."""
     try:
         yield
     except psycopg.Error as error:
-        state = error.sqlstate
-        lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and (state or "08")[:2] in TRY_AGAIN
-        if lost or state in NOT_HERE:
-            raise LedgerAway(
-                f"Postgres: {str(error).strip()} (SQLSTATE {state or 'none: no connection'}). "
+        raise as_ours(error, place) from error
+
+
+def as_ours(error: psycopg.Error, place: Place = "ledger") -> TidegateError:
+    """The error of ours that `error` means."""
+    state = error.sqlstate
+    if state is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return InternalError.of("a statement for Postgres", error)  # psycopg itself refuses it
+    return judged(state, str(error).strip(), place)
+
+
+def judged(state: str | None, said: str, place: Place) -> TidegateError:
+    """The error of ours for this SQLSTATE. Postgres `said` it to a statement of `place`."""
+    match verdicts.of_sqlstate(state, place):
+        case Verdict.REFUSED_ROW:
+            return RowRefused(said, sqlstate=state, error_class=_error_class(state))
+        case Verdict.BAD_INPUT:
+            return BadInput(f"Postgres refuses: {said} (SQLSTATE {state}). {_REMEDY.get(state or '', _SETUP)}")
+        case Verdict.BUG:
+            return InternalError.of("a statement for Postgres", f"{said} (SQLSTATE {state})", sqlstate=state)
+        case _:
+            return LedgerAway(
+                f"Postgres: {said} (SQLSTATE {state or 'none: no connection'}). "
                 "Nothing was published by this attempt; the next run will retry.",
                 sqlstate=state,
-            ) from error
-        raise
+            )
+
+
+_SETUP = "Correct the table, the contract or the database, so that they agree; the next run tries again"
+_REMEDY = {
+    "42501": (
+        "Let its owner grant the database's user the right that is missing (GRANT ... TO ...); where the table has "
+        "row-level security, exempt the user from it (ALTER ROLE ... BYPASSRLS)"
+    )
+}
+
+
+def _error_class(state: str | None) -> str:
+    try:
+        return psycopg.errors.lookup(state or "").__name__
+    except KeyError:  # an extension's own code
+        return f"Sqlstate{state}"
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -12,34 +12,37 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
-from platform_defs.engine.ports import AuditView, Coverage, FaultGroup, Publication, RefusedRow, Staged
-from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, PipelineHeld, RowRefused
-from platform_defs.halts import HaltDetail, read_detail
+from platform_defs.engine.ports import LONG, AuditView, Coverage, FaultGroup, Pause, Publication, RefusedRow, Staged
+from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, PipelineHeld, TidegateError
+from platform_defs.halts import GateRed, HaltDetail, read_detail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
+from platform_defs.recent import Recent
 from resources.postgres import tables
+from resources.postgres.claims import claim
 from resources.postgres.connection import (
     DURABLE,
     LOCK_WAIT,
-    ROW_ERRORS,
     Connection,
     application_name,
+    as_ours,
     connect,
     database_errors,
     queries,
 )
+from resources.postgres.migrations import require_current
 from resources.postgres.positions import positions_of
 from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
 
-# The third ends the session as well: the process was stopped for so long inside the publishing transaction.
-_CONNECTION_TROUBLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.IdleInTransactionSessionTimeout)
 
-
-def acquire(url: str, contract: Contract, run_id: str | None = None, *, unless_held: bool = False) -> "PostgresHold":
-    """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables.
+def acquire(
+    url: str, contract: Contract, run_id: str | None = None, *, rebuilding: bool = False, unless_held: bool = False
+) -> "PostgresHold":
+    """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables (`claims.claim`).
 
     Raises Halt where the pipeline is halted, LedgerAway where its row cannot be locked, BadInput where a table is not
-    what the contract says. With `unless_held` an owner that is alive is not fenced: PipelineHeld is raised instead.
+    what the contract says, or the ledger is another version's. With `unless_held` an owner that is alive is not
+    fenced: PipelineHeld is raised instead.
     """
     name, owner = contract.pipeline, uuid4()
     connection = _session(url, name, owner)
@@ -48,12 +51,12 @@ def acquire(url: str, contract: Contract, run_id: str | None = None, *, unless_h
             if unless_held:
                 _refuse_held(connection, name)  # before the row is locked: its owner may be publishing
             epoch = _take_over(connection, name, owner, run_id, unless_held=unless_held)
-            holder = Holder(name, epoch, owner, run_id)
-            _claim_tables(connection, holder, contract)
+        held = PostgresHold(url, contract, Holder(name, epoch, owner, run_id), connection)
+        _claim_tables(held, rebuilding=rebuilding)
     except BaseException:
         connection.close()
         raise
-    return PostgresHold(url, contract, holder, connection)
+    return held
 
 
 @dataclass
@@ -73,13 +76,13 @@ class PostgresHold:
     def positions(self) -> list[Position]:
         """See engine.ports.PipelineHold."""
         with database_errors():
-            return positions_of(self.connection, self.holder.pipeline, self.contract.topic)
+            return positions_of(self.connection, self.holder.pipeline)
 
     def pending(self) -> PendingBatch | None:
         """See engine.ports.PipelineHold."""
         with database_errors():
             row = self.connection.execute(queries()["pending"], self.holder.key).fetchone()
-        return PendingBatch.from_json(row[0]) if row and row[0] else None
+        return PendingBatch.from_json(row[0], Recent.from_json(row[1])) if row and row[0] else None
 
     def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None:
         """See engine.ports.PipelineHold."""
@@ -88,12 +91,13 @@ class PostgresHold:
         with self._owned():
             self.connection.execute(queries()["note_ends"], {**key, **noted})
             for item in added:
-                place = {name: getattr(item, name) for name in ("partition", "cluster_id", "topic_id", "next_offset")}
+                names = ("partition", "cluster_id", "topic_id", "next_offset", "seen_end")
+                place = {name: getattr(item, name) for name in names}
                 position = {**key, **place, "late": len(added) < len(every)}
                 if self.connection.execute(queries()["add_position"], position).rowcount != 1:
                     raise Fenced(
-                        f"{self.holder.pipeline}: the other partitions of {self.contract.topic} were read under "
-                        f"a different topic id than partition {item.partition}; nothing was changed",
+                        f"{self.holder.pipeline}: its other partitions are of another topic, or of one created before "
+                        f"{self.contract.topic} with partition {item.partition}; nothing was changed",
                         pipeline=self.holder.pipeline,
                     )
 
@@ -102,10 +106,9 @@ class PostgresHold:
         with self._owned():
             (batch_id,) = self.connection.execute(queries()["next_batch_id"]).fetchone() or (0,)
             pending = PendingBatch(batch_id, view.cluster_id, view.topic_id, tuple(ranges))
-            self.connection.execute(
-                queries()["store_pending"], {**self.holder.key, "pending": Jsonb(pending.to_json())}
-            )
-        return pending
+            stored = {**self.holder.key, "pending": Jsonb(pending.to_json())}
+            (recent,) = self.connection.execute(queries()["store_pending"], stored).fetchone() or ([],)
+        return replace(pending, recent=Recent.from_json(recent))
 
     def open_staging(self, pending: PendingBatch) -> PostgresStaging:
         """A staging table of its own for one try at `pending`."""
@@ -155,18 +158,12 @@ class PostgresHold:
         try:
             self._begin()
             yield PostgresPublication(self.connection, self.holder, self.contract, staged)
-            self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
             crash_points.reach("in_publish")
             self.connection.execute("COMMIT")
-        except ROW_ERRORS as error:  # first: Postgres' limits are OperationalErrors to psycopg
-            self._roll_back()
-            raise _row_refused(error) from error
-        except _CONNECTION_TROUBLE as error:
+        except (psycopg.Error, LedgerAway) as error:  # LedgerAway: a step of the publication has judged it already
             if not self.connection.closed:
                 self._roll_back()
-                raise LedgerAway(
-                    f"Postgres refused to publish batch {batch_id}: {error}. It will be tried again."
-                ) from error
+                raise (as_ours(error) if isinstance(error, psycopg.Error) else error) from error
             if not recorded:
                 raise LedgerAway(
                     f"the connection died while the rows of batch {batch_id} were written; it is unknown whether "
@@ -180,14 +177,10 @@ class PostgresHold:
 
     def rehearse(self, staged: Staged) -> None:
         """See engine.ports.PipelineHold."""
-        try:
-            with database_errors(), self.connection.transaction(force_rollback=True):
-                publication = PostgresPublication(self.connection, self.holder, self.contract, staged)
-                publication.check_tables()
-                publication.write_rows()
-                self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        except ROW_ERRORS as error:
-            raise _row_refused(error) from error
+        with database_errors(), self.connection.transaction(force_rollback=True):
+            publication = PostgresPublication(self.connection, self.holder, self.contract, staged)
+            publication.check_tables()
+            publication.write_rows()
 
     def refused_row(self, staged: Staged) -> RefusedRow | None:
         """See engine.ports.PipelineHold."""
@@ -199,14 +192,23 @@ class PostgresHold:
         try:
             with connect(self.url) as connection, database_errors():
                 row = connection.execute(queries()["current_owner"], self.holder.key).fetchone()
-        except LedgerAway:
+        except TidegateError:
             return False
         return row is None or row[0] != self.holder.owner
 
-    def back_off(self) -> None:
+    def note_red_gate(self, gate: GateRed) -> int:
         """See engine.ports.PipelineHold."""
+        noted = {**self.holder.key, "gate": Jsonb(gate.to_json())}
         with database_errors():
-            self.connection.execute(queries()["back_off"], self.holder.key)
+            (tries,) = self.connection.execute(queries()["note_red_gate"], noted).fetchone() or (0,)
+        return tries
+
+    def back_off(self, pause: Pause = LONG, *, counts: bool = True) -> int:
+        """See engine.ports.PipelineHold. Over another session where the run's own is gone."""
+        if not self.connection.closed:
+            return _back_off(self.connection, self.holder, pause, counts=counts)
+        with connect(self.url) as connection:
+            return _back_off(connection, self.holder, pause, counts=counts)
 
     def halt(self, detail: HaltDetail) -> None:
         """See engine.ports.PipelineHold."""
@@ -227,7 +229,7 @@ class PostgresHold:
 
         Closed, never committed: whatever an interrupt left open on it is rolled back.
         """
-        with closing(self.connection), suppress(LedgerAway), database_errors():
+        with closing(self.connection), suppress(TidegateError), database_errors():
             self.connection.execute(queries()["release"], self.holder.key)
 
     @contextmanager
@@ -252,7 +254,7 @@ class PostgresHold:
             with database_errors(), self.connection.transaction():
                 locked = self.connection.execute(queries()["lock_pipeline"], self.holder.key).fetchone()
                 row = self.connection.execute(queries()["find_batch"], {"batch_id": batch_id}).fetchone()
-        except (LedgerAway, psycopg.Error) as error:
+        except TidegateError as error:
             raise OutcomeUnknown.of_batch(batch_id, error) from error
         owner = locked[1] if locked else None
         if row is None and owner != self.holder.owner:
@@ -291,6 +293,7 @@ def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | Non
                 if unless_held:
                     _refuse_held(connection, name)  # again, now that no other run can take it
                 (epoch,) = connection.execute(queries()["take_over"], key).fetchone() or (0,)
+                require_current(connection)  # a migration that was in progress has fenced this run, or is seen here
             break
         except psycopg.errors.LockNotAvailable as error:
             if connection.execute(queries()["replacing"], key).fetchone() == (True,):
@@ -312,17 +315,27 @@ def _end_sessions(connection: Connection, pipeline: str, owner: UUID | None) -> 
         connection.execute(queries()["end_sessions"], {"application_name": application_name(pipeline, owner)})
 
 
-def _claim_tables(connection: Connection, holder: Holder, contract: Contract) -> None:
-    with connection.transaction():
-        lock_as_owner(connection, holder)
-        for table in contract.tables:
-            tables.claim(connection, holder.pipeline, table)
-        if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
-            tables.refuse_unique(connection, contract.row_table)
+def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
+    """A table that cannot be claimed backs the pipeline off, as a batch does that cannot be published."""
+    contract = held.contract
+    try:
+        with database_errors(), held.connection.transaction():
+            lock_as_owner(held.connection, held.holder)
+            for table in contract.tables:
+                claim(held.connection, contract.pipeline, table, rebuilding=rebuilding)
+            if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
+                tables.refuse_unique(held.connection, contract.row_table)
+    except BadInput:
+        held.back_off(counts=False)  # no batch has failed
+        held.close()
+        raise
 
 
-def _row_refused(error: psycopg.Error) -> RowRefused:
-    return RowRefused(str(error).strip(), sqlstate=error.sqlstate)
+def _back_off(connection: Connection, holder: Holder, pause: Pause, *, counts: bool) -> int:
+    given = {"first": pause.first, "longest": pause.longest, "counts": counts}
+    with database_errors():
+        row = connection.execute(queries()["back_off"], {**holder.key, **given}).fetchone()
+    return row[0] if row else 0
 
 
 def _coverage(topic: str, row: tuple[Any, ...]) -> Coverage:

@@ -18,6 +18,7 @@ from platform_defs.offsets import OffsetRange, Position
 from resources.postgres.answers import (
     DeadLetterCount,
     DeadLetterLine,
+    EpochRead,
     LineageEvent,
     PipelineProgress,
     PipelineStatus,
@@ -60,13 +61,17 @@ class Ledger:
         with connect(self.url) as connection, database_errors():
             return version(connection)
 
-    def acquire(self, contract: Contract, run_id: str | None = None, *, unless_held: bool = False) -> PostgresHold:
+    def acquire(
+        self, contract: Contract, run_id: str | None = None, *, rebuilding: bool = False, unless_held: bool = False
+    ) -> PostgresHold:
         """Step 0 (resources/postgres/hold.py): become the pipeline's owner. Raises Halt, LedgerAway, BadInput, and
         with `unless_held` PipelineHeld where a live run has it.
+
+        `rebuilding`: for a replay, which replaces what the tables hold.
         """
         from resources.postgres.hold import acquire
 
-        return acquire(self.url, contract, run_id, unless_held=unless_held)
+        return acquire(self.url, contract, run_id, rebuilding=rebuilding, unless_held=unless_held)
 
     # A pipeline
 
@@ -74,10 +79,12 @@ class Ledger:
         """What the ledger knows of the pipeline; `has_run` is False where that is nothing."""
         return status_of(pipeline, self._row("status", pipeline=pipeline))
 
-    def positions(self, pipeline: str, topic: str) -> list[Position]:
-        """The position in each partition of the topic, by partition; none where the pipeline has not run yet."""
+    def positions(self, pipeline: str) -> list[Position]:
+        """The position in each partition, by partition; none where the pipeline has not run yet. All are of one topic:
+        the one that was read, whatever the contract names by now.
+        """
         with suppress(LedgerMissing), reading(self.url) as connection:
-            return positions_of(connection, pipeline, topic)
+            return positions_of(connection, pipeline)
         return []
 
     def status_and_positions(self, contract: Contract) -> StatusAndPositions:
@@ -87,7 +94,7 @@ class Ledger:
             with connection.cursor(row_factory=dict_row) as cursor:
                 found = cursor.execute(queries()["status"], {"pipeline": contract.pipeline}).fetchone()
             status = status_of(contract.pipeline, found)
-            return StatusAndPositions(status, positions_of(connection, contract.pipeline, contract.topic))
+            return StatusAndPositions(status, positions_of(connection, contract.pipeline))
         return StatusAndPositions(PipelineStatus(contract.pipeline), [])
 
     def progress(self, pipeline: str, topic: str) -> dict[int, PipelineProgress]:
@@ -95,9 +102,19 @@ class Ledger:
         rows = self._rows("progress", pipeline=pipeline, topic=topic)
         return {row["partition"]: PipelineProgress(**row) for row in rows}
 
-    def started_positions(self, pipeline: str, topic: str) -> list[StartedPosition]:
+    def started_positions(self, pipeline: str) -> list[StartedPosition]:
         """Where each partition was started and where it is, by partition."""
-        return [StartedPosition(**row) for row in self._rows("started_positions", pipeline=pipeline, topic=topic)]
+        return [StartedPosition(**row) for row in self._rows("started_positions", pipeline=pipeline)]
+
+    def read_before(self, pipeline: str, topic_id: str) -> dict[int, int]:
+        """By partition, up to where batches of the pipeline have read this log, at whatever time that was."""
+        rows = self._rows("read_before", pipeline=pipeline, topic_id=topic_id)
+        return {row["partition"]: row["until_offset"] for row in rows}
+
+    def epochs_read(self, pipeline: str, topic_id: str, partition: int, low: int) -> list[EpochRead]:
+        """What was read of a partition from `low` on, by its end: the leader epochs that batches have recorded."""
+        rows = self._rows("epochs_read", pipeline=pipeline, topic_id=topic_id, partition=partition, low=low)
+        return [EpochRead(**row) for row in rows]
 
     def alive(self, pipeline: str, owner: UUID) -> bool:
         """Whether the run that took `owner` still has its database session: that is a run's life."""

@@ -11,10 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
+from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
-from platform_defs.errors import BadInput, LedgerMissing, LedgerOutdated, LedgerTooNew
-from resources.postgres.connection import SQL, Connection, connect, database_errors
+from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew
+from resources.postgres.connection import SQL, Connection, connect, database_errors, queries
 
+SHORT_WAIT = "1s"  # for any one lock of a migration
+PATIENCE = 60.0  # seconds for which a migration is tried
 KNOWN = tuple(path.name for path in sorted(SQL.glob("[0-9]*.sql")))
 
 
@@ -43,18 +46,52 @@ class LedgerVersion:
 def migrate(url: str) -> tuple[str, ...]:
     """Create the ledger, or bring it up to date; the file names of the migrations that it took, none where it was.
 
-    Of several processes at once, one does it and the others wait.
+    Of several processes at once, one does it and the others wait. Runs of the version before are fenced: they publish
+    nothing more by its rules.
 
     Where it is up to date, only the right to read it is needed. Raises LedgerTooNew where a newer version of
-    Tidegate migrated it, BadInput where the database's user may not change it, LedgerAway.
+    Tidegate migrated it, BadInput where the database's user may not change it or its encoding is not UTF8, LedgerAway;
+    also where another session has held a table of the ledger for longer than PATIENCE.
     """
-    with connect(url) as connection, database_errors():
+    with connect(url, settings={"lock_timeout": SHORT_WAIT}) as connection, database_errors():
+        _require_utf8(connection)
         found = version(connection)
         if found is not None and not found.missing:
             found.refuse_newer()
             return ()
+        return _in_turn(connection)
+
+
+def _in_turn(connection: Connection) -> tuple[str, ...]:
+    """Migrate, tried again while other sessions hold what that needs. What a publication asks for queues behind a lock
+    that is waited for: hence short waits, with pauses between them.
+    """
+
+    def once() -> tuple[str, ...]:
         with _rights_explained(connection), connection.transaction():
             return _migrate(connection)
+
+    locked = retry_if_exception_type(psycopg.errors.LockNotAvailable)
+    retrying = Retrying(retry=locked, stop=stop_after_delay(PATIENCE), wait=wait_random(0.2, 1.0))
+    try:
+        return retrying(once)
+    except RetryError as error:
+        raise LedgerAway(
+            f"the ledger could not be upgraded: for {PATIENCE:.0f} s other sessions held locks on its tables (a long "
+            "query, a backup, or a run that was stopped; pg_locks shows which). Nothing was changed; the next run "
+            "tries again, or: tidegate migrate",
+            sqlstate="55P03",
+        ) from error
+
+
+def _require_utf8(connection: Connection) -> None:
+    """Raise BadInput for a database that cannot hold every text: messages would be refused for their letters."""
+    if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+        raise BadInput(
+            f"the database {connection.info.dbname} has the encoding {encoding}, which cannot hold every text of a "
+            "message. Create one with UTF8: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
+            field="TIDEGATE_POSTGRES_URL",
+        )
 
 
 def version(connection: Connection) -> LedgerVersion | None:
@@ -112,6 +149,8 @@ def _migrate(connection: Connection) -> tuple[str, ...]:
     for name in found.missing:
         connection.execute((SQL / name).read_bytes())
         connection.execute("INSERT INTO tidegate.migration (name) VALUES (%s)", [name])
+    if found.missing:
+        connection.execute(queries()["fence_all"])
     return found.missing
 
 

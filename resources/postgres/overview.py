@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from psycopg.rows import dict_row
@@ -21,7 +21,7 @@ class PipelineOverview:
 
     status: PipelineStatus
     held: bool = False  # by a run whose session is there
-    positions: Mapping[str, Sequence[Position]] = field(default_factory=dict[str, Sequence[Position]])  # by topic
+    positions: Sequence[Position] = ()
 
 
 @dataclass
@@ -60,15 +60,15 @@ class LedgerOverview:
             positions = self._positions(names)
         held = {row["pipeline"]: row.pop("held") for row in rows}
         return {
-            name: PipelineOverview(status_of(name, row), held[name], positions.get(name, {}))
+            name: PipelineOverview(status_of(name, row), held[name], positions.get(name, ()))
             for row in rows
             for name in [row["pipeline"]]
         }
 
-    def _positions(self, names: list[str]) -> Mapping[str, Mapping[str, list[Position]]]:
-        found: dict[str, dict[str, list[Position]]] = defaultdict(lambda: defaultdict(list))
+    def _positions(self, names: list[str]) -> Mapping[str, list[Position]]:
+        found: dict[str, list[Position]] = defaultdict(list)
         for row in self._execute("all_positions", pipelines=names):
-            found[row.pop("pipeline")][row.pop("topic")].append(Position(**row))
+            found[row.pop("pipeline")].append(Position(**row))
         return found
 
     def _execute(self, query: str, **parameters: Any) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from platform_defs.offsets import Position
 from resources.postgres.connection import queries
 
 
-def positions_of(connection: psycopg.Connection[tuple[Any, ...]], pipeline: str, topic: str) -> list[Position]:
-    """The position in each partition of the topic, by partition."""
-    rows = connection.execute(queries()["positions"], {"pipeline": pipeline, "topic": topic}).fetchall()
+def positions_of(connection: psycopg.Connection[tuple[Any, ...]], pipeline: str) -> list[Position]:
+    """The position in each partition, by partition. All are of one topic: the one that was read."""
+    rows = connection.execute(queries()["positions"], {"pipeline": pipeline}).fetchall()
     return [Position(*row) for row in rows]

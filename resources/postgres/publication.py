@@ -5,18 +5,19 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from platform_defs.contract.model import Aggregate, CheckResult, Contract, Table
-from platform_defs.contract.own_columns import target_columns
+from platform_defs.contract.model import CheckResult, Contract, Table
+from platform_defs.engine.breaker import recent_with
 from platform_defs.engine.ports import RefusedRow, Staged
-from platform_defs.errors import Fenced, StagingLost
+from platform_defs.errors import Fenced, RowRefused, StagingLost
+from platform_defs.halts import PartitionSpan
 from platform_defs.offsets import OffsetRange, nth_offset, whole_spans
-from resources.postgres.connection import ROW_ERRORS, Connection, queries
+from resources.postgres.connection import Connection, database_errors, queries
+from resources.postgres.row_writing import StagedRows, Written, accumulate, append, upsert
 from resources.postgres.staging import multirange
-from resources.postgres.tables import check_target, closed_list, identifier, lock_target, staging_table
+from resources.postgres.tables import check_target, lock_target, staging_table
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,8 @@ class PostgresPublication:
             raise StagingLost.ranges()
 
     def move_positions(self) -> None:
-        """Each position from where the batch was planned to where it ends, with the epoch of its last message."""
-        pending, spans = self.staged.pending, whole_spans(self.staged.pending.ranges)
-        in_order = sorted(self.staged.coverage, key=lambda item: item.range)
-        epochs = {item.range.partition: item.leader_epoch for item in in_order}
+        """Each position from where the batch was planned to where it ends, with the epoch in which that was seen."""
+        pending, spans = self.staged.pending, self._spans
         moved = self.connection.execute(
             queries()["move_positions"],
             {
@@ -86,7 +85,7 @@ class PostgresPublication:
                 "partitions": [span.partition for span in spans],
                 "from_offsets": [span.from_offset for span in spans],
                 "until_offsets": [span.until_offset for span in spans],
-                "leader_epochs": [epochs[span.partition] for span in spans],
+                "leader_epochs": [self._epochs[span.partition] for span in spans],
             },
         )
         if moved.rowcount != len(spans):
@@ -94,17 +93,29 @@ class PostgresPublication:
             raise Fenced.positions_moved(self.holder.pipeline, pending.batch_id, missed, len(spans))
 
     def write_rows(self) -> None:
-        """The winners' rows into the row table, then merged into each accumulate."""
+        """The winners' rows into the row table, then merged into each accumulate. Every row has to arrive. Only here is
+        a row ever refused.
+        """
+        with database_errors("table"):
+            self._write_rows()
+            self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+    def _write_rows(self) -> None:
         table, everything = self.contract.row_table, sql.SQL("true")
         if table.disposition == "append":
-            written = append(self, table, everything)
+            written = append(self.rows, table, everything)
+            staged = self.staged.rows if written == self.staged.rows else self._count()  # counted where they differ
+            self._require(table, Written(staged, self.staged.rows, written))
         else:
-            written = self._count()
-            upsert(self, table, everything)
-        if written != self.staged.rows:
-            raise StagingLost.rows(self.staged.rows, written)
+            self._require(table, upsert(self.rows, table, everything))
         for accumulate_table in self.contract.accumulates:
-            accumulate(self, accumulate_table)
+            accumulate(self.rows, accumulate_table)
+
+    def _require(self, table: Table, done: Written) -> None:
+        """Raise StagingLost where staging does not hold what was reported, BadInput where the table took less."""
+        if done.staged != self.staged.rows:
+            raise StagingLost.rows(self.staged.rows, done.staged)
+        done.refuse_fewer(table)
 
     def write_dead_letters(self) -> None:
         """The dead letters of the attempts that coverage chose, as many as it counted."""
@@ -130,16 +141,35 @@ class PostgresPublication:
         self._record_ranges()
         self._record_checks(checks)
         self._execute("write_lineage", **self._batch, event=Jsonb(dict(event)))
-        self._execute("clear_pending", **self._batch)
+        recent = recent_with(self.contract.limits, self.staged)
+        self._execute("clear_pending", **self._batch, recent=Jsonb(recent.to_json()))
 
     @property
     def winners(self) -> sql.Composable:
-        """The condition that a staged row was copied by an attempt whose result arrived."""
-        return sql.SQL("_attempt = ANY({})").format(sql.Literal(list(self.staged.winners)))
+        """The condition that a staged row was copied by an attempt whose result arrived, and is of a planned range."""
+        return sql.SQL(
+            "_attempt = ANY({}) AND EXISTS (SELECT FROM (VALUES {}) AS planned (_in, low, high)"
+            " WHERE _in = _partition AND low <= _offset AND _offset < high)"
+        ).format(sql.Literal(list(self.staged.winners)), sql.SQL(", ").join(map(_values, self._spans)))
+
+    @property
+    def rows(self) -> StagedRows:
+        """What is staged and counts."""
+        return StagedRows(self.connection, self.staged.staging_id, self.staged.pending.batch_id, self.winners)
 
     @property
     def _batch(self) -> dict[str, Any]:
         return {**self.holder.key, "batch_id": self.staged.pending.batch_id}
+
+    @property
+    def _spans(self) -> list[PartitionSpan]:
+        """What is planned of each partition, as one span."""
+        return whole_spans(self.staged.pending.ranges)
+
+    @property
+    def _epochs(self) -> dict[int, int | None]:
+        """By partition, the leader epoch in which its log was seen to reach the end of the batch."""
+        return {item.partition: item.end_epoch for item in self.staged.pending.ranges}
 
     def _record_batch(self, timings: Mapping[str, float]) -> None:
         self._execute(
@@ -151,6 +181,7 @@ class PostgresPublication:
             unknown_fields=self.staged.unknown_fields,
             contract_version=self.contract.version,
             timings=Jsonb(dict(timings)),
+            tables=[table.name for table in self.contract.tables],
         )
 
     def _record_ranges(self) -> None:
@@ -166,7 +197,7 @@ class PostgresPublication:
                 until_offset=span.until_offset,
                 messages=item.messages,
                 gaps=multirange(item.gaps),
-                leader_epoch=item.leader_epoch,
+                leader_epoch=self._epochs[span.partition],
             )
 
     def _record_checks(self, checks: Sequence[CheckResult]) -> None:
@@ -193,97 +224,8 @@ class PostgresPublication:
         self.connection.execute(queries()[name], parameters)
 
 
-def append(publication: PostgresPublication, table: Table, where: sql.Composable) -> int:
-    """Insert the winners' rows for which `where` holds; how many there were."""
-    names = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
-    query = sql.SQL(
-        "INSERT INTO {} ({names}, _batch_id, _partition, _offset) "
-        "SELECT {}, {}, _partition, _offset FROM {} WHERE {} AND {}"
-    ).format(
-        identifier(table.name),
-        _cast(table),
-        publication.staged.pending.batch_id,
-        staging_table(publication.staged.staging_id),
-        publication.winners,
-        where,
-        names=names,
-    )
-    return publication.connection.execute(query).rowcount
-
-
-def upsert(publication: PostgresPublication, table: Table, where: sql.Composable) -> None:
-    """The newest message of each key decides: it replaces the key's row, and a tombstone deletes it."""
-    own = [name for name, _ in target_columns(table) if name != "_batch_id"]
-    names = [*(column.name for column in table.columns), *own]
-    values = sql.SQL(", ").join([_cast(table), *map(sql.Identifier, own)])
-    columns = sql.SQL(", ").join(map(sql.Identifier, names))
-    latest = sql.SQL(
-        "SELECT DISTINCT ON (_key) {}, _deleted FROM {} WHERE {} AND {} ORDER BY _key, _offset DESC"
-    ).format(columns, staging_table(publication.staged.staging_id), publication.winners, where)
-    publication.connection.execute(
-        sql.SQL("DELETE FROM {} AS t USING ({}) AS latest WHERE t._key = latest._key AND latest._deleted").format(
-            identifier(table.name), latest
-        )
-    )
-    changes = sql.SQL(", ").join(
-        sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in [*names, "_batch_id"] if name != "_key"
-    )
-    publication.connection.execute(
-        sql.SQL(
-            "INSERT INTO {} ({columns}, _batch_id) SELECT {}, {} FROM ({}) AS latest WHERE NOT _deleted "
-            "ORDER BY _key ON CONFLICT (_key) DO UPDATE SET {}"
-        ).format(identifier(table.name), values, publication.staged.pending.batch_id, latest, changes, columns=columns)
-    )
-
-
-def _cast(table: Table) -> sql.Composable:
-    """The contract's columns as they are read from staging: in their own type where COPY could not write it."""
-    return sql.SQL(", ").join(
-        sql.Identifier(column.name)
-        if column.type.staged == column.type.postgres
-        else sql.SQL("{}::{}").format(sql.Identifier(column.name), closed_list(column.type.postgres))
-        for column in table.columns
-    )
-
-
-def accumulate(publication: PostgresPublication, table: Table) -> None:
-    """Merge this batch's aggregates, in key order: sessions that update the same rows in it never deadlock."""
-    keys = sql.SQL(", ").join(map(sql.Identifier, table.group_by))
-    names = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
-    sources = {item.column: _aggregate(item) for item in table.aggregates}
-    values = sql.SQL(", ").join(sources.get(c.name, sql.Identifier(c.name)) for c in table.columns)
-    merged = sql.SQL(", ").join(_merge(item) for item in table.aggregates)
-    publication.connection.execute(
-        sql.SQL(
-            "INSERT INTO {} AS t ({names}) SELECT {} FROM {} WHERE {} GROUP BY {keys} ORDER BY {keys} "
-            "ON CONFLICT ({keys}) DO UPDATE SET {}"
-        ).format(
-            identifier(table.name),
-            values,
-            staging_table(publication.staged.staging_id),
-            publication.winners,
-            merged,
-            names=names,
-            keys=keys,
-        )
-    )
-
-
-_MERGE = {
-    "sum": "{0} = coalesce(t.{0} + excluded.{0}, t.{0}, excluded.{0})",
-    "count": "{0} = t.{0} + excluded.{0}",
-    "min": "{0} = least(t.{0}, excluded.{0})",
-    "max": "{0} = greatest(t.{0}, excluded.{0})",
-}
-
-
-def _merge(item: Aggregate) -> sql.Composable:
-    return closed_list(_MERGE[item.function]).format(sql.Identifier(item.column))
-
-
-def _aggregate(item: Aggregate) -> sql.Composable:
-    source = sql.SQL("*") if item.source is None else sql.Identifier(item.source)
-    return sql.SQL("{}({})").format(sql.SQL(item.function), source)
+def _values(span: PartitionSpan) -> sql.Composable:
+    return sql.SQL("({}, {}, {})").format(span.partition, span.from_offset, span.until_offset)
 
 
 def find_refused(publication: PostgresPublication) -> RefusedRow | None:
@@ -301,17 +243,18 @@ def find_refused(publication: PostgresPublication) -> RefusedRow | None:
         answer = _refusal(publication, _prefix(order, middle))
         low, high, why = (middle, high, why) if answer is None else (low, middle, answer)
     found = nth_offset(order, high - 1)
-    return RefusedRow(found.partition, found.from_offset, type(why).__name__, str(why).strip())
+    return RefusedRow(found.partition, found.from_offset, why.error_class, str(why))
 
 
-def _refusal(publication: PostgresPublication, where: sql.Composable) -> psycopg.Error | None:
+def _refusal(publication: PostgresPublication, where: sql.Composable) -> RowRefused | None:
+    """Why the row table refuses the rows for which `where` holds, or None. Raises what else is in the way."""
     write = append if publication.contract.row_table.disposition == "append" else upsert
     try:
-        with publication.connection.transaction(force_rollback=True):  # a savepoint: nothing stays
-            write(publication, publication.contract.row_table, where)
+        with database_errors("table"), publication.connection.transaction(force_rollback=True):  # nothing stays
+            write(publication.rows, publication.contract.row_table, where)
             publication.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    except ROW_ERRORS as error:
-        return error
+    except RowRefused as refusal:
+        return refusal
     return None
 
 

@@ -194,12 +194,14 @@ class Replacement:
             raise self._changed("its positions have moved since its replay caught up; nothing was changed")
         # 3. The rows. COPY stored bits in the new tables, and they must mean the same here.
         self._replace_rows(held, done.history)
-        # 4. Dead letters: those of the replayed batches go, the rebuilt ones come. Check results name the live tables.
+        # 4. Dead letters: those of the replayed batches go, the rebuilt ones come. Check results name the live tables,
+        #    which are now filled as the rebuilt ones are.
         #    Before the batches, by which they are found.
         for name in ("keep_dead_letter_status", "take_dead_letters_away"):
             connection.execute(queries()[name], key)
         for pair in self._pairs(done.history):
-            connection.execute(queries()["name_live_table"], {**key, "live": pair.old.name, "built": pair.new.name})
+            for name in ("name_live_table", "take_output_over"):
+                connection.execute(queries()[name], {**key, "live": pair.old.name, "built": pair.new.name})
         connection.execute(queries()["take_dead_letters_over"], key)
         # 5. The batches. Their ids keep growing with their offsets, so a pending one gets a new id.
         for name in ("replace_batches", "take_batches_over", "take_positions_over", "renumber_pending"):
@@ -224,6 +226,12 @@ class Replacement:
         except (psycopg.IntegrityError, psycopg.DataError, psycopg.errors.RaiseException) as error:
             raise BadInput(
                 f"a table of {self.live.name} rejects rebuilt rows: {str(error).strip()}. Nothing was changed",
+                field=self.live.name,
+            ) from error
+        except psycopg.errors.ObjectNotInPrerequisiteState as error:
+            raise BadInput(
+                f"a publication replicates a table of {self.live.name}, and Postgres could not say which rows a replay "
+                f"deletes: {error.diag.message_primary}. Nothing was changed. ALTER TABLE ... REPLICA IDENTITY FULL",
                 field=self.live.name,
             ) from error
 

@@ -1,7 +1,7 @@
 """The statements of one settlement, each a method, inside the one open transaction in which it is carried out."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import psycopg
@@ -16,10 +16,27 @@ from resources.postgres.connection import LOCK_WAIT, queries
 class LogPosition:
     """Where a partition is read from: its log, and the offset."""
 
+    topic: str
     cluster_id: str
     topic_id: str
     start_offset: int
     next_offset: int
+
+    def moved_to(self, offset: int) -> "LogPosition":
+        """The same, read on from `offset`. Where that is before its start, it starts there."""
+        return replace(self, start_offset=min(self.start_offset, offset), next_offset=offset)
+
+
+@dataclass(frozen=True)
+class PartitionChange:
+    """What a settlement does to one partition. `was` is None for a new one, `becomes` for one that is forgotten."""
+
+    partition: int
+    was: LogPosition | None
+    becomes: LogPosition | None
+    skip: tuple[int, int] | None = None  # offsets given up
+    lost: tuple[int, int] | None = None  # offsets whose rows no log can confirm any more
+    read_first_to: int | None = None  # in a log that was read before: by an upsert, before partitions added since
 
 
 @dataclass(frozen=True)
@@ -30,6 +47,7 @@ class LockedPipeline:
     epoch: int
     halt_code: str | None
     halt_detail: Mapping[str, Any] | None
+    red_gate: Mapping[str, Any] | None
     positions: tuple[tuple[int, LogPosition], ...]
 
 
@@ -42,7 +60,6 @@ class SettlementLedger:
 
     connection: psycopg.Connection[Any]
     pipeline: str
-    topic: str
     epoch: int
     reason: str
     who: str
@@ -55,7 +72,12 @@ class SettlementLedger:
             found = cursor.execute(queries()["settled_positions"], self._key).fetchall()
         positions = tuple((item.pop("partition"), LogPosition(**item)) for item in found)
         return LockedPipeline(
-            row.get("state"), row.get("epoch", 0), row.get("halt_code"), row.get("halt_detail"), positions
+            row.get("state"),
+            row.get("epoch", 0),
+            row.get("halt_code"),
+            row.get("halt_detail"),
+            row.get("red_gate"),
+            positions,
         )
 
     def record(self, code: str, detail: Mapping[str, Any], actions: Mapping[str, Any]) -> int:
@@ -76,28 +98,33 @@ class SettlementLedger:
         """Rename the log of dead letters and skips whose offsets come again with other messages."""
         self._execute("set_aside", {"settlement_id": settlement_id, **_span(partition, topic_id, span)})
 
-    def move(self, partition: int, was: LogPosition, becomes: LogPosition) -> bool:
+    def move(self, partition: int, was: LogPosition, becomes: LogPosition, read_first_to: int | None) -> bool:
         """Where reading resumes."""
-        before = {"was_next": was.next_offset, "was_topic_id": was.topic_id, "was_cluster_id": was.cluster_id}
-        return self._swap("settle_position", {"partition": partition, **asdict(becomes), **before})
+        log = {"was_topic": was.topic, "was_topic_id": was.topic_id, "was_cluster_id": was.cluster_id}
+        before = {"was_next": was.next_offset, **log}
+        there = {"partition": partition, **asdict(becomes), "read_first_to": read_first_to}
+        return self._swap("settle_position", {**there, **before})
 
-    def forget(self, partition: int, was: LogPosition) -> bool:
-        """Delete the position of a partition that the broker no longer has."""
-        return self._swap("forget_position", {"partition": partition, "was_next": was.next_offset})
+    def forget(self, partition: int, was: LogPosition, log: tuple[str, str]) -> bool:
+        """Delete the position of a partition that another `log` (cluster id, topic id) does not have."""
+        there = {"partition": partition, "was_next": was.next_offset, "cluster_id": log[0], "topic_id": log[1]}
+        return self._swap("forget_position", there)
 
-    def add(self, partition: int, becomes: LogPosition) -> bool:
+    def add(self, partition: int, becomes: LogPosition, read_first_to: int | None) -> bool:
         """The position of a partition that is new in the log. Its siblings must have been moved there before."""
-        return self._swap("add_position", {"partition": partition, **asdict(becomes), "late": True})
+        there = {"partition": partition, **asdict(becomes), "seen_end": read_first_to}
+        return self._swap("add_position", {**there, "late": True})
 
-    def reactivate(self, *, accept: bool, keep_pending: bool) -> bool:
-        """The pipeline is active again, under the next epoch: a run from before the halt changes nothing any more."""
-        return self._swap("reactivate", {"accept": accept, "keep_pending": keep_pending})
+    def reactivate(self, state: str, marks: Mapping[str, Any], *, keep_pending: bool) -> bool:
+        """From `state` the pipeline is active again, under the next epoch: a run from before changes nothing any more.
+        A pending batch that is kept has `marks` from now on.
+        """
+        return self._swap("reactivate", {"state": state, "marks": Jsonb(marks), "keep_pending": keep_pending})
 
     @property
     def _key(self) -> dict[str, Any]:
         return {
             "pipeline": self.pipeline,
-            "topic": self.topic,
             "epoch": self.epoch,
             "reason": self.reason,
             "settled_by": self.who,

@@ -1,10 +1,8 @@
 """The staging area, as a task sees it: COPY for rows (ADBC, binary), one transaction for dead letters and coverage."""
 
-import os
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -13,9 +11,9 @@ import pyarrow as pa
 
 from platform_defs.contract.model import Fault
 from platform_defs.engine.ports import Coverage
-from platform_defs.errors import LedgerAway
+from platform_defs.errors import LedgerAway, RowRefused, TidegateError
 from platform_defs.formats.block import Block, Message
-from resources.postgres.connection import connect, database_errors, queries, session_url
+from resources.postgres.connection import connect, database_errors, judged, queries, session_url
 from resources.postgres.tables import STAGING_SCHEMA
 
 DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (
@@ -49,20 +47,24 @@ class PostgresStaging:
     staging_id: int
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-        """See engine.ports.StagingArea. Raises LedgerAway when the connection goes."""
+        """See engine.ports.StagingArea."""
         import adbc_driver_postgresql.dbapi as adbc
 
-        reader = pa.RecordBatchReader.from_batches(schema, batches)
+        source = _Source(batches)
+        reader = pa.RecordBatchReader.from_batches(schema, iter(source))
+        session = session_url(self.url, self.application_name)
         try:
-            with _opened(self.url) as connection, connection.cursor() as cursor:
-                cursor.execute("SELECT set_config('application_name', $1, false)", [self.application_name])
+            opened = adbc.connect(session)  # pyright: ignore[reportUnknownMemberType]  # its **kwargs have no type
+            with opened as connection, connection.cursor() as cursor:
                 rows = cursor.adbc_ingest(
                     f"rows_{self.staging_id}", reader, mode="append", db_schema_name=STAGING_SCHEMA
                 )
                 connection.commit()
                 return rows
-        except (adbc.OperationalError, adbc.InternalError) as error:
-            raise LedgerAway(f"COPY into staging {self.staging_id} failed: {error}") from error
+        except adbc.Error as error:
+            if source.failure is not None:  # what feeds COPY failed, and not Postgres
+                raise source.failure from error
+            raise _copy_refused(error, self.url) from error
 
     @contextmanager
     def recorder(self, partition: int, attempt: UUID) -> Generator["PostgresRecorder"]:
@@ -71,26 +73,35 @@ class PostgresStaging:
             yield PostgresRecorder(connection, self.staging_id, partition, attempt)
 
 
-def _opened(url: str) -> Any:
-    """A connection of adbc's to `url`. (Any: most of adbc's methods have no types.)
+class _Source:
+    """`batches`, with what they raised: of that, COPY hands back a text alone."""
 
-    Its database is kept for as long as the process lives: to open one, adbc reads the columns of every table there is,
-    which takes longer than to COPY a small batch.
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self.batches = batches
+        self.failure: Exception | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self.batches
+        except Exception as error:
+            self.failure = error
+            raise
+
+
+def _copy_refused(error: Any, url: str) -> TidegateError:
+    """The error of ours for adbc's. (Any: its classes are known where it is imported.)
+
+    The driver gives no SQLSTATE where the connection is gone, and none for a value that it cannot write itself. Where
+    Postgres answers, it was a value, if trying again shows the same.
     """
-    import adbc_driver_manager as manager
-    import adbc_driver_postgresql.dbapi as adbc
-
-    database, shared = _database(os.getpid(), session_url(url, "tidegate/copy"))
-    return adbc.Connection(shared, manager.AdbcConnection(database))
-
-
-@cache
-def _database(pid: int, session: str) -> tuple[Any, Any]:  # noqa: ARG001  # `pid`: a fork opens its own
-    import adbc_driver_postgresql
-    from adbc_driver_manager import dbapi
-
-    database = adbc_driver_postgresql.connect(session)
-    return database, dbapi._SharedDatabase(database)  # pyright: ignore[reportPrivateUsage]  # stays open with it
+    said = f"COPY into staging: {str(error).strip()}"
+    if error.sqlstate:
+        return judged(error.sqlstate, said, "staging")
+    try:
+        connect(url).close()
+    except TidegateError as away:
+        return away
+    return RowRefused(said, error_class="NotCopied")
 
 
 @dataclass

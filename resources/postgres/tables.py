@@ -2,13 +2,16 @@
 
 from typing import Any, LiteralString, cast
 
+import psycopg
 from psycopg import sql
 
 from platform_defs.contract.model import Contract, Table
 from platform_defs.contract.own_columns import staged_columns, target_columns
 from platform_defs.engine.ports import Staged
+from platform_defs.engine.replay_plan import SUFFIX as REPLAY
 from platform_defs.errors import BadInput
 from resources.postgres.connection import Connection, queries
+from resources.postgres.live_table import key_columns, read_live, refuse_unfit
 
 STAGING_SCHEMA = "tidegate_staging"
 
@@ -24,16 +27,18 @@ def identifier(table: str) -> sql.Identifier:
 
 def create_target(connection: Connection, table: Table) -> None:
     """Create `table` where it is missing: NOT NULL as the contract says, and the key of an upsert or accumulate as its
-    primary key.
+    primary key. What is there already needs no right to create it.
     """
+    if connection.execute("SELECT to_regclass(%s)", [table.name]).fetchone() != (None,):
+        return
     schema = table.name.partition(".")[0]
-    connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+    if connection.execute("SELECT to_regnamespace(%s)", [schema]).fetchone() == (None,):
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
     columns = [
         _column(c.name, c.type.postgres, required=c.required and table.disposition != "upsert") for c in table.columns
     ]
     columns += [_column(name, kind.postgres, required=True) for name, kind in target_columns(table)]
-    key = table.group_by if table.disposition == "accumulate" else ("_key",) if table.disposition == "upsert" else ()
-    if key:
+    if key := key_columns(table):
         columns.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, key))))
     connection.execute(
         sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(identifier(table.name), sql.SQL(", ").join(columns))
@@ -44,41 +49,41 @@ def create_target(connection: Connection, table: Table) -> None:
 
 
 def check_target(connection: Connection, pipeline: str, table: Table) -> None:
-    """Refuse a table that COPY or publish would fill with the wrong bits, or that is another pipeline's.
+    """Refuse a table that publish could not fill exactly, or that is not the one that the pipeline has filled.
 
     Raises BadInput naming table, column, and what to do.
     """
-    live = {name: (kind, demanded) for name, kind, demanded in _rows(connection, "columns_of", table=table.name)}
-    if not live:
+    live = read_live(connection, pipeline, table)
+    if live is None:
         raise BadInput(
-            f"table {table.name} of pipeline {pipeline} no longer exists. Restore it with its rows: an empty one in "
-            "its place would lack the rows that the offsets say are written",
+            f"table {table.name} of pipeline {pipeline} no longer exists. Restore it with its rows (an empty one in "
+            f"its place would lack those that the offsets say are written), then: tidegate adopt {pipeline}",
             field=table.name,
         )
-    wanted = {c.name: c.type.postgres for c in table.columns} | {n: t.postgres for n, t in target_columns(table)}
-    for name, kind in wanted.items():
-        is_kind = live.get(name, ("missing", False))[0]
-        if is_kind != kind:
-            raise BadInput(
-                f"column {name} of {table.name} is {is_kind}, and the contract says {kind}; nothing was written. "
-                "Change the column or the contract so that they agree",
-                field=f"{table.name}.{name}",
-            )
-    for name, (_, demanded) in live.items():
-        if demanded and name not in wanted:
-            raise BadInput(
-                f"column {name} of {table.name} is NOT NULL without a default, and not in the contract. Give it a "
-                "default, or add it to the contract",
-                field=f"{table.name}.{name}",
-            )
+    refuse_unfit(table, live)
+    if not live.bound:
+        raise BadInput(
+            f"table {table.name} is not the one that {pipeline} filled (it was dropped and created again, or restored "
+            f"from a dump), and the offsets say that its rows are written. {_rebind(pipeline)}",
+            field=table.name,
+        )
+
+
+def _rebind(pipeline: str) -> str:
+    """How to go on with tables that have other OIDs than the ledger says."""
+    if pipeline.endswith(REPLAY):
+        return f"Drop what that replay built: tidegate replay {pipeline.removesuffix(REPLAY)} --discard"
+    return f"If it is the original, restored or moved: tidegate adopt {pipeline}. Otherwise restore that first"
 
 
 def lock_target(connection: Connection, table: Table) -> None:
-    """Prevent that `table` is altered until the transaction ends; others may write to it. A table that is gone is left
-    to check_target.
+    """Prevent that `table` or a trigger or rule of it is altered until the transaction ends; others may write to it.
+    Raises BadInput where it is gone.
     """
-    if connection.execute("SELECT to_regclass(%s)", [table.name]).fetchone() != (None,):
+    try:
         connection.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(identifier(table.name)))
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
+        raise BadInput(f"table {table.name} no longer exists. Restore it with its rows", field=table.name) from error
 
 
 def refuse_unique(connection: Connection, table: Table) -> None:
@@ -90,48 +95,6 @@ def refuse_unique(connection: Connection, table: Table) -> None:
         raise BadInput(
             f"{table.name} accepts a row only once ({', '.join(names)}), and at_least_once may write it again: after a "
             "crash it could never continue. Drop the constraint, or deliver exactly_once",
-            field=table.name,
-        )
-
-
-def claim(connection: Connection, pipeline: str, table: Table) -> None:
-    """Create `table` if this pipeline never had it, and make it the pipeline's own. Raises BadInput where it belongs to
-    another.
-    """
-    owned = _rows(connection, "output_owner", table=table.name, pipeline=pipeline)
-    oid = connection.execute("SELECT to_regclass(%s)::oid", [table.name]).fetchone()
-    if not owned:
-        create_target(connection, table)
-        check_target(connection, pipeline, table)
-        _refuse_history(connection, pipeline, table)
-        connection.execute(
-            queries()["own_output"], {"table": table.name, "pipeline": pipeline, "disposition": table.disposition}
-        )
-        return
-    for owner, known_oid in owned:
-        if owner != pipeline:
-            raise BadInput(f"table {table.name} belongs to pipeline {owner}; a table has one owner", field=table.name)
-        if oid is None or oid[0] != known_oid:
-            raise BadInput(
-                f"table {table.name} is not the one that {pipeline} filled (it was dropped or replaced). Restore the "
-                "original: the offsets say that its rows are written",
-                field=table.name,
-            )
-    check_target(connection, pipeline, table)
-
-
-def _refuse_history(connection: Connection, pipeline: str, table: Table) -> None:
-    """Raise BadInput for a table that would lack what was read before, or that holds rows that no message explains."""
-    if connection.execute("SELECT 1 FROM tidegate.batch WHERE pipeline = %s LIMIT 1", [pipeline]).fetchone():
-        raise BadInput(
-            f"table {table.name} is new to {pipeline}, which has published batches already: it would lack their rows. "
-            "Give the contract a new id and new tables, so that it reads from the beginning",
-            field=table.name,
-        )
-    if connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table.name))).fetchone():
-        raise BadInput(
-            f"table {table.name} holds rows that {pipeline} has not written; give the pipeline a table of its own, or "
-            "empty this one",
             field=table.name,
         )
 

@@ -20,10 +20,12 @@ import pyarrow.json
 import pyspark.worker
 from pyspark.daemon import manager
 
+import platform_defs.engine.same_install
 import platform_defs.engine.task
 import resources.kafka.source
 import resources.postgres.staging
 
 if __name__ == "__main__":
+    platform_defs.engine.same_install.here()  # of the code just imported, whatever becomes of the files
     gc.freeze()  # what was imported stays: no collection, and there is one after each task, walks through it
     manager()

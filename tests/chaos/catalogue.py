@@ -7,16 +7,20 @@ from tests.chaos import (  # noqa: F401
     commits,
     dagster,
     delivery,
+    elections,
     groups,
     kills,
     messages,
     network,
     postgres,
+    renames,
     spark,
+    stale,
     storage,
     tables,
     topics,
     transactions,
+    verdicts,
 )
 from tests.chaos.scenario import SCENARIOS
 

@@ -90,7 +90,7 @@ def fewer_replicas_in_sync_than_min_insync_replicas(chaos: Chaos) -> Verdict:
     wait_until(lambda: cluster.leaders(inherited.contract.topic) == {0: 1}, "it leads")
     assert _refusal(chaos.world, led) == "NOT_ENOUGH_REPLICAS"
     view = KafkaBroker(chaos.world.endpoints.kafka_options()).describe(led.contract.topic)
-    assert lag(chaos.world.ledger.positions(led.name, led.contract.topic), view) == {0: 400}
+    assert lag(chaos.world.ledger.positions(led.name), view) == {0: 400}
     (batch,) = chaos.world.drain(led)
     assert batch.messages == 400
     with pytest.raises(BrokerAway, match=r"returned no metadata for topic .* within 2 s: .*high watermark"):

@@ -155,7 +155,7 @@ def _runs(process: Any, module: str) -> bool:
 
 def _lag(world: World, pipeline: Pipeline) -> int:
     view = KafkaBroker(world.endpoints.kafka_options()).describe(pipeline.contract.topic)
-    return sum(offsets.lag(world.ledger.positions(pipeline.name, pipeline.contract.topic), view).values())
+    return sum(offsets.lag(world.ledger.positions(pipeline.name), view).values())
 
 
 def told(instance: DagsterInstance, key: AssetKey) -> list[dict[str, Any]]:

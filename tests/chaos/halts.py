@@ -8,13 +8,18 @@ import pytest
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import Halt
 from platform_defs.operations import settlement
-from platform_defs.operations.settlement import NewLogStart, Settlement
+from platform_defs.operations.settled_gate import BatchChoice
+from platform_defs.operations.settled_log import ResumeAt
+from platform_defs.operations.settlement import Settlement
 from resources.kafka.broker import KafkaBroker
 from tests.world import World
 
 
-def halted(world: World, pipeline: Pipeline, code: str, run: Callable[[], object] | None = None) -> dict[str, Any]:
-    """A run halts with `code` and writes nothing, the ledger remembers, and the next run is stopped at the door.
+def halted(
+    world: World, pipeline: Pipeline, code: str, run: Callable[[], object] | None = None, *, moves: bool = False
+) -> dict[str, Any]:
+    """A run halts with `code` and writes nothing, unless it `moves` on first; the ledger remembers, and the next run is
+    stopped at the door.
 
     The halt's detail.
     """
@@ -26,13 +31,16 @@ def halted(world: World, pipeline: Pipeline, code: str, run: Callable[[], object
     assert status.halt_detail == halt.value.detail.to_json()
     with pytest.raises(Halt, match="it has not been settled"):
         world.drain(pipeline)
-    assert world.position(pipeline) == before, "a halted run moved positions"
+    assert moves or world.position(pipeline) == before, "a halted run moved positions"
     return halt.value.detail.to_json()
 
 
-def acknowledge(world: World, pipeline: Pipeline, start: NewLogStart | None = None) -> Settlement:
-    """Settle the pipeline's halt as `tidegate ack` does; what was decided."""
-    decided = settlement.propose(pipeline.contract, world.ledger, KafkaBroker(world.endpoints.kafka_options()), start)
+def acknowledge(
+    world: World, pipeline: Pipeline, start: ResumeAt | None = None, batch: BatchChoice | None = None
+) -> Settlement:
+    """Settle the pipeline's halt, or its red gate, as `tidegate ack` does; what was decided."""
+    broker = KafkaBroker(world.endpoints.kafka_options())
+    decided = settlement.propose(pipeline.contract, world.ledger, broker, start, batch)
     assert decided is not None, f"{pipeline.name} is not halted"
     settlement.settle(world.endpoints.postgres_url, pipeline.contract, decided, "a scenario", "chaos")
     return decided

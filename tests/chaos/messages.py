@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.errors import BadInput
+from platform_defs.errors import BadInput, Halt
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World, transfer, transfers
@@ -39,6 +40,25 @@ def poison_above_the_limit(chaos: Chaos) -> Verdict:
         assert len(world.dead_letters(pipeline)) == 30 * round_
     world.send(pipeline, transfers(100, start=100))
     return chaos.judge(pipeline, 60, "two halts, settled; then clean messages again")
+
+
+@scenario(FaultClass.BAD_MESSAGES)
+def topic_turns_to_garbage_in_batches_of_ten(chaos: Chaos) -> Verdict:
+    """No batch has many dead letters; the latest messages together have: a halt soon after the minimum."""
+    world = chaos.world
+    pipeline = world.new_pipeline(dead_letter_share=0.5, dead_letter_minimum=40, batch_messages=10)
+    world.send(pipeline, transfers(120))
+    world.drain(pipeline)
+    world.send(pipeline, [b"garbage"] * 120)
+    detail = halted(world, pipeline, "too_many_dead_letters", moves=True)
+    assert detail["dead_letters"] <= 10
+    assert 40 < detail["latest_dead_letters"] <= 50
+    assert detail["latest_messages"] == 80
+    while world.ledger.status(pipeline.name).state == "halted":
+        acknowledge(world, pipeline)
+        with suppress(Halt):
+            world.drain(pipeline)
+    return chaos.judge(pipeline, detail["latest_dead_letters"], "a halt after about as many as the contract's minimum")
 
 
 @scenario(FaultClass.BAD_MESSAGES)

@@ -54,15 +54,15 @@ class Interrupted:
     mark: Path
     partition: int
 
-    def read(self, wanted: OffsetRange) -> Iterator[Block]:
+    def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:
         if wanted.partition != self.partition or self.mark.exists():
-            yield from self.real.read(wanted)
+            yield from self.real.read(wanted, cluster_id)
             return
         middle = wanted.from_offset + len(wanted) // 2
-        yield from self.real.read(replace(wanted, until_offset=middle))
+        yield from self.real.read(replace(wanted, until_offset=middle), cluster_id)
         self.act()
         self.mark.touch()
-        yield from self.real.read(replace(wanted, from_offset=middle, leader_epoch=None))
+        yield from self.real.read(replace(wanted, from_offset=middle, leader_epoch=None), cluster_id)
 
 
 @dataclass

@@ -9,8 +9,11 @@ import pytest
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput, Fenced, GateFailed
+from tests.adoptions import adopt, restored
+from tests.chaos.halts import acknowledge
 from tests.chaos.moments import Intruder
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
+from tests.replays import execute
 from tests.world import World, transfer, transfers
 
 TYPES = {  # a column, its type in the contract, and another that would hold its values
@@ -111,11 +114,65 @@ def second_pipeline_on_the_same_table(chaos: Chaos) -> Verdict:
     return chaos.judge(first, len(first.contract.tables), "refused before anything is written")
 
 
+@scenario(FaultClass.TABLE_ALTERED)
+def trigger_that_swallows_rows(chaos: Chaos) -> Verdict:
+    """Refused, whether it is there when a run begins or comes between plan and publish: no offset moves past a row."""
+    world, pipeline = chaos.world, chaos.world.caught_up()
+    before, name = _all_of(world, pipeline), pipeline.name
+    world.rows(f"create function {name}.nothing() returns trigger language plpgsql as 'begin return null; end'")
+    for number, table in enumerate(table.name for table in pipeline.contract.tables):
+        swallow = f"create trigger quiet before insert on {table} for each row execute function {name}.nothing()"
+        world.send(pipeline, transfers(8, start=8 + 8 * number))
+        refused = pytest.raises(BadInput, match=r"trigger quiet on .* may swallow or change rows.*drop trigger")
+        with refused:
+            Intruder("before_publish", lambda _, create=swallow: world.rows(create)).drain(world, pipeline)
+        with refused:
+            world.drain(pipeline)
+        assert (set(world.position(pipeline).values()), _all_of(world, pipeline)) == ({2}, before)
+        world.rows(f"drop trigger quiet on {table}")
+    return chaos.judge(pipeline, 4, "refused until it is dropped")
+
+
+@scenario(FaultClass.TABLE_LEFT_OUT, representative=True)
+def accumulate_taken_out_and_put_back(chaos: Chaos) -> Verdict:
+    """Refused with the command that rebuilds it; until then nothing is added to sums that lack a batch."""
+    world, pipeline = chaos.world, chaos.world.caught_up()
+    rows_alone = replace(pipeline, contract=replace(pipeline.contract, tables=pipeline.contract.tables[:1]))
+    world.send(pipeline, transfers(8, start=8))
+    (left_out,) = world.drain(rows_alone)
+    before = _all_of(world, pipeline)
+    world.send(pipeline, transfers(8, start=16))
+    said = rf"was last written by batch \d+.*published up to batch {left_out.batch_id}.*tidegate replay {pipeline.name}"
+    with pytest.raises(BadInput, match=said):
+        world.drain(pipeline)
+    assert _all_of(world, pipeline) == before
+    execute(world, pipeline)
+    return chaos.judge(pipeline, 1, "refused until it is rebuilt")
+
+
+@scenario(FaultClass.POSTGRES_RESTORED)
+def dump_restored_into_another_database(chaos: Chaos) -> Verdict:
+    """Every table has another OID, and the ids begin again: refused until the tables are verified and adopted."""
+    pipeline = chaos.world.caught_up()
+    chaos.world.send(pipeline, transfers(8, start=8))
+    with restored(chaos.world, pipeline) as world:
+        before = _all_of(world, pipeline)
+        world.rows("alter sequence tidegate.batch_id restart")  # as logical replication leaves it
+        with pytest.raises(BadInput, match=f"tidegate adopt {pipeline.name}"):
+            world.drain(pipeline)
+        decided = adopt(world, pipeline)
+        assert (len(decided.bindings), "tidegate.batch_id" in str(decided.sequences)) == (2, True)
+        assert _all_of(world, pipeline) == before
+        (batch,) = world.drain(pipeline)
+        assert batch.batch_id > (decided.newest_batch or 0)
+        return replace(chaos, world=world).judge(pipeline, 1, "adopted, then read on")
+
+
 @scenario(FaultClass.GATE_FAILS, representative=True)
 def gate_that_fails(chaos: Chaos) -> Verdict:
     """Nothing published, offsets stay, tries are backed off; after a fix the same ranges are judged, and no others."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()
-    strict, waits = _with_impossible_sum(pipeline), list[int]()
+    strict, waits = with_impossible_sum(pipeline), list[int]()
     world.send(pipeline, transfers(40))
     pending: list[Any] = []
     for attempt in range(3):
@@ -135,6 +192,27 @@ def gate_that_fails(chaos: Chaos) -> Verdict:
     assert world.rows("select 1 from tidegate.check_result where table_name like %s", f"{pipeline.name}.%") == []
     assert [batch.messages for batch in world.drain(pipeline)] == [40, 300]
     return chaos.judge(pipeline, len(pending), "the same offsets, judged again")
+
+
+@scenario(FaultClass.GATE_FAILS)
+def gate_that_a_person_overrules(chaos: Chaos) -> Verdict:
+    """One batch is published although its check is red, the next becomes dead letters; a decision holds for its batch
+    alone, whoever is at work on it meanwhile.
+    """
+    world, pipeline = chaos.world, with_impossible_sum(chaos.world.new_pipeline())
+    world.send(pipeline, transfers(40))
+    with pytest.raises(GateFailed):
+        world.drain(pipeline)
+    intruder = Intruder("before_publish", lambda _: acknowledge(world, pipeline, batch="publish"))
+    with pytest.raises(Fenced):  # judged by a corrected contract, and overtaken by the decision
+        intruder.drain(world, _without_rules(pipeline))
+    assert [batch.rows for batch in world.drain(pipeline)] == [80]
+    world.send(pipeline, [*transfers(8, start=40), b"garbage"])
+    with pytest.raises(GateFailed):
+        world.drain(pipeline)
+    acknowledge(world, pipeline, batch="dead-letters")
+    assert [(batch.rows, batch.dead_letters) for batch in world.drain(pipeline)] == [(0, 9)]
+    return chaos.judge(pipeline, intruder.fired, "one batch published, one set aside")
 
 
 @scenario(FaultClass.CONTRACT_CHANGED, representative=True)
@@ -197,7 +275,12 @@ def _try(world: World, pipeline: Pipeline) -> dict[str, Any]:
     return row
 
 
-def _with_impossible_sum(pipeline: Pipeline) -> Pipeline:
+def _without_rules(pipeline: Pipeline) -> Pipeline:
+    table = replace(pipeline.contract.row_table, batch_rules=())
+    return replace(pipeline, contract=replace(pipeline.contract, tables=(table, *pipeline.contract.accumulates)))
+
+
+def with_impossible_sum(pipeline: Pipeline) -> Pipeline:
     """The pipeline with a sum rule that no batch of transfers fulfils."""
     table = pipeline.contract.row_table
     rules = tuple(

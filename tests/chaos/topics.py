@@ -9,8 +9,9 @@ import pytest
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
-from platform_defs.errors import BrokerAway, OffsetsUnavailable
+from platform_defs.errors import BrokerAway, OffsetsUnavailable, OtherCluster
 from resources.endpoints import Endpoints
+from resources.kafka.source import KafkaSource
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import before_the_publication, before_the_read, mark, play, within_a_range
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
@@ -51,6 +52,20 @@ def records_of_a_planned_batch_deleted_before_it_is_read(chaos: Chaos) -> Verdic
     acknowledge(world, pipeline)
     assert _skipped(world, pipeline) == [_span(0, 2, 7)]
     return chaos.judge(pipeline, 1, "nothing published; halted; skipped; continued")
+
+
+@scenario(FaultClass.RECORDS_DELETED)
+def records_deleted_between_the_last_task_and_publish(chaos: Chaos) -> Verdict:
+    """All of the batch had been read by then: it is published, and nothing halts."""
+    world = chaos.world
+    pipeline = world.caught_up()
+    world.send(pipeline, transfers(40, start=8))
+    gone = {0: 7, 2: 12}
+    (batch,) = play(world, pipeline, before_the_publication(lambda: delete_records(world, pipeline, gone)))
+    assert batch.messages == 40
+    assert len(world.table(pipeline)) == 2 * 48
+    assert _skipped(world, pipeline) == []
+    return chaos.judge(pipeline, 1, "published", messages=48 - sum(gone.values()))
 
 
 @scenario(FaultClass.RECORDS_DELETED, shares=THREE_BROKERS)
@@ -151,6 +166,20 @@ def bootstrap_address_leads_to_another_cluster(chaos: Chaos) -> Verdict:
     verdict = there.judge(beginning, 2, "halted; a new generation after ack")
     assert len(other.table(beginning)) == 10 + 18
     return verdict
+
+
+@scenario(FaultClass.OTHER_CLUSTER, shares=THREE_BROKERS)
+def tasks_are_led_to_another_cluster(chaos: Chaos) -> Verdict:
+    """The run's own process reaches the right one, its tasks a mirror with the same offsets: refused, nothing of it is
+    kept; read once they are led right."""
+    other = three_brokers().world(chaos.world)
+    pipeline = _moved(chaos.world, other)
+    chaos.world.send(pipeline, transfers(4, start=5), partition=0)
+    mirror = KafkaSource(other.endpoints.kafka_options())
+    with pytest.raises(OtherCluster, match=rf"reached cluster {_cluster_id(other)}.*{_cluster_id(chaos.world)}"):
+        play(chaos.world, pipeline, lambda outside: replace(outside, source=mirror))
+    assert len(chaos.world.table(pipeline)) == 10
+    return chaos.judge(pipeline, 1, "refused; read once the names led right")
 
 
 # ── Partitions ───────────────────────────────────────────────────────────────────────────────────────────────────────

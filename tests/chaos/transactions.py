@@ -149,7 +149,7 @@ def _send_and_wait(options: dict[str, str], topic: str, name: str, timeout: int,
 def _nothing_to_read(world: World, pipeline: Pipeline) -> None:
     """No lag, and no batch, although the log grows: neither a run nor a sensor would start for nothing."""
     broker = KafkaBroker(world.endpoints.kafka_options())
-    positions = world.ledger.positions(pipeline.name, pipeline.contract.topic)
+    positions = world.ledger.positions(pipeline.name)
     assert set(lag(positions, broker.describe(pipeline.contract.topic)).values()) == {0}
     with world.open_run(pipeline) as outside:
         assert plan_batch(pipeline.contract, outside) is None

@@ -10,7 +10,7 @@ import re
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -23,26 +23,20 @@ from platform_defs.contract.keys import REQUIRED, SECTIONS, TYPES, Key, Section
 from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput, TidegateError
 from resources.settings import SETTINGS
+from tests.docs.tables import code, table
+from tests.docs.verdicts import (
+    verdict_kinds,
+    verdicts_of_errors,
+    verdicts_of_kafka,
+    verdicts_of_postgres,
+    verdicts_of_spark,
+)
 from tests.unit.test_contract_file import GOOD, MISTAKES
 
 ROOT = Path(__file__).parent.parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 MIGRATIONS = ROOT / "resources" / "postgres" / "sql"
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end generated -->)", re.DOTALL)
-
-
-def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table; a `|` in a cell is escaped."""
-    lines = [list(heads), *map(list, rows)]
-    cells = [[cell.replace("|", r"\|").replace("\n", " ").strip() for cell in line] for line in lines]
-    written = [f"| {' | '.join(line)} |\n" for line in cells]
-    return "".join([written[0], f"|{'---|' * len(cells[0])}\n", *written[1:]])
-
-
-def code(text: str) -> str:
-    """`text` as code, whatever backticks it holds; nothing where there is none."""
-    fence = "``" if "`" in text else "`"
-    return f"{fence}{text}{fence}" if text else ""
 
 
 def contract_keys() -> str:
@@ -139,6 +133,10 @@ def ledger() -> dict[str, list[tuple[str, str]]]:
         r"^ALTER TABLE tidegate\.(\w+)\s+ADD COLUMN (\w+) ([^;]*);", script, re.MULTILINE
     ):
         found[name].append((column, _type_of(kind)))
+    for name, column in re.findall(
+        r"^ALTER TABLE tidegate\.(\w+) ALTER COLUMN (\w+) DROP NOT NULL;", script, re.MULTILINE
+    ):
+        found[name] = [(one, kind.removesuffix(" NOT NULL") if one == column else kind) for one, kind in found[name]]
     return found
 
 
@@ -208,7 +206,20 @@ def _default_of(item: Any) -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part for part in (contract_keys, contract_types, contract_errors, settings, error_tree, commands)
+    part.__name__: part
+    for part in (
+        contract_keys,
+        contract_types,
+        contract_errors,
+        settings,
+        error_tree,
+        commands,
+        verdict_kinds,
+        verdicts_of_postgres,
+        verdicts_of_kafka,
+        verdicts_of_spark,
+        verdicts_of_errors,
+    )
 }
 
 

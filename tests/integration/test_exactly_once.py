@@ -8,8 +8,11 @@ import pytest
 
 from platform_defs.contract.model import BatchRule
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine import same_install
 from platform_defs.engine.batch import Budget, plan_batch, run_batch
-from platform_defs.errors import BadInput, Fenced, LedgerAway, StagingLost
+from platform_defs.errors import BadInput, Fenced, LedgerAway, OtherInstall, StagingLost
+from platform_defs.samples.samples import Samples
+from tests.chaos.moments import Intruder
 from tests.world import World, transfers
 
 
@@ -60,6 +63,31 @@ def test_the_sessions_of_a_fenced_run_are_ended(world: World) -> None:
     pipeline = world.new_pipeline()
     with world.open_run(pipeline) as first, world.open_run(pipeline), pytest.raises((LedgerAway, Fenced)):
         first.ledger.positions()
+
+
+@pytest.mark.parametrize("disposition", ["append", "upsert"])
+def test_a_staged_row_from_outside_the_planned_ranges_is_not_published(world: World, disposition: str) -> None:
+    pipeline = world.new_pipeline(disposition)
+    sent = list(Samples(pipeline.contract, seed=1).good(8))
+    world.send(pipeline, [item.value for item in sent], keys=[item.key for item in sent])
+    stray = "update tidegate_staging.rows_{} set _offset = 2 where (_partition, _offset) = (0, 1)"
+    with pytest.raises(StagingLost, match="the tasks staged 8 rows, staging holds 7 of them"):
+        Intruder("before_publish", lambda number: world.rows(stray.format(number))).drain(world, pipeline)
+    assert world.table(pipeline) == []
+    assert [batch.rows for batch in world.drain(pipeline)] == [8]
+
+
+def test_a_task_with_another_installation_than_the_run_reads_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = world.caught_up()
+    world.send(pipeline, transfers(8, start=8))
+    monkeypatch.setattr(same_install, "here", lambda: "9.9.9 (code ffffffff)")  # in the run; its tasks know better
+    with pytest.raises(OtherInstall, match=r"the run has Tidegate 9.9.9 \(code ffffffff\). Nothing was read"):
+        world.drain(pipeline)
+    assert len(world.table(pipeline)) == 16
+    monkeypatch.undo()
+    assert [batch.messages for batch in world.drain(pipeline)] == [8]
 
 
 def test_a_batch_that_is_pending_keeps_its_offsets_whatever_arrives_meanwhile(world: World) -> None:
@@ -156,7 +184,7 @@ def test_a_table_dropped_behind_our_back_is_refused(world: World) -> None:
     pipeline = world.new_pipeline("append")
     world.drain(pipeline)
     world.rows(f"drop table {pipeline.contract.row_table.name}")
-    with pytest.raises(BadInput, match="dropped or replaced"):
+    with pytest.raises(BadInput, match=r"no longer exists.*tidegate adopt"):
         world.drain(pipeline)
 
 

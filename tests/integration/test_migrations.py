@@ -1,9 +1,11 @@
 """The ledger's schema: made when a run opens and by `tidegate migrate`, never by what only reads it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -12,8 +14,11 @@ import pytest
 from dagster import DagsterInstance
 from typer.testing import CliRunner
 
+from assets import find_pipeline
 from platform_defs.cli.main import app
-from platform_defs.errors import BadInput, LedgerMissing, LedgerOutdated, LedgerTooNew
+from platform_defs.errors import BadInput, Fenced, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew
+from platform_defs.halts import AccumulateRefused
+from platform_defs.operations.settlement import Settlement, settle
 from platform_defs.orchestration.sensors import look
 from platform_defs.orchestration.survey import Survey
 from resources.endpoints import Endpoints
@@ -63,7 +68,7 @@ def test_what_only_reads_answers_that_nothing_is_there_yet_and_creates_nothing(u
     ledger = Ledger(url)
     assert ledger.version() is None
     assert not ledger.status("bank_transfers").has_run
-    assert ledger.positions("bank_transfers", "bank.transfers") == []
+    assert ledger.positions("bank_transfers") == []
     with psycopg.connect(url) as session:
         assert session.execute("SELECT to_regnamespace('tidegate')").fetchone() == (None,)
 
@@ -118,13 +123,37 @@ def test_who_may_not_use_or_upgrade_the_ledger_is_told_whose_it_is(url: str, str
 def test_an_older_ledger_is_upgraded_by_a_migration_and_until_then_not_read(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as earlier:
-        earlier.setattr(migrations, "KNOWN", KNOWN[:2])
-        assert Ledger(url).migrate() == KNOWN[:2]
+    _migrated_to(url, KNOWN[:2], monkeypatch)
     with pytest.raises(LedgerOutdated, match=f"lacks {', '.join(KNOWN[2:])}.*tidegate migrate"):
         Ledger(url).status("bank_transfers")
     assert Ledger(url).migrate() == KNOWN[2:]
     assert not Ledger(url).status("bank_transfers").has_run
+
+
+def test_which_tables_an_older_ledger_has_left_out_is_known_from_its_lineage(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A renamed table is still known under its first name; the event has the one that it had by then."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(migrations, "KNOWN", tuple(name for name in KNOWN if name < "011"))
+        Ledger(url).migrate()
+    new = "(batch_id, pipeline, epoch, owner, messages, rows, dead_letters, unknown_fields, contract_version, timings)"
+    execute(
+        url,
+        "CREATE TABLE public.renamed ()",
+        "INSERT INTO tidegate.pipeline (name) VALUES ('p'), ('q~replay')",
+        f"INSERT INTO tidegate.batch {new} SELECT n, CASE n WHEN 3 THEN 'q~replay' ELSE 'p' END, 1, gen_random_uuid(),"
+        " 0, 0, 0, 0, '', '{}' FROM generate_series(1, 3) AS n",
+        "INSERT INTO tidegate.lineage_event (batch_id, event) VALUES"
+        """ (1, '{"outputs": [{"name": "s.rows"}, {"name": "s.sums"}, {"name": "public.renamed"}]}'),"""
+        """ (2, '{"outputs": [{"name": "s.rows"}, {"name": "public.renamed"}]}'), (3, '{"outputs": []}')""",
+        "INSERT INTO tidegate.output VALUES (1, 's.rows', 'p', 'append'), (2, 's.sums', 'p', 'accumulate'),"
+        " ('public.renamed'::regclass, 's.first', 'p', 'accumulate'), (3, 's__replay.x', 'q~replay', 'append')",
+    )
+    Ledger(url).migrate()
+    with psycopg.connect(url) as session:
+        found = session.execute("SELECT table_name, batch_id FROM tidegate.output").fetchall()
+    assert dict(found) == {"s.rows": 2, "s.sums": None, "s.first": 2, "s__replay.x": 3}
 
 
 def test_a_ledger_of_a_later_version_is_neither_read_nor_migrated(url: str) -> None:
@@ -148,6 +177,76 @@ def test_a_ledger_that_lists_its_migrations_in_public_is_taken_over(url: str) ->
     assert Ledger(url).version() == LedgerVersion(KNOWN)
 
 
+def test_a_migration_behind_a_long_reader_holds_up_no_publication(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _migrated_to(url, KNOWN[:3], monkeypatch)
+    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'tidegate.batch'::regclass"
+    with (
+        psycopg.connect(url) as reader,
+        psycopg.connect(url, autocommit=True) as publisher,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        reader.execute("SELECT count(*) FROM tidegate.batch")  # and its transaction stays open
+        migrated = pool.submit(Ledger(url).migrate)
+        try:
+            while publisher.execute(waits).fetchone() == (0,):
+                assert not migrated.done()
+            publisher.execute("SET lock_timeout = '10s'")
+            with publisher.transaction():
+                publisher.execute("LOCK TABLE tidegate.batch IN ROW EXCLUSIVE MODE")
+            assert not migrated.done()
+        finally:
+            reader.rollback()
+        assert migrated.result() == KNOWN[3:]
+
+
+def test_a_migration_that_never_gets_its_locks_says_so_and_changes_nothing(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _migrated_to(url, KNOWN[:3], monkeypatch)
+    monkeypatch.setattr(migrations, "PATIENCE", 0.1)
+    with psycopg.connect(url) as reader:
+        reader.execute("SELECT count(*) FROM tidegate.batch")
+        with pytest.raises(LedgerAway, match="pg_locks shows which"):
+            Ledger(url).migrate()
+    assert Ledger(url).version() == LedgerVersion(KNOWN[:3])
+
+
+def test_runs_of_the_version_before_publish_nothing_after_a_migration(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Ledger(url).migrate()
+    with closing(Ledger(url).acquire(find_pipeline("web_page_views").contract)) as held:
+        held.add_positions([], [])
+        (tmp_path / "999_next.sql").write_text("SELECT 'whatever the next version adds'")
+        monkeypatch.setattr(migrations, "SQL", tmp_path)
+        monkeypatch.setattr(migrations, "KNOWN", (*KNOWN, "999_next.sql"))
+        assert Ledger(url).migrate() == ("999_next.sql",)
+        with pytest.raises(Fenced):
+            held.add_positions([], [])
+
+
+def test_a_ledger_of_a_later_version_is_neither_taken_over_nor_settled(url: str) -> None:
+    contract = find_pipeline("web_page_views").contract
+    Ledger(url).migrate()
+    Ledger(url).acquire(contract).close()
+    execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")
+    decided = Settlement(contract.pipeline, AccumulateRefused(), 1, "")
+    for change in (
+        lambda: Ledger(url).acquire(contract),
+        lambda: settle(url, contract, decided, "a test", "tester"),
+    ):
+        with pytest.raises(LedgerTooNew):
+            change()
+    with psycopg.connect(url) as session:
+        assert session.execute("SELECT epoch FROM tidegate.pipeline").fetchone() == (1,)
+
+
+def _migrated_to(url: str, known: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(migrations, "KNOWN", tuple(known))
+        Ledger(url).migrate()
+
+
 def test_a_sensor_upgrades_an_older_ledger_and_starts_runs_as_before(
     url: str, endpoints: Endpoints, world: World
 ) -> None:
@@ -166,3 +265,35 @@ def test_a_sensor_fails_visibly_on_a_newer_ledger(url: str, endpoints: Endpoints
     execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")
     with pytest.raises(LedgerTooNew):
         look(DagsterInstance.ephemeral(), [pipeline.contract], Survey(replace(endpoints, postgres_url=url)), None)
+
+
+def test_a_topic_that_was_renamed_before_pipelines_were_bound_to_theirs_is_recorded(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older versions read the new topic and left the positions of the old one behind."""
+    earlier = tuple(name for name in KNOWN if name < "012")
+    with monkeypatch.context() as older:
+        older.setattr(migrations, "KNOWN", earlier)
+        Ledger(url).migrate()
+    batch = "INSERT INTO tidegate.batch SELECT {}, 'p', 1, gen_random_uuid(), NULL, 5, 5, 0, 0, '1', '{{}}'"
+    ranges = "INSERT INTO tidegate.batch_range SELECT {}, '{}', '{} id', 0, 0, 5, 5, '{{}}', 0"
+    at = "INSERT INTO tidegate.source_position SELECT 'p', '{0}', {1}, 'c', '{0} id', 0, {2}, 0, NULL, {3}"
+    execute(
+        url,
+        "INSERT INTO tidegate.pipeline (name, epoch) VALUES ('p', 7)",
+        *(batch.format(number) for number in (1, 2)),
+        *(ranges.format(number, topic, topic) for number, topic in ((1, "old"), (2, "new"))),
+        *(at.format(*row) for row in (("old", 0, 5, 1), ("old", 1, 0, "NULL"), ("new", 0, 5, 2))),
+    )
+    assert Ledger(url).migrate() == tuple(name for name in KNOWN if name not in earlier)
+    (position,) = Ledger(url).positions("p")
+    assert (position.topic, position.topic_id, position.next_offset) == ("new", "new id", 5)
+    with psycopg.connect(url) as session:
+        lost = session.execute("SELECT partition, from_offset, until_offset, until_batch FROM tidegate.lost_history")
+        assert lost.fetchall() == [(0, 0, 5, 1)]
+        kept = session.execute(
+            "SELECT pipeline, halt_code, halt_detail ->> 'was', epoch, settled_by FROM tidegate.settlement"
+        )
+        assert kept.fetchall() == [("p", "topic_changed", "old", 7, "tidegate migrate")]
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            session.execute(at.format("another", 0, 9, 2).encode())

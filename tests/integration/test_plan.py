@@ -122,7 +122,7 @@ def test_a_pending_batch_is_shown_as_it_was_fixed_although_more_has_come(world: 
     assert (answer["held_by"], answer["backed_off_until"] is not None) == (None, True)
     person = ask(pipeline).stdout
     assert f"batch {fixed.batch_id}, to be read again: 8 offsets of {pipeline.contract.topic} in 4 tasks" in person
-    assert "A check failed; the sensor retries at 2" in person
+    assert "The last run failed; the sensor retries at 2" in person
     assert "12 of 20 unread offsets" in person
     assert ranges_shown(answer) == ranges_read(world, pipeline)
     assert shown(world, pipeline)["backed_off_until"] is None

@@ -132,12 +132,14 @@ def test_a_partitioned_table_is_refused_before_anything_is_built(world: World) -
     assert nothing_left(world, pipeline)
 
 
-def test_a_table_that_swallows_deletions_is_noticed_and_nothing_is_changed(world: World) -> None:
+def test_a_table_that_takes_deleted_rows_back_is_noticed_and_nothing_is_changed(world: World) -> None:
     pipeline = views(world, batches=1)
-    table = pipeline.contract.row_table.name
+    table, name = pipeline.contract.row_table.name, pipeline.name
     world.rows(f"update {table} set visitor = 'somebody' where _offset = 1")
     before = world.table(pipeline)
-    world.rows(f"create rule kept as on delete to {table} do instead nothing")
+    back = f"begin insert into {table} select old.*; return null; end"
+    world.rows(f"create function {name}.back() returns trigger language plpgsql as '{back}'")
+    world.rows(f"create trigger back after delete on {table} for each row execute function {name}.back()")
     with pytest.raises(BadInput, match=r"4 rows .* stayed"):
         execute(world, pipeline)
     assert world.table(pipeline) == before
@@ -149,3 +151,15 @@ def test_a_batch_that_a_replay_has_replaced_is_no_place_to_begin(world: World) -
     execute(world, pipeline)
     with pytest.raises(BadInput, match="was replaced by replay"):
         shown(world, pipeline, str(first))
+
+
+def test_an_append_table_that_is_replicated_and_cannot_be_deleted_from_is_named(world: World) -> None:
+    pipeline = views(world, batches=1)
+    table = pipeline.contract.row_table.name
+    world.rows(f"update {table} set visitor = 'somebody' where _offset = 1")
+    world.rows(f"create publication {pipeline.name} for table {table}")
+    with pytest.raises(BadInput, match="REPLICA IDENTITY FULL"):
+        execute(world, pipeline)
+    world.rows(f"alter table {table} replica identity full")
+    execute(world, pipeline)
+    world.rows(f"drop publication {pipeline.name}")

@@ -1,22 +1,28 @@
 """Each halt, brought about for real, shown, settled, and verify's word on what became of the tables."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput, Halt, Retryable
-from platform_defs.operations import settlement
-from platform_defs.operations.settlement import NewLogStart, Settlement
+from platform_defs.operations import settled_log, settlement
+from platform_defs.operations.settled_log import ResumeAt
+from platform_defs.operations.settlement import Settlement
 from platform_defs.verification.verify import verify
 from resources.kafka.broker import KafkaBroker
+from tests.chaos.moments import play
+from tests.leaders import LedLater, led_by_an_unheard_of_leader, led_later
 from tests.world import World, transfers
 
 
-def decide(world: World, pipeline: Pipeline, start: NewLogStart | None = None) -> Settlement:
-    broker = KafkaBroker(world.endpoints.kafka_options())
-    decided = settlement.propose(pipeline.contract, world.ledger, broker, start)
+def decide(
+    world: World, pipeline: Pipeline, start: ResumeAt | None = None, broker: settled_log.Log | None = None
+) -> Settlement:
+    asked = broker or KafkaBroker(world.endpoints.kafka_options())
+    decided = settlement.propose(pipeline.contract, world.ledger, asked, start)
     assert decided is not None
     return decided
 
@@ -49,7 +55,7 @@ def recreate(world: World, pipeline: Pipeline) -> None:
 
 
 @pytest.mark.parametrize(("start", "rows"), [("beginning", 60), ("end", 0)])
-def test_a_topic_created_again_is_a_new_generation(world: World, start: NewLogStart, rows: int) -> None:
+def test_a_topic_created_again_is_a_new_generation(world: World, start: ResumeAt, rows: int) -> None:
     pipeline = filled(world)
     recreate(world, pipeline)
     world.send(pipeline, [*transfers(30), b"bad"], partition=1)
@@ -88,36 +94,76 @@ def test_a_log_cut_below_the_position_goes_on_at_its_new_end(world: World) -> No
     assert report.messages == 120
 
 
-def test_a_log_that_was_cut_and_written_on_goes_on_where_it_was(world: World) -> None:
+@pytest.mark.parametrize(("start", "read", "skipped"), [("cut", 15, 0), ("position", 5, 10)])
+def test_what_was_written_between_the_cut_and_the_position_is_read_or_declared(
+    world: World, start: ResumeAt, read: int, skipped: int
+) -> None:
+    """The log is cut at 20, where 30 had been read, and is written on up to 35 before anybody settles that."""
+    pipeline = filled(world)
+    world.rows(
+        "UPDATE tidegate.source_position SET next_offset = 30 WHERE pipeline = %s AND partition = 0", pipeline.name
+    )
+    more = "UPDATE tidegate.batch_range SET until_offset = 30, leader_epoch = NULL WHERE topic = %s AND partition = 0"
+    world.rows(more, pipeline.contract.topic)
+    assert halted(world, pipeline) == "log_truncated"
+    world.send(pipeline, transfers(15, 500), partition=0)
+    with pytest.raises(BadInput, match=r"at offset 20 and written on.*--from cut or --from position"):
+        decide(world, pipeline)
+    settle(world, pipeline, decide(world, pipeline, start))
+    (batch,) = world.drain(pipeline)
+    assert batch.messages == read
+    report = verify(pipeline, world.endpoints, world.spark)
+    assert report.ok, report
+    assert (report.messages, report.skipped) == (80 + read, skipped)
+
+
+def test_a_log_of_which_nothing_that_was_read_is_missing_goes_on_where_it_was(world: World) -> None:
     pipeline = filled(world)
     world.send(pipeline, transfers(8, 500))
-    unheard_of = "UPDATE tidegate.source_position SET leader_epoch = 99 WHERE pipeline = %s AND partition = 1"
-    world.rows(unheard_of, pipeline.name)  # as if the messages read before were of a leader that this log never had
-    assert halted(world, pipeline) == "log_truncated"
-    settle(world, pipeline, decide(world, pipeline))
+    led_by_an_unheard_of_leader(world, pipeline, partition=1)
+    with pytest.raises(Halt, match="log_truncated"):
+        play(world, pipeline, led_later)
+    broker = LedLater(KafkaBroker(world.endpoints.kafka_options()))
+    decided = decide(world, pipeline, broker=broker)
+    assert decided.explanation.startswith("Everything that was read is still in the log")
+    settle(world, pipeline, decided)
     (batch,) = world.drain(pipeline)
     assert (batch.messages, world.position(pipeline)) == (8, dict.fromkeys(range(4), 22))
     assert verify(pipeline, world.endpoints, world.spark).ok
 
 
-def test_a_partition_that_is_gone_is_forgotten_and_the_others_go_on(world: World) -> None:
+def test_a_halt_of_an_older_version_for_a_missing_partition_forgets_nothing(world: World) -> None:
     pipeline = filled(world)
-    # Kafka never takes a partition away: the ledger is made to have read five messages of a ninth.
     world.rows(
-        "INSERT INTO tidegate.source_position (pipeline, topic, partition, cluster_id, topic_id, start_offset,"
-        " next_offset) SELECT pipeline, topic, 9, cluster_id, topic_id, 0, 5 FROM tidegate.source_position"
-        " WHERE pipeline = %s AND partition = 0",
+        "UPDATE tidegate.pipeline SET state = 'halted', halt_code = 'partition_missing',"
+        " halt_detail = '{\"partitions\": [1]}' WHERE name = %s",
         pipeline.name,
     )
-    assert halted(world, pipeline) == "partition_missing"
     decided = decide(world, pipeline)
-    assert [(step.partition, step.becomes, step.lost) for step in decided.steps] == [(9, None, (0, 5))]
+    assert decided.steps == ()
     settle(world, pipeline, decided)
     world.send(pipeline, transfers(8, 500))
     (batch,) = world.drain(pipeline)
     assert batch.messages == 8
-    assert sorted(world.position(pipeline)) == [0, 1, 2, 3]
     assert verify(pipeline, world.endpoints, world.spark).ok
+
+
+def test_a_topic_that_was_read_before_goes_on_where_that_ended(world: World) -> None:
+    """Renamed, and renamed back: from its beginning, it would be in the tables twice."""
+    first = filled(world)
+    second = replace(first, contract=replace(first.contract, topic=f"{first.contract.topic}.v2"))
+    world.create_topic(second.contract.topic)
+    world.send(second, transfers(8, 500))
+    for pipeline in (second, first):
+        assert halted(world, pipeline) == "topic_changed"
+        with pytest.raises(BadInput, match="were filled from topic"):
+            verify(pipeline, world.endpoints, world.spark)
+        settle(world, pipeline, decide(world, pipeline, "beginning"))
+        world.send(first, transfers(4, 600))
+        world.drain(pipeline)
+    assert len(world.table(first)) == 2 * (80 + 8 + 8)
+    report = verify(first, world.endpoints, world.spark)
+    assert report.ok, report
 
 
 def test_what_is_no_longer_as_it_was_shown_is_not_done(world: World) -> None:

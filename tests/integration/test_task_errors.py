@@ -1,47 +1,123 @@
-"""An error that a task raises on purpose reaches the driver as what it was: by its type, whatever its text quotes."""
+"""An error that a task raises on purpose reaches the driver as what it was; what comes otherwise is Spark's own."""
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from platform_defs import errors
-from platform_defs.engine.job import run
-from platform_defs.errors import BadInput, BrokerAway, Retryable, TidegateError, TransformFailed
+from assets import find_pipelines
+from platform_defs.engine.job import bound, run
+from platform_defs.engine.task import TaskWork
+from platform_defs.errors import (
+    InternalError,
+    LedgerAway,
+    RowRefused,
+    SparkAway,
+    TidegateError,
+    TransformFailed,
+)
+from resources.kafka.source import KafkaSource
+from resources.postgres.staging import PostgresStaging
+
+WORK = TaskWork(find_pipelines()[0].contract, (), KafkaSource({}), PostgresStaging("", "", 0))
+QUOTED = f"\nplatform_defs.errors.{LedgerAway.__name__}: a message says so"
 
 
-def kinds(of: type[TidegateError]) -> list[type[TidegateError]]:
-    """`of`, and all that is below it in the tree of errors.py: what a task may raise."""
-    below = [kind for kind in of.__subclasses__() if kind.__module__ == errors.__name__]
-    return [of, *(kind for each in below for kind in kinds(each))]
-
-
-def _raises(error: Exception, _: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _raises(error: Exception, _work: TaskWork, _: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     raise error
     yield  # pyright: ignore[reportUnreachable]  # makes a generator of it, as Spark wants
 
 
-def as_collected(spark: SparkSession, error: Exception) -> BaseException:
-    """What the driver gets where a task raises `error`."""
+def _quotes(_work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield pa.record_batch([pa.array([QUOTED])], names=["value"])
+
+
+def _passes_on(_work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def failed(frame: DataFrame) -> TidegateError:
+    """What the driver gets where a job fails."""
     with pytest.raises(TidegateError) as found:
-        run(spark.range(0, 1, 1, 1).mapInArrow(partial(_raises, error), "id bigint"))
+        run(frame, WORK)
     return found.value
 
 
-@pytest.mark.parametrize("kind", kinds(Retryable), ids=lambda kind: kind.__name__)
-def test_a_system_at_fault_stays_that_system(spark: Callable[[], SparkSession], kind: type[Retryable]) -> None:
-    """Laid to the transform instead, each message of the batch would be suspected, and one of them set aside."""
-    found = as_collected(spark(), kind("the broker, say"))
-    assert (type(found), str(found)) == (kind, "the broker, say")
+def read(spark: SparkSession, function: Any, schema: str = "value string") -> DataFrame:
+    return spark.range(0, 1, 1, 1).mapInArrow(bound(function, WORK), schema)
 
 
-def test_bad_input_stays_bad_input(spark: Callable[[], SparkSession]) -> None:
-    found = as_collected(spark(), BadInput("use another", file="a.py", line=3))
-    assert (type(found), str(found)) == (BadInput, "a.py:3: use another")
+RAISED = [
+    LedgerAway("Postgres went", sqlstate="57P01"),
+    RowRefused("0x00", sqlstate="22021", error_class="CharacterNotInRepertoire"),
+]
 
 
-def test_a_text_that_quotes_our_errors_is_laid_to_the_transform(spark: Callable[[], SparkSession]) -> None:
-    found = as_collected(spark(), ValueError(f"what about {errors.__name__}.{BrokerAway.__name__}: a message says so"))
-    assert type(found) is TransformFailed
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+def test_what_a_task_raises_on_purpose_arrives_with_its_data(
+    spark: Callable[[], SparkSession], error: TidegateError
+) -> None:
+    """Through another task's function behind it, too: there it is only what feeds that one."""
+    found = failed(read(spark(), partial(_raises, error)).mapInArrow(bound(_passes_on, WORK), "value string"))
+    assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
+
+
+def test_what_a_task_of_ours_did_not_expect_is_a_bug_of_ours(spark: Callable[[], SparkSession]) -> None:
+    found = failed(read(spark(), partial(_raises, KeyError("x"))))
+    assert type(found) is InternalError
+    assert "bug in Tidegate" in str(found)
+
+
+JOBS: dict[str, tuple[Callable[[DataFrame], DataFrame], type[TidegateError], str]] = {
+    "a cast": (lambda m: m.select(F.col("value").cast("int").alias("value")), TransformFailed, "CAST_INVALID_INPUT"),
+    "a dying worker": (
+        lambda m: m.select(F.udf(lambda _: __import__("os")._exit(3), "int")("value").alias("value")),
+        TransformFailed,
+        "Python worker exited",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", JOBS)
+def test_what_comes_otherwise_is_the_transforms_whatever_it_quotes(
+    spark: Callable[[], SparkSession], what: str
+) -> None:
+    transform, kind, said = JOBS[what]
+    messages = read(spark(), _quotes)
+    found = failed(transform(messages).mapInArrow(bound(_passes_on, WORK), "value int"))
+    assert type(found) is kind
+    assert said in str(found)
+    assert found.of_data == (what == "a cast")  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_a_job_that_is_canceled_is_nobodys_fault(spark: Callable[[], SparkSession]) -> None:
+    session = spark()
+    canceled = session.range(0, 1, 1, 1).mapInArrow(_waits, "id bigint")
+    group = "tidegate test"
+    session.sparkContext.setJobGroup(group, "to be canceled", interruptOnCancel=True)
+    started = threading.Thread(target=_cancel_once_running, args=(session, group))
+    started.start()
+    try:
+        assert type(failed(canceled)) is SparkAway
+    finally:
+        started.join(30)
+        session.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # pyright: ignore[reportArgumentType]
+
+
+def _waits(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    time.sleep(60)  # until it is killed
+    yield from batches
+
+
+def _cancel_once_running(session: SparkSession, group: str) -> None:
+    tracker = session.sparkContext.statusTracker()
+    while not tracker.getJobIdsForGroup(group):
+        time.sleep(0.05)
+    session.sparkContext.cancelJobGroup(group)

@@ -1,20 +1,34 @@
 """What the model knows of its pipeline: what each step of the owner must come to, and that others change nothing."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import psycopg
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
-from platform_defs.contract.model import Contract
-from platform_defs.errors import Fenced, Halt, LedgerAway, OffsetsUnavailable, StagingLost
+from platform_defs.contract.model import Contract, Table
+from platform_defs.errors import (
+    BadInput,
+    BrokerAway,
+    Fenced,
+    GateFailed,
+    Halt,
+    LedgerAway,
+    OffsetsUnavailable,
+    StagingLost,
+)
+from platform_defs.offsets import Position
+from platform_defs.operations import settlement
+from platform_defs.operations.settled_gate import BatchChoice
 from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
+from tests.model.judged import Judged
 from tests.model.log import Log
 from tests.model.runs import Run
-from tests.model.seen import Seen, Span, look, positions
+from tests.model.seen import Seen, Span, left_out, look, positions
 
 
 class Expectations(RuleBasedStateMachine):
@@ -25,7 +39,8 @@ class Expectations(RuleBasedStateMachine):
 
     keyed: bool
     log: Log
-    contract: Contract
+    contract: Contract  # of the next run
+    all_tables: tuple[Table, ...]  # that the contract has at most
     ledger: Ledger
     session: psycopg.Connection[Any]
     runs: list[Run]  # those that live; at most one of them is the owner
@@ -34,6 +49,8 @@ class Expectations(RuleBasedStateMachine):
     settling: bool  # positions may go back
     kept: list[Span]  # what was read of logs that are not read any more
     committed: dict[int, tuple[int, str]]  # by batch: epoch and owner
+    judged: Judged
+    failures: Counter[int]  # of the pending batch, by its id, that count
     seen: Seen  # after the last step
 
     # The steps of whoever owns the pipeline, and what each must come to.
@@ -48,10 +65,21 @@ class Expectations(RuleBasedStateMachine):
             return self._plan(run)
         return False
 
+    def _go_on(self, until: str, *, losers: bool = False) -> None:
+        """The owner, or a new run, continues until then, if it gets that far."""
+        if self.owner is None:
+            self._start(survives=True)
+        while self.owner and not self._next_step(self.owner, losers=losers) and self.owner:
+            if until == ("staged" if self.owner.staged else "planned" if self.owner.pending else "published"):
+                return
+
     def _plan(self, run: Run) -> bool:
         seen = self.look()
         known = seen["source_position"]
-        code = self._code([(p["cluster_id"], p["topic_id"], p["partition"], p["next_offset"]) for p in known])
+        if self.log.behind:  # and all partitions are known
+            self._stale(run, run.plan)
+            return False
+        code = self._code([_place(p) for p in known])
         added = self.log.now.parts[len(known) :] if known and not seen["pipeline"]["pending"] else []
         new = any(part.low for part in added)  # they are read from 0
         try:
@@ -77,7 +105,32 @@ class Expectations(RuleBasedStateMachine):
             assert readable
 
     def _publish(self, run: Run) -> None:
+        if self._passes(run):
+            self._commit(run)
+
+    def _passes(self, run: Run) -> bool:
+        """The audit, as drain has it: what it must come to."""
+        assert run.pending
+        expected = self.judged.verdict(self.log, run)
+        try:
+            run.audit()
+        except Halt as halt:
+            self._halt(run, halt, expected)
+        except GateFailed:
+            assert expected == "gate failed"
+            run.hold.back_off()
+            self._end(run)
+        else:
+            assert expected is None
+            return True
+        self.fired[str(expected)] += 1
+        return False
+
+    def _commit(self, run: Run) -> None:
         expected, held = self._refusal(), self._owner_key()
+        if expected == "stale":
+            self._stale(run, run.publish)
+            return
         try:
             batch_id = self._unchanged(run.publish) if expected else run.publish()
         except Halt as halt:
@@ -89,29 +142,54 @@ class Expectations(RuleBasedStateMachine):
         else:
             assert expected is None
             self.committed[batch_id] = held
+            self.judged.published(self.log, run)
             self.fired["published"] += 1
+            self._positions_know_their_leaders(run)
             if len(self.committed) % 3 == 1:
                 with pytest.raises(Fenced, match="no longer where batch"):  # once is enough
                     self._unchanged(run.publish)
             run.forget()
 
+    def _positions_know_their_leaders(self, run: Run) -> None:
+        """Each position that the batch moved has the epoch of the leader that showed, in its plan, that it is there:
+        with a newer one a log that was cut since would pass, with an older one this log would be taken for cut.
+        """
+        assert run.pending
+        moved = {item.partition for item in run.pending.ranges}
+        found = {p["partition"]: p["leader_epoch"] for p in self.look()["source_position"]}
+        assert {number: found[number] for number in moved} == {number: run.epochs[number] for number in moved}
+
     def _refusal(self) -> str | None:
-        """Why the owner's staged batch must not be published: a halt's code, or "lost"."""
+        """Why the owner's staged batch must not be published: a halt's code, "stale" or "lost"."""
         assert self.owner
         pending = self.owner.pending
         assert pending
-        starts = [(pending.cluster_id, pending.topic_id, item.partition, item.from_offset) for item in pending.ranges]
-        return self._code(starts) or ("lost" if self.owner.lost else None)
+        if self.log.behind and any(item.partition == len(self.log.now.parts) - 1 for item in pending.ranges):
+            return "stale"
+        # Retention may have passed since: it has been read.
+        code = self._code(list(map(pending.position, pending.ranges)))
+        if code not in (None, "retention_passed"):
+            return code
+        return "lost" if self.owner.lost else None
 
-    def _code(self, starts: list[tuple[str, str, int, int]]) -> str | None:
+    def _code(self, starts: Sequence[Position]) -> str | None:
         """The halt that reading on from these places must lead to."""
         now = self.log.now
-        if any(cluster != now.cluster_id for cluster, *_ in starts):
+        if any(at.topic != self.log.topic for at in starts):
+            return "topic_changed"
+        if any(at.cluster_id != now.cluster_id for at in starts):
             return "cluster_switched"
-        if any(topic_id != now.topic_id for _, topic_id, *_ in starts):
+        if any(at.topic_id != now.topic_id for at in starts):
             return "topic_recreated"
-        passed = any(at < now.parts[partition].low for _, _, partition, at in starts)
+        passed = any(at.next_offset < now.parts[at.partition].low for at in starts)
         return "retention_passed" if passed else None
+
+    def _stale(self, run: Run, call: Callable[[], Any]) -> None:
+        """What the broker says is not believed: nothing changes, and the run ends."""
+        with pytest.raises(BrokerAway, match="is stale"):
+            self._unchanged(call, run.hold.holder.epoch)
+        self.fired["stale"] += 1
+        self._end(run)
 
     def _lagging(self) -> bool:
         at = {span.partition: span.until for span in positions(self.look())}
@@ -132,6 +210,13 @@ class Expectations(RuleBasedStateMachine):
             with pytest.raises(Halt):
                 self.ledger.acquire(self.contract)
             return
+        if self.seen and self.contract.accumulates and left_out(self.look(), self.all_tables[-1].name):
+            with pytest.raises(BadInput, match=r"was last written by.*tidegate replay"):
+                self.ledger.acquire(self.contract)
+            if pending := self.look()["pipeline"]["pending"]:
+                self.failures[pending["batch_id"]] += 1  # as what drain does not get past
+            self.contract = replace(self.contract, tables=self.all_tables[:1])
+            self.fired["left out"] += 1
         fenced, self.owner = self.owner, Run(self.ledger.acquire(self.contract), self.log)
         self.runs.append(self.owner)
         if fenced and survives:
@@ -142,6 +227,13 @@ class Expectations(RuleBasedStateMachine):
                 fenced.hold.positions()
             self._gone(fenced)
 
+    def _settle_gate(self, batch: BatchChoice) -> None:
+        decided = settlement.propose(self.contract, self.ledger, self.log, None, batch)
+        assert decided
+        settlement.settle(self.url, self.contract, decided, "the model", "nobody")
+        self.owner, self.halted, self.judged.tries = None, None, Counter()
+        self.fired[f"red gate: {batch}"] += 1
+
     # Whoever does not own it, and the ends of runs.
 
     def _rival(self, what: str) -> None:
@@ -150,13 +242,13 @@ class Expectations(RuleBasedStateMachine):
             self.owner = Run(self.ledger.acquire(self.contract), self.log)
             self.runs.append(self.owner)
         if what == "committing":
-            self._go_on("published")  # pyright: ignore[reportAttributeAccessIssue]  # the machine has it
+            self._go_on("published")
 
     def _refused(self, run: Run, call: Callable[[], Any]) -> None:
         """Nothing changes, and an error, if there is one, says why."""
         try:
             self._unchanged(call, run.hold.holder.epoch)
-        except (Fenced, Halt, OffsetsUnavailable, StagingLost) as error:
+        except (BrokerAway, Fenced, Halt, OffsetsUnavailable, StagingLost) as error:
             self.fired[f"refused: {type(error).__name__}"] += 1
 
     def _unchanged(self, call: Callable[[], Any], epoch: int = -1) -> Any:
@@ -195,4 +287,9 @@ class Expectations(RuleBasedStateMachine):
         return self.owner.hold.holder.epoch, str(self.owner.hold.holder.owner)
 
     def look(self) -> Seen:
-        return look(self.session, self.contract)
+        return look(self.session, replace(self.contract, tables=self.all_tables))
+
+
+def _place(row: Mapping[str, Any]) -> Position:
+    """A row of tidegate.source_position."""
+    return Position(row["partition"], row["cluster_id"], row["topic_id"], row["next_offset"], topic=row["topic"])

@@ -1,4 +1,5 @@
-"""The topic of the model: a log in memory that is written, loses its beginning, is created again, or leads elsewhere.
+"""The topic of the model: a log in memory that is written, loses its beginning, is created again, or leads elsewhere;
+and its broker may be behind.
 
 It is the model's environment and no mock: the engine is handed its broker and source (engine.ports.Broker, Source), and
 this is one of each, as simple as they come. What the real broker does is tested in tests/integration/test_traps_*.py.
@@ -7,10 +8,12 @@ It keeps every log that there ever was, so that the model can tell what each mes
 
 import json
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from platform_defs.errors import OffsetsUnavailable
+from platform_defs.engine.leader_epochs import LeaderEpochs
+from platform_defs.errors import LogTruncated, OffsetsUnavailable
 from platform_defs.formats.block import Block, message_blocks
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
 
@@ -60,6 +63,15 @@ class Part:
     records: dict[int, Record] = field(default_factory=dict)
     low: int = 0
     end: int = 0
+    leaders: list[int] = field(default_factory=lambda: [0])  # by leader epoch: where the log ended when it began
+
+    @property
+    def epoch(self) -> int:
+        return len(self.leaders) - 1
+
+    def end_of(self, epoch: int) -> int:
+        """Where the log of that epoch ends, as a leader answers OffsetForLeaderEpoch."""
+        return self.end if epoch == self.epoch else self.leaders[epoch + 1]
 
 
 @dataclass
@@ -72,19 +84,35 @@ class Generation:
 
 
 class Log:
-    """All generations of one topic; the last in `generations` is not always the one that the address leads to."""
+    """All generations of the topics that a contract has named; `now` is that of the one it names, `topic`."""
 
-    def __init__(self, partitions: int) -> None:
-        self.generations: dict[str, Generation] = {}
+    def __init__(self, topic: str, partitions: int) -> None:
+        self.generations: dict[str, Generation] = {}  # by topic id
+        self.topics: dict[str, Generation] = {}  # by name: where the address leads
+        self.topic = topic
+        self.behind = False  # whether the broker that answers has not heard of the last partition
         self._produced = 0
-        self.now = self.create("here", partitions)
+        self.create("here", partitions)
 
-    def create(self, cluster: str, partitions: int) -> Generation:
+    @property
+    def now(self) -> Generation:
+        return self.topics[self.topic]
+
+    def create(self, cluster: str, partitions: int) -> None:
         """A new, empty log, to which the address leads from now on."""
         topic_id = f"topic {len(self.generations)}"
-        self.now = Generation(cluster, topic_id, [Part() for _ in range(partitions)])
-        self.generations[topic_id] = self.now
-        return self.now
+        self.generations[topic_id] = Generation(cluster, topic_id, [Part() for _ in range(partitions)])
+        self.lead_to(topic_id)
+
+    def lead_to(self, topic_id: str) -> None:
+        self.topics[self.topic], self.behind = self.generations[topic_id], False
+
+    def rename(self, topic: str, partitions: int) -> bool:
+        """The contract names another topic; whether it is a new one."""
+        self.topic, self.behind = topic, False
+        if new := topic not in self.topics:
+            self.create("here", partitions)
+        return new
 
     def produce(self, partition: int, key: str, kind: Kind) -> None:
         part = self.now.parts[partition]
@@ -94,22 +122,43 @@ class Log:
         part.end += 1
 
     def describe(self, topic: str) -> TopicView:
-        held = {number: PartitionView(part.low, part.end, 0) for number, part in enumerate(self.now.parts)}
-        return TopicView(topic, self.now.cluster_id, self.now.topic_id, held)
+        log = self._log(topic)
+        held = {number: PartitionView(part.low, part.end, part.epoch) for number, part in enumerate(log.parts)}
+        if self.behind:
+            del held[len(log.parts) - 1]
+        return TopicView(topic, log.cluster_id, log.topic_id, held)
 
-    def read(self, wanted: OffsetRange) -> Iterator[Block]:
+    def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
+        raise AssertionError(f"{topic} is never cut")
+
+    def read(
+        self,
+        wanted: OffsetRange,
+        cluster_id: str | None = None,  # noqa: ARG002  # the port's
+    ) -> Iterator[Block]:
         """What the log of now holds: as a consumer, it does not notice that it is not the one of a moment ago."""
         if not self.holds(wanted):
             raise OffsetsUnavailable(f"{wanted} cannot be read")
-        part = self.now.parts[wanted.partition]
+        part = self._log(wanted.topic).parts[wanted.partition]
+        asked = wanted.leader_epoch if wanted.new_leader else None
+        if asked is not None and part.end_of(asked) < wanted.from_offset:
+            raise LogTruncated(f"{wanted} begins behind the end of epoch {asked}")
         found = [part.records[at] for at in range(wanted.from_offset, wanted.until_offset) if at in part.records]
         yield from message_blocks(found)
 
     def holds(self, wanted: OffsetRange) -> bool:
-        if wanted.partition >= len(self.now.parts):
+        parts = self._log(wanted.topic).parts
+        if wanted.partition >= len(parts):
             return False
-        part = self.now.parts[wanted.partition]
+        part = parts[wanted.partition]
         return part.low <= wanted.from_offset and wanted.until_offset <= part.end
+
+    def _log(self, topic: str) -> Generation:
+        return self.topics.get(topic, self.now)
+
+    def epochs(self) -> dict[int, int]:
+        """The leader epoch of each partition now."""
+        return {number: part.epoch for number, part in enumerate(self.now.parts)}
 
     def add_partition(self) -> None:
         self.now.parts.append(Part())

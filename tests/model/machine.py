@@ -6,23 +6,28 @@ pipeline's owner must come to is predicted; whoever is not the owner must change
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_args
 from uuid import uuid4
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from platform_defs.errors import Fenced, LedgerAway, OutcomeUnknown, Retryable
+from platform_defs.errors import BrokerAway, Fenced, LedgerAway, OutcomeUnknown, Retryable
 from platform_defs.halts import RetentionPassed
 from platform_defs.offsets import OffsetRange, Position
 from platform_defs.operations import settlement
+from platform_defs.operations.settled_gate import BatchChoice
+from platform_defs.operations.settled_log import ResumeAt
 from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
 from tests.model.expectations import Expectations
+from tests.model.judged import Judged
 from tests.model.log import Log
-from tests.model.runs import DyingInCommit, new_contract
+from tests.model.runs import DyingInCommit, Run, new_contract
 from tests.model.seen import check, positions
 
 some = st.integers(0, 5)  # which one: modulo how many there are
@@ -50,11 +55,11 @@ class Machine(Expectations):
 
     @initialize(keyed=st.booleans(), partitions=st.integers(1, 2), batch_messages=st.integers(2, 8))
     def begin(self, keyed: bool, partitions: int, batch_messages: int) -> None:
-        self.keyed, self.log = keyed, Log(partitions)
         self.contract = new_contract(f"m{uuid4().hex[:10]}", keyed=keyed, batch_messages=batch_messages)
+        self.keyed, self.all_tables, self.log = keyed, self.contract.tables, Log(self.contract.topic, partitions)
         self.ledger, self.session = Ledger(self.url), connect(self.url, "the model")
         self.runs, self.owner, self.halted, self.settling = [], None, None, False
-        self.kept, self.committed, self.seen = [], {}, {}
+        self.kept, self.committed, self.failures, self.seen, self.judged = [], {}, Counter(), {}, Judged()
         self._start(survives=True)
 
     @rule(data=st.data())
@@ -74,7 +79,7 @@ class Machine(Expectations):
             deletes = kind == "gone" and not self.keyed
             self.log.produce((key if self.keyed else where) % count, f"key {key}", "bad" if deletes else kind)
 
-    @event(1, lambda self: self._known and len(self.log.now.parts) < 3)
+    @event(1, lambda self: self._known and not self.log.behind and len(self.log.now.parts) < 3)
     def add_partitions(self, _draw: Draw) -> None:
         """Where rows have keys, their number is doubled: only then do keys move to new partitions and to no old one."""
         for _ in range(len(self.log.now.parts) if self.keyed else 1):
@@ -86,24 +91,59 @@ class Machine(Expectations):
         part = self.log.now.parts[draw(some) % len(self.log.now.parts)]
         part.low = min(part.end, part.low + draw(st.integers(1, 4)))
 
+    @event(2)
+    def elect(self, draw: Draw) -> None:
+        """A partition gets a new leader, which has all that was written."""
+        part = self.log.now.parts[draw(some) % len(self.log.now.parts)]
+        part.leaders.append(part.end)
+        self.fired["elected"] += 1
+
     @event(1, lambda self: self._known)
     def create_again(self, draw: Draw) -> None:
         """The new log ends below, at, or above where the old one was read to. Or the address leads to another
         cluster.
         """
-        at = {span.partition: span.until for span in positions(self.seen)}
-        partitions, more = draw(st.integers(1, 2)), draw(st.integers(-1, 1))
+        partitions = draw(st.integers(1, 2))
         self.log.create(draw(st.sampled_from(["here", "there"])), partitions)
-        for number in range(partitions):
+        self._fill(draw(st.integers(-1, 1)))
+
+    @event(1, lambda self: bool(positions(self.seen)))
+    def rename(self, draw: Draw) -> None:
+        """The contract names another topic, or again the one before. A run that has the old contract ends."""
+        if self.owner:
+            self._end(self.owner)
+        was = self.contract.topic
+        topic = was.removesuffix(".v2") if was.endswith(".v2") else f"{was}.v2"
+        self.contract = replace(self.contract, topic=topic)
+        if self.log.rename(topic, draw(st.integers(1, 2))):
+            self._fill(draw(st.integers(-1, 1)))
+        self.fired["renamed"] += 1
+
+    @event(2, lambda self: not self.keyed)
+    def change_the_contract(self, _draw: Draw) -> None:
+        """The next run has the accumulate no more, or again."""
+        self.contract = replace(self.contract, tables=self.all_tables[: 3 - len(self.contract.tables)])
+        self._start(survives=False)
+
+    def _fill(self, more: int) -> None:
+        """A new log: it ends below, at, or above where the old one was read to."""
+        at = {span.partition: span.until for span in positions(self.seen)}
+        for number in range(len(self.log.now.parts)):
             for _ in range(at.get(number, 1) + more):
                 self.log.produce(number, f"key {number}", "row")
 
     @event(2, lambda self: self.log.now.cluster_id == "there" and not self._known)
     def lead_back(self, _draw: Draw) -> None:
         """The address leads to the cluster that the positions are of again."""
-        if read := positions(self.seen):
-            self.log.now = self.log.generations[read[0].topic_id]
+        read = self.seen["source_position"]
+        if read and read[0]["topic"] == self.log.topic:
+            self.log.lead_to(read[0]["topic_id"])
             self.fired["led back"] += 1
+
+    @event(1, lambda self: self._known and len(positions(self.seen)) == len(self.log.now.parts))
+    def fall_behind(self, _draw: Draw) -> None:
+        """The broker that answers has not heard of a partition that was read; or it has caught up."""
+        self.log.behind = not self.log.behind
 
     # What runs do, and what is done to them.
 
@@ -157,13 +197,20 @@ class Machine(Expectations):
 
     @event(2, lambda self: self.owner)
     def stop(self, draw: Draw) -> None:
-        how = draw(st.sampled_from(["killed", "closed", "gate failed"]))
+        how = draw(st.sampled_from(["killed", "closed", "gate failed", "system away"]))
         assert self.owner
-        if how == "gate failed":
-            self.owner.hold.back_off()
+        if how in ("gate failed", "system away"):
+            self._fail(self.owner, counts=how == "gate failed")
         if how != "killed":
             self.owner.hold.close()
         self._gone(self.owner)
+
+    def _fail(self, run: Run, *, counts: bool) -> None:
+        """As drain does it. Only what fails with a batch pending counts, and no system that is away."""
+        pending = self.look()["pipeline"]["pending"]
+        if pending and counts:
+            self.failures[pending["batch_id"]] += 1
+        run.hold.back_off(counts=counts)
 
     @event(4, lambda self: self.owner and self.owner.staged and not self._refusal())
     def die_in_commit(self, draw: Draw) -> None:
@@ -173,8 +220,11 @@ class Machine(Expectations):
         arrives, away = draw(st.booleans(), "arrives"), draw(st.booleans(), "away")
         rival = draw(st.sampled_from(["no", "starting", "committing"]), "rival")
         batch_id = run.pending.batch_id  # pyright: ignore[reportOptionalMemberAccess]
+        if not self._passes(run):
+            return
         if arrives:
             self.committed[batch_id] = held
+            self.judged.published(self.log, run)
         run.hold.connection = DyingInCommit(run.hold.connection, arrives, lambda: self._rival(rival))  # pyright: ignore
         if away:
             run.hold.url = "postgresql://nobody@127.0.0.1:1/nothing"
@@ -190,22 +240,25 @@ class Machine(Expectations):
 
     # What happens to the database.
 
-    @event(4, lambda self: self.owner and self.owner.staged)
+    @event(6, lambda self: self.owner and self.owner.staged)
     def lose_staging(self, draw: Draw) -> None:
         """A recovery empties all that is unlogged, before publish. Each part alone: each has to be noticed by
-        itself.
+        itself. Or what is staged is of offsets that were not planned.
         """
         assert self.owner
         staged = self.owner.staged
         assert staged
+        rows = f"tidegate_staging.rows_{staged.staging_id}"
         here = f"WHERE staging_id = {staged.staging_id}"
-        parts = [f"rows_{staged.staging_id}"] * (staged.rows > 0) + [f"dead_letter {here}"] * (staged.dead_letters > 0)
-        number = draw(st.integers(0, len(parts)), "part")
-        self.session.execute(f"DELETE FROM tidegate_staging.{[*parts, f'coverage {here}'][number]}")  # pyright: ignore
-        self.owner.lost = True
+        ways = [f"DELETE FROM {rows}", f"UPDATE {rows} SET _offset = _offset + 1000"] * (staged.rows > 0)
+        ways += [f"DELETE FROM tidegate_staging.dead_letter {here}"] * (staged.dead_letters > 0)
+        ways += [f"DELETE FROM tidegate_staging.coverage {here}"]
+        way = ways[draw(st.integers(0, len(ways) - 1), "way")]
+        self.session.execute(way.encode())
+        self.owner.lost = "rows" if way == f"DELETE FROM {rows}" else "more"
         self._publish(self.owner)
 
-    @event(2, lambda self: self.owner and self.owner.staged and not self._refusal())
+    @event(4, lambda self: self.owner and self.owner.staged and not self._refusal())
     def move_a_position_by_hand(self, _draw: Draw) -> None:
         """Somebody gives up the next offset in SQL, as with other tools: skip, position and pending, but no epoch."""
         assert self.owner
@@ -219,7 +272,7 @@ class Machine(Expectations):
                 here,
             )
             self.session.execute(
-                "UPDATE tidegate.source_position SET next_offset = next_offset + 1 WHERE"
+                "UPDATE tidegate.source_position SET next_offset = next_offset + 1, leader_epoch = NULL WHERE"
                 " pipeline = %(name)s AND partition = %(partition)s",
                 here,
             )
@@ -235,12 +288,21 @@ class Machine(Expectations):
     def settle(self, draw: Draw) -> None:
         self._settle(draw(st.sampled_from(["beginning", "end"])), again=draw(st.booleans()))
 
-    def _settle(self, start: settlement.NewLogStart, *, again: bool) -> None:
+    def _settle(self, start: ResumeAt, *, again: bool) -> None:
+        if self.halted == "gate_red":
+            self._settle_gate("publish" if start == "beginning" else "dead-letters")
+            return
+        if self.log.behind:  # all partitions are known: none is forgotten since an answer lacks it
+            with pytest.raises(BrokerAway, match="is stale"):
+                self._unchanged(lambda: settlement.propose(self.contract, self.ledger, self.log, start))
+            self.fired["stale at ack"] += 1
+            return
         before = positions(self.look())
         decided = settlement.propose(self.contract, self.ledger, self.log, start)
         assert decided
         settlement.settle(self.url, self.contract, decided, "the model", "nobody")
         self.settling, self.halted = True, None
+        self.failures.clear()
         self.fired["settled"] += 1
         now = {span.partition: span.topic_id for span in positions(self.look())}
         self.kept += [span for span in before if now.get(span.partition) != span.topic_id]
@@ -248,15 +310,22 @@ class Machine(Expectations):
             with pytest.raises(Retryable, match="no longer as it was shown"):
                 self._unchanged(lambda: settlement.settle(self.url, self.contract, decided, "twice", "nobody"))
 
+    @event(8, lambda self: not self.halted and self.seen["pipeline"]["red_gate"])
+    def settle_a_red_gate(self, draw: Draw) -> None:
+        """Before it halts the pipeline. A run that is at work on the batch is fenced."""
+        self._settle_gate(draw(st.sampled_from(get_args(BatchChoice))))
+
     # What must hold.
 
     @invariant()
     def all_holds(self) -> None:
         seen = self.look()
-        check(seen, self.log, self.kept, keyed=self.keyed)
+        check(seen, self.log, self.kept, self.judged.aside, keyed=self.keyed)
         batches = {b["batch_id"]: (b["epoch"], b["owner"]) for b in seen["batch"]}
         assert batches == self.committed
         assert seen["pipeline"]["halt_code"] == self.halted
+        pending = seen["pipeline"]["pending"]
+        assert seen["pipeline"]["batch_failures"] == (self.failures[pending["batch_id"]] if pending else 0)
         if self.seen and not self.settling:
             was = {span.partition: span for span in positions(self.seen)}
             for span in positions(seen):  # I3
@@ -278,6 +347,7 @@ class Machine(Expectations):
                 self.session.close()
 
     def _catch_up(self) -> None:
+        self.log.behind = False
         for _ in range(200):
             if self.halted:
                 self._settle("beginning", again=False)
@@ -289,11 +359,3 @@ class Machine(Expectations):
         self.all_holds()
         at = {span.partition: span.until for span in positions(self.look())}
         assert at == {number: part.end for number, part in enumerate(self.log.now.parts)}
-
-    def _go_on(self, until: str, *, losers: bool = False) -> None:
-        """The owner, or a new run, continues until then, if it gets that far."""
-        if self.owner is None:
-            self._start(survives=True)
-        while self.owner and not self._next_step(self.owner, losers=losers) and self.owner:
-            if until == ("staged" if self.owner.staged else "planned" if self.owner.pending else "published"):
-                return

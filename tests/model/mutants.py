@@ -8,13 +8,25 @@ from typing import Any, cast
 import pytest
 from psycopg import sql
 
-from platform_defs.engine import publish
+from platform_defs import offsets
+from platform_defs.contract.model import Limits
+from platform_defs.engine import audit, batch, publish
+from platform_defs.engine.ports import Staged
 from platform_defs.errors import StagingLost
+from platform_defs.offsets import Position
+from platform_defs.operations import settlement
+from platform_defs.operations.settled_log import Decision, SettledLog
+from platform_defs.recent import Counted, Recent
+from resources.postgres import claims, publication
 from resources.postgres.connection import queries
+from resources.postgres.hold import PostgresHold
+from resources.postgres.positions import positions_of
 from resources.postgres.publication import PostgresPublication
+from resources.postgres.settlement_ledger import PartitionChange
 
 # Not here, since no order of events needs it: the comparison of topic and cluster id in move_positions. A position's
-# log is changed by settlements alone, which take the next epoch.
+# log is changed by settlements alone, which take the next epoch. Nor that of forget_position with the new log: what is
+# settled rests on an answer that has every partition.
 Mutate = Callable[[pytest.MonkeyPatch], None]
 OWNED = " AND epoch = %(epoch)s AND owner = %(owner)s"
 
@@ -45,16 +57,56 @@ def _never_short(step: Callable[[PostgresPublication], None]) -> Callable[[Postg
     return careless
 
 
+def _never_afresh(limits: Limits, staged: Staged) -> Recent:
+    """Dead letters that a person accepted go on counting."""
+    return staged.pending.recent.plus(Counted(staged.messages, staged.dead_letters), limits.judged_messages)
+
+
+def _of_the_contracts_topic(self: PostgresHold) -> list[Position]:
+    """As older versions asked: a renamed topic looks like a pipeline that has not run yet."""
+    return [at for at in positions_of(self.connection, self.holder.pipeline) if at.topic == self.contract.topic]
+
+
+def _forgetful(patch: pytest.MonkeyPatch) -> None:
+    """As older versions settled: on the first answer, and what it lacks is forgotten."""
+
+    def same_log(self: SettledLog, *_: object) -> Decision:
+        gone = [(n, at) for n, at in self.positions if n not in self.view.partitions]
+        return Decision("", [PartitionChange(n, at, None) for n, at in gone], log=("", ""))
+
+    patch.setattr(settlement, "describe", lambda broker, topic, _: broker.describe(topic))
+    patch.setattr(SettledLog, "_same_log", same_log)
+
+
 MUTANTS: dict[str, Mutate] = {
     "positions are moved from wherever they are": _without("move_positions", "p.next_offset = r.from_offset AND "),
     "neither epoch nor owner is asked for": _without("lock_as_owner", OWNED),
     "a halted pipeline can be held": _without("lock_as_owner", " AND state = 'active'"),
     "whoever was fenced can halt": _without("halt", OWNED),
     "the pending batch is not cleared": _without("clear_pending", "pending = NULL, "),
+    "a commit does not forget how often its batch failed": _without("clear_pending", "batch_failures = 0, "),
+    "a system that is away counts against a batch": _without("back_off", " AND %(counts)s"),
     "rows of attempts that lost are published": _instead(
         PostgresPublication, "winners", property(lambda _: sql.SQL("true"))
     ),
+    "rows of offsets that were not planned are published": _instead(
+        PostgresPublication,
+        "winners",
+        property(lambda self: sql.SQL("_attempt = ANY({})").format(sql.Literal(list(self.staged.winners)))),
+    ),
+    "positions keep the epoch of an earlier leader": _without("move_positions", "leader_epoch = r.leader_epoch,"),
     "coverage is not proven": _instead(PostgresPublication, "prove_coverage", lambda _: None),
     "rows are not counted": _instead(PostgresPublication, "write_rows", _never_short(PostgresPublication.write_rows)),
-    "the log is not asked before publish": _instead(publish, "still_readable", lambda *_: None),
+    "a table that was left out is taken back": _instead(claims.Output, "refuse_outdated", lambda *_: None),
+    "a batch is noted for tables that it left out": _without("write_batch", " AND table_name = ANY(%(tables)s)"),
+    "the batches before do not count": _without("clear_pending", ", recent_messages = %(recent)s"),
+    "what a person accepted goes on counting": _instead(publication, "recent_with", _never_afresh),
+    "a red gate is published": _instead(audit, "red_gate", lambda *_: None),
+    "a gate stays red for ever": _without("note_red_gate", " + 1"),
+    "what a person set aside is published": _instead(batch, "_set_aside", lambda _: None),
+    "the log is not asked before publish": _instead(publish, "still_there", lambda *_: None),
+    "what was read must still be there": _instead(publish, "still_there", offsets.judge),
+    "positions of another topic are not seen": _instead(PostgresHold, "positions", _of_the_contracts_topic),
+    "a partition that the answer lacks is forgotten": _forgetful,
+    "a log that was read before is read again": _instead(SettledLog, "_first", lambda _self, _number, held: held.low),
 }

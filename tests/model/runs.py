@@ -2,29 +2,42 @@
 them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 from uuid import UUID
 
 import psycopg
 import pyarrow as pa
 
 from platform_defs.contract.column_types import INTEGER, STRING
-from platform_defs.contract.model import Aggregate, CheckResult, Column, Contract, Field, Limits, RowRule, Table
+from platform_defs.contract.model import (
+    Aggregate,
+    BatchRule,
+    CheckResult,
+    Column,
+    Contract,
+    Field,
+    Limits,
+    RowRule,
+    Table,
+)
 from platform_defs.engine import batch, task
 from platform_defs.engine.batch import Outside
-from platform_defs.engine.ports import Staged
+from platform_defs.engine.ports import AuditView, Staged
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.stage import one_attempt_each
 from platform_defs.engine.task import TaskWork
 from platform_defs.offsets import PendingBatch
 from resources.lineage import OpenLineageEvents
-from resources.postgres.auditor import GreatExpectationsAuditor
 from resources.postgres.hold import PostgresHold
 from resources.postgres.staging import PostgresRecorder
 from tests.model.log import Log
+
+NO_THIRTEENS = BatchRule(
+    "no_thirteens", "rows", "ExpectNoThirteens", {}, "blocking", "No number is a multiple of thirteen."
+)
 
 
 def new_contract(name: str, *, keyed: bool, batch_messages: int) -> Contract:
@@ -32,7 +45,7 @@ def new_contract(name: str, *, keyed: bool, batch_messages: int) -> Contract:
     types = {"number": INTEGER, "account": STRING}
     fields = [Field(n, kind, True, (RowRule(f"{n}_required", n, "required", None, ""),)) for n, kind in types.items()]
     columns = tuple(Column(n, kind, True) for n, kind in types.items())
-    rows = Table(f"{name}.rows", "upsert" if keyed else "append", columns)
+    rows = Table(f"{name}.rows", "upsert" if keyed else "append", columns, batch_rules=(NO_THIRTEENS,))
     sums = tuple(Column(n, INTEGER, True) for n in ("messages", "total", "highest"))
     made = (
         Aggregate("messages", "count", None),
@@ -49,7 +62,7 @@ def new_contract(name: str, *, keyed: bool, batch_messages: int) -> Contract:
         "json",
         tuple(fields),
         (rows,) if keyed else (rows, merged),
-        Limits(batch_messages=batch_messages),
+        Limits(batch_messages=batch_messages, dead_letter_minimum=4, dead_letter_share=0.5),
     )
 
 
@@ -80,6 +93,19 @@ class Area:
         return rows
 
 
+@dataclass(frozen=True)
+class Thirteens:
+    """An auditor (engine.ports.Auditor) of the one rule."""
+
+    connection: psycopg.Connection[Any]
+
+    def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
+        (rule,) = rules
+        asked = f"SELECT count(*) FROM {view.schema}.{view.name} WHERE number % 13 = 0"
+        (failed,) = self.connection.execute(asked.encode()).fetchone() or (0,)
+        return [CheckResult(rule.name, rule.table, rule.severity, failed == 0, {"failed": failed})]
+
+
 @dataclass
 class Run:
     """A run between two of its steps."""
@@ -88,20 +114,26 @@ class Run:
     log: Log
     pending: PendingBatch | None = None
     staged: Staged | None = None
-    lost: bool = False  # Postgres recovered since it staged, and emptied what it had
+    epochs: dict[int, int] = field(default_factory=dict[int, int])  # of the leaders that the plan saw
+    lost: Literal["", "rows", "more"] = ""  # what Postgres emptied of it, having recovered since it staged
 
     @property
     def outside(self) -> Outside:
-        return Outside(self.hold, self.log, self.log, _no_spark, _EVENTS, _NO_RULES)
+        return Outside(self.hold, self.log, self.log, _no_spark, _EVENTS, Thirteens(self.hold.connection))
 
     @property
     def contract(self) -> Contract:
         return self.hold.contract
 
+    @property
+    def keyed(self) -> bool:
+        return self.contract.row_table.disposition == "upsert"
+
     def plan(self) -> PendingBatch | None:
         """Step 1, as drain and run_batch begin it."""
         self.hold.sweep()
-        self.pending, self.staged, self.lost = batch.plan_batch(self.contract, self.outside, tasks=2), None, False
+        self.epochs = self.log.epochs()
+        self.pending, self.staged, self.lost = batch.plan_batch(self.contract, self.outside, tasks=2), None, ""
         return self.pending
 
     def stage(self, connection: psycopg.Connection[Any], *, losers: bool = False) -> Staged:
@@ -109,7 +141,7 @@ class Run:
         pending = self.pending
         assert pending is not None
         area = Area(self.hold.open_staging(pending).staging_id, connection)
-        work = TaskWork(self.contract, pending.ranges, self.log, area)
+        work = TaskWork(self.contract, pending.ranges, self.log, area, set_aside=batch._set_aside(pending))
         winners = {}
         for number in range(len(pending.ranges)):
             winners |= _attempt(work, number)
@@ -118,6 +150,11 @@ class Run:
         coverage = one_attempt_each(pending.ranges, self.hold.coverage(area.staging_id))
         self.staged = Staged(pending, area.staging_id, winners, coverage)
         return self.staged
+
+    def audit(self) -> None:
+        """Step 6. Raises GateFailed or Halt."""
+        assert self.staged is not None
+        batch._audit(self.contract, self.outside, self.staged)
 
     def publish(self) -> int:
         """Step 7; the batch's id."""
@@ -137,7 +174,6 @@ class Run:
 
 
 _EVENTS = OpenLineageEvents("model", "model")
-_NO_RULES = GreatExpectationsAuditor("")  # the model's contracts have none
 
 
 def _no_spark() -> Any:

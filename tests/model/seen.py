@@ -4,8 +4,8 @@ The promises I1 to I6 of docs/explanation/guarantees.md.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -65,25 +65,30 @@ def positions(seen: Seen) -> list[Span]:
     return [Span(p["topic_id"], p["partition"], p["start_offset"], p["next_offset"]) for p in seen["source_position"]]
 
 
-def check(seen: Seen, log: Log, kept: Sequence[Span], *, keyed: bool) -> None:
-    """I1, I2, I5 and I6. `kept` is what was read of logs that are not read any more: its rows stay."""
+def check(seen: Seen, log: Log, kept: Sequence[Span], aside: Set[Place], *, keyed: bool) -> None:
+    """I1, I2, I5 and I6. `kept` is what was read of logs that are not read any more: its rows stay. `aside` is what a
+    person made dead letters of.
+    """
     spans = [*kept, *positions(seen)]
-    skipped = {
+    skipped = {  # those that a settlement has set aside since are read after all
         place
         for s in seen["declared_skip"]
-        for place in Span(_log(s), s["partition"], s["from_offset"], s["until_offset"]).places()
+        for place in Span(s["topic_id"], s["partition"], s["from_offset"], s["until_offset"]).places()
     }
     read = [place for span in spans for place in span.places() if place not in skipped]
     batches = _every_offset_was_committed_once(seen, log, read)
     records = {place: _record(log, place) for place in read}
-    found = {place: record for place, record in records.items() if record}
+    found = {
+        place: replace(record, kind="bad") if place in aside else record for place, record in records.items() if record
+    }
     _rows_are_what_the_messages_say(seen, _newest(found) if keyed else found, batches)
     _dead_letters_are_the_bad_messages(seen, found, batches)
     _each_batch_has_its_record(seen)
+    _each_output_has_its_last_batch(seen)
 
 
 def _log(row: Mapping[str, Any]) -> str:
-    """The topic id of a dead letter or skip, without the mark of a settlement that set it aside."""
+    """The topic id of a dead letter, without the mark of a settlement that set it aside."""
     return row["topic_id"].partition("~")[0]
 
 
@@ -136,7 +141,8 @@ def _sums(seen: Seen, good: Iterable[Record]) -> None:
     for number, account in (record.columns for record in good):
         count, total, highest = sums.get(account, (0, 0, 0))
         sums[account] = count + 1, total + number, max(highest, number)
-    if len(seen["output"]) > 1:  # an accumulate beside the row table
+    tables = {item["table_name"] for item in seen["output"] if item["disposition"] == "accumulate"}
+    if any(not left_out(seen, table) for table in tables):
         there = {row["account"]: (row["messages"], row["total"], row["highest"]) for row in seen["sums"]}
         assert there == sums
 
@@ -156,6 +162,23 @@ def _each_batch_has_its_record(seen: Seen) -> None:
         ranges = [item for item in seen["batch_range"] if item["batch_id"] == batch["batch_id"]]
         assert ranges, f"batch {batch['batch_id']} has no range"
         assert batch["dead_letters"] == sum(d["batch_id"] == batch["batch_id"] for d in seen["dead_letter"])
+
+
+def _written(event: Mapping[str, Any]) -> set[str]:
+    """The tables that a batch wrote to, as its lineage event has them."""
+    return {output["name"] for output in event["event"]["outputs"]}
+
+
+def left_out(seen: Seen, table: str) -> bool:
+    """Whether a batch was committed by a contract that does not name the table."""
+    return any(table not in _written(event) for event in seen["lineage_event"])
+
+
+def _each_output_has_its_last_batch(seen: Seen) -> None:
+    """An output that is behind its pipeline is known to be."""
+    for output in seen["output"]:
+        batches = [event["batch_id"] for event in seen["lineage_event"] if output["table_name"] in _written(event)]
+        assert output["batch_id"] == max(batches, default=None), output["table_name"]
 
 
 def _diff(found: Counter[Any], wanted: Counter[Any]) -> str:

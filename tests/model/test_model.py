@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from platform_defs import offsets
+from platform_defs.engine import audit, topic_view
 from platform_defs.errors import TidegateError
 from resources.endpoints import Endpoints
 from resources.postgres.ledger import Ledger
@@ -35,11 +36,22 @@ HAPPENED = {
     "led back",
     "moved by hand",
     "staging lost",
+    "left out",
+    "elected",
     "refused: Fenced",
     "refused: Halt",
     "retention_passed",
     "topic_recreated",
     "cluster_switched",
+    "too_many_dead_letters",
+    "gate failed",
+    "gate_red",
+    "red gate: retry",
+    "red gate: publish",
+    "red gate: dead-letters",
+    "topic_changed",
+    "stale",
+    "stale at ack",
 }
 
 
@@ -55,6 +67,8 @@ def machine(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> type[Machi
     """The state machine over the session's Postgres."""
     Ledger(endpoints.postgres_url).migrate()
     monkeypatch.setattr(offsets, "MESSAGES_WORTH_A_TASK", 2)  # so that small ranges are split, as large ones are
+    monkeypatch.setattr(audit, "GATE_TRIES", 2)
+    monkeypatch.setattr(topic_view, "SECONDS", 0)  # a broker that is behind stays so for as long as it is asked
     return type("Machine", (Machine,), {"url": endpoints.postgres_url, "fired": Counter()})
 
 

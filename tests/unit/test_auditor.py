@@ -34,9 +34,9 @@ def test_it_is_imported_in_advance_only_for_a_pipeline_with_batch_rules(monkeypa
     loaded: list[str] = []
     monkeypatch.setattr(auditor, "load", lambda: loaded.append("great_expectations"))
     contract = find_pipeline("bank_transfers").contract
-    auditor.warm_up(without_rules(contract))
+    auditor.warm_up([without_rules(contract)])
     assert loaded == []
-    auditor.warm_up(contract)
+    auditor.warm_up([contract])
     for thread in auditor.threading.enumerate():
         if thread.name == "import great_expectations":
             thread.join(5)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs import halts
-from platform_defs.errors import Halt, Retryable
+from platform_defs.engine.added_partitions import first_positions, note_ends, old_before_new
+from platform_defs.errors import BrokerAway, Halt, Retryable
 from platform_defs.offsets import (
     MESSAGES_WORTH_A_TASK,
     OffsetRange,
@@ -15,16 +16,15 @@ from platform_defs.offsets import (
     PendingBatch,
     Position,
     TopicView,
-    first_positions,
     judge,
     lag,
     mark_new_leaders,
     next_ranges,
-    note_ends,
     nth_offset,
-    old_before_new,
+    outdated,
     split,
     still_readable,
+    still_there,
     tasks_for,
     whole_spans,
 )
@@ -132,10 +132,38 @@ def test_another_topic_or_cluster_halts_wherever_the_offsets_lie(places: list[Pl
     assert switched.code == "cluster_switched"
 
 
-def test_a_partition_that_is_gone_halts_and_is_named() -> None:
-    halt = halt_of(positions_of([(0, 1, 2), (0, 1, 2)]), view_of([(0, 1, 2)]))
+def test_an_answer_without_a_partition_that_was_read_is_stale_and_no_halt() -> None:
+    """Within one topic id Kafka takes no partition away."""
+    read, view = positions_of([(0, 1, 2), (0, 1, 2)]), view_of([(0, 1, 2)])
+    assert outdated(read, view) == "it has no partition 1 of t, which was read"
+    with pytest.raises(BrokerAway, match="no partition 1"):
+        judge("p", read, view)
+    assert outdated(read, replace(view, topic_id="another")) is None
+
+
+@pytest.mark.parametrize(
+    ("read", "answered", "stale"), [(3, 2, True), (3, 3, False), (3, 4, False), (None, 0, False), (3, None, False)]
+)
+def test_an_answer_of_a_leader_before_the_one_that_was_read_from_is_stale(
+    read: int | None, answered: int | None, stale: bool
+) -> None:
+    at, view = replace(positions_of([(0, 1, 2)])[0], leader_epoch=read), view_of([(0, 1, 2)])
+    held = {0: replace(view.partitions[0], leader_epoch=answered)}
+    assert (outdated([at], replace(view, partitions=held)) is not None) == stale
+
+
+@given(readable)
+def test_another_topic_than_the_one_that_was_read_halts_wherever_its_offsets_lie(places: list[Place]) -> None:
+    halt = halt_of([replace(at, topic="old") for at in positions_of(places)], view_of(places))
     assert halt is not None
-    assert (halt.code, halt.detail) == ("partition_missing", halts.PartitionMissing((1,)))
+    assert halt.detail == halts.TopicChanged("old", "t")
+
+
+def test_what_was_read_may_be_gone_from_the_log_before_it_is_published_and_may_not_be_cut_off() -> None:
+    read = positions_of([(0, 9, 9)])
+    still_there("p", read, view_of([(9, 0, 9)]))
+    with pytest.raises(Halt, match="log_truncated"):
+        still_there("p", read, view_of([(0, 0, 8)]))
 
 
 @given(readable)
@@ -226,6 +254,7 @@ def test_a_range_is_marked_where_the_partition_got_a_leader_since_it_was_last_re
     }
     marked = mark_new_leaders(ranges, replace(view, partitions=held))
     assert [item.new_leader for item in marked] == [False, True, False]
+    assert [item.end_epoch for item in marked] == [3, 4, 4]  # with what has been read, the positions will get these
 
 
 def test_a_planned_batch_of_another_topic_is_not_readable() -> None:

@@ -4,7 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
+import pytest
+
+from platform_defs.engine.ports import Coverage
 from platform_defs.engine.task import _Tally
+from platform_defs.errors import MessageMisplaced
 from platform_defs.formats.block import message_blocks
 from platform_defs.offsets import OffsetRange
 
@@ -31,26 +35,40 @@ class Delivered:
         return None
 
     def leader_epoch(self) -> int | None:
-        return 5
+        return self.at
 
 
-def covered(until: int, offsets: Sequence[int]) -> tuple[int | None, tuple[tuple[int, int], ...]]:
-    """The leader epoch and the gaps in the coverage of [90, until) after `offsets` were delivered."""
-    tally = _Tally(OffsetRange("topic", 0, 90, until, leader_epoch=4))
-    for block in message_blocks([Delivered(at) for at in offsets]):
-        tally.add(block, len(offsets), 0, 0)
-    coverage = tally.coverage(uuid4())
-    return coverage.leader_epoch, coverage.gaps
-
-
-def test_the_epoch_of_the_last_message_is_kept_where_it_is_right_before_the_next_range() -> None:
-    assert covered(100, range(90, 100)) == (5, ())
-
-
-def test_no_epoch_is_kept_behind_a_control_record_whose_own_may_be_later() -> None:
-    assert covered(101, range(90, 100)) == (None, ((100, 101),))
-    assert covered(100, range(90, 90)) == (None, ((90, 100),))
+def covered(until: int, *blocks: Sequence[int]) -> Coverage:
+    """The coverage of [90, until) after messages at these offsets were delivered, block by block."""
+    tally = _Tally(OffsetRange("topic", 0, 90, until))
+    for offsets in blocks:
+        for block in message_blocks([Delivered(at) for at in offsets]):
+            tally.add(block, len(offsets), 0, 0)
+    return tally.coverage(uuid4())
 
 
 def test_offsets_that_were_never_delivered_are_gaps() -> None:
-    assert covered(100, [90, 91, 95, 99]) == (5, ((92, 95), (96, 99)))
+    assert covered(100, range(90, 100)).gaps == ()
+    assert covered(100, [90, 91, 95, 99]).gaps == ((92, 95), (96, 99))
+    assert covered(101, range(90, 95), range(95, 100)).gaps == ((100, 101),)
+    assert covered(100, []).gaps == ((90, 100),)
+
+
+def test_the_leader_epoch_of_the_last_message_is_kept() -> None:
+    assert covered(101, range(90, 95), range(95, 98)).leader_epoch == 97
+    assert covered(100, []).leader_epoch is None
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [range(89, 95)],  # before the range
+        [range(95, 101)],  # past it
+        [range(90, 95), range(94, 100)],  # again
+        [range(95, 100), range(90, 95)],  # in another order
+        [[90, 93, 92, 95]],
+    ],
+)
+def test_what_is_not_of_the_range_or_comes_twice_is_no_proof(blocks: Sequence[Sequence[int]]) -> None:
+    with pytest.raises(MessageMisplaced, match=r"while topic partition 0 \[90, 100\) was read, the Kafka client"):
+        covered(100, *blocks)

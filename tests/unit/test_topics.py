@@ -7,7 +7,7 @@ from dagster import AssetCheckKey, AssetKey
 from assets import find_pipeline
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.definitions import compose
-from platform_defs.orchestration.topics import by_topic, topic_asset
+from platform_defs.orchestration.topics import PAGE, by_topic, next_page, topic_asset
 from tests.world import renamed
 
 
@@ -50,3 +50,18 @@ def test_the_topics_schema_is_what_all_of_its_contracts_say() -> None:
     assert spec.metadata["pipelines"] == "bank_transfers, bank_audit"
     assert "bank_transfers" in (spec.description or "")
     assert "bank_audit" in (spec.description or "")
+
+
+def test_every_topic_is_recorded_in_turn_a_page_in_each_tick() -> None:
+    topics = [f"t{number:03}" for number in range(2 * PAGE + 1)]
+    cursor, pages = None, list[list[str]]()
+    for _ in range(4):
+        page, cursor = next_page(topics[::-1], cursor)
+        pages.append(list(page))
+    assert pages == [topics[:PAGE], topics[PAGE : 2 * PAGE], topics[2 * PAGE :], topics[:PAGE]]
+
+
+def test_a_page_goes_on_after_a_topic_that_is_gone() -> None:
+    assert next_page(["a", "c"], "b") == (["c"], "")
+    assert next_page(["a"], "z") == (["a"], "")
+    assert next_page([], None) == ([], "")

@@ -1,14 +1,14 @@
 -- overview: all pipelines as the sensor sees them, each with whether a live run holds it (its session is there).
-SELECT p.name AS pipeline, p.state, p.halt_code, p.halt_detail, p.pending, p.retry_at, p.owner, p.run_id, p.epoch,
-       coalesce(p.retry_at > now() AND p.retry_at <= now() + interval '1 hour', false) AS backed_off,
+SELECT p.name AS pipeline, p.state, p.halt_code, p.halt_detail, p.red_gate, p.pending, p.retry_at, p.owner, p.run_id,
+       p.epoch, coalesce(p.retry_at > now() AND p.retry_at <= now() + interval '1 hour', false) AS backed_off,
        p.owner IS NOT NULL AND EXISTS (
            SELECT FROM pg_stat_activity
             WHERE application_name = 'tidegate/' || left(p.name, 20) || '/' || replace(p.owner::text, '-', '')) AS held
   FROM tidegate.pipeline AS p WHERE p.name = ANY(%(pipelines)s);
 
--- all_positions: where these pipelines are, by pipeline, topic and partition.
+-- all_positions: where these pipelines are, by pipeline and partition, and in which topic: the one that was read.
 SELECT pipeline, topic, partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end
-  FROM tidegate.source_position WHERE pipeline = ANY(%(pipelines)s) ORDER BY pipeline, topic, partition;
+  FROM tidegate.source_position WHERE pipeline = ANY(%(pipelines)s) ORDER BY pipeline, partition;
 
 -- held_by: the run whose live session holds the pipeline; no row where none does.
 SELECT run_id FROM tidegate.pipeline

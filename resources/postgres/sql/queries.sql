@@ -20,6 +20,10 @@ UPDATE tidegate.pipeline
  WHERE name = %(pipeline)s
 RETURNING epoch;
 
+-- fence_all: in a migration. Runs of the version before know nothing of what it added; none takes a pipeline over unseen.
+LOCK TABLE tidegate.pipeline IN SHARE ROW EXCLUSIVE MODE;
+UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL WHERE owner IS NOT NULL;
+
 -- end_sessions: ends the sessions that a fenced owner still has; a stopped COPY reacts to nothing less.
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
  WHERE application_name = %(application_name)s AND pid <> pg_backend_pid();
@@ -32,22 +36,23 @@ SELECT 1 FROM tidegate.pipeline
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s AND state = 'active'
    FOR UPDATE;
 
--- positions: where the pipeline is, by partition.
-SELECT partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end
-  FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition;
+-- positions: where the pipeline is, by partition, and in which topic: the one it has read, whatever its contract names.
+SELECT partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end, topic
+  FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
--- pending: the batch whose offsets are fixed, if there is one.
-SELECT pending FROM tidegate.pipeline WHERE name = %(pipeline)s;
+-- pending: the batch whose offsets are fixed, if there is one, and how many of the messages before it were dead letters.
+SELECT pending, recent_messages FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
--- add_position: a partition seen for the first time. Only beside siblings of the same topic id, or as the first of all.
+-- add_position: a partition seen for the first time. Only beside siblings of the same log, or as the first of all.
 INSERT INTO tidegate.source_position
-       (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset, added_late)
-SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(next_offset)s, %(next_offset)s, %(late)s
+       (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset, seen_end, added_late)
+SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(next_offset)s, %(next_offset)s, %(seen_end)s,
+       %(late)s
  WHERE NOT EXISTS (SELECT 1 FROM tidegate.source_position
-                    WHERE pipeline = %(pipeline)s AND topic = %(topic)s
-                      AND (topic_id, cluster_id) <> (%(topic_id)s, %(cluster_id)s));
+                    WHERE pipeline = %(pipeline)s
+                      AND (topic, topic_id, cluster_id) <> (%(topic)s, %(topic_id)s, %(cluster_id)s));
 
--- note_ends: before partitions are added, the ends up to which an upsert reads the others first (offsets.note_ends).
+-- note_ends: before partitions are added, the ends up to which an upsert reads the others first (engine.added_partitions).
 UPDATE tidegate.source_position AS p SET seen_end = e.seen_end
   FROM unnest(%(partitions)s::int[], %(seen_ends)s::bigint[]) AS e (partition, seen_end)
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = e.partition;
@@ -56,8 +61,10 @@ UPDATE tidegate.source_position AS p SET seen_end = e.seen_end
 SELECT nextval('tidegate.batch_id');
 
 -- store_pending: fixes every offset of the next batch.
-UPDATE tidegate.pipeline SET pending = %(pending)s, failed_tries = 0, retry_at = NULL, updated_at = now()
- WHERE name = %(pipeline)s;
+UPDATE tidegate.pipeline
+   SET pending = %(pending)s, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, updated_at = now()
+ WHERE name = %(pipeline)s
+RETURNING recent_messages;
 
 -- open_staging: one try at a batch; the tries of a fenced run have its epoch.
 INSERT INTO tidegate.staging (staging_id, pipeline, batch_id, epoch)
@@ -103,14 +110,18 @@ UPDATE tidegate.source_position AS p
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = r.partition
    AND p.next_offset = r.from_offset AND p.topic_id = %(topic_id)s AND p.cluster_id = %(cluster_id)s;
 
--- write_batch: after COMMIT this row says that the batch happened, and its absence says that it did not.
+-- write_batch: after COMMIT this row says that the batch happened, and its absence says that it did not. Each table that the
+-- contract names is now at this batch: one that it leaves out falls behind.
+WITH written AS (UPDATE tidegate.output SET batch_id = %(batch_id)s
+                  WHERE pipeline = %(pipeline)s AND table_name = ANY(%(tables)s))
 INSERT INTO tidegate.batch (batch_id, pipeline, epoch, owner, run_id, messages, rows, dead_letters, unknown_fields,
                             contract_version, timings)
 VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages)s, %(rows)s, %(dead_letters)s,
         %(unknown_fields)s, %(contract_version)s, %(timings)s);
 
 -- write_batch_range: which offsets the batch read.
-INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps, leader_epoch)
+INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps,
+                                  leader_epoch)
 VALUES (%(batch_id)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s,
         %(gaps)s::int8multirange, %(leader_epoch)s);
 
@@ -132,17 +143,28 @@ SELECT %(pipeline)s, %(batch_id)s, %(topic)s, %(topic_id)s, partition, "offset",
 INSERT INTO tidegate.lineage_event (batch_id, event) VALUES (%(batch_id)s, %(event)s);
 
 -- clear_pending: the batch has committed and is not read again.
-UPDATE tidegate.pipeline SET pending = NULL, failed_tries = 0, retry_at = NULL, updated_at = now()
+UPDATE tidegate.pipeline
+   SET pending = NULL, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
+       updated_at = now()
  WHERE name = %(pipeline)s;
 
 -- find_batch: whether a batch whose COMMIT was not answered happened, and which run committed it.
 SELECT epoch, owner FROM tidegate.batch WHERE batch_id = %(batch_id)s;
 
--- back_off: a gate failed; the sensor waits 30 s, then twice as long each time, up to an hour.
+-- note_red_gate: the blocking checks that the pending batch failed; how often it has failed them.
 UPDATE tidegate.pipeline
-   SET failed_tries = failed_tries + 1,
-       retry_at = now() + least(interval '1 hour', interval '30 seconds' * 2 ^ least(failed_tries, 10)), updated_at = now()
- WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s;
+   SET red_gate = %(gate)s::jsonb || jsonb_build_object('tries',
+         CASE WHEN red_gate -> 'batch_id' = %(gate)s::jsonb -> 'batch_id' THEN (red_gate ->> 'tries')::int ELSE 0 END + 1)
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
+RETURNING (red_gate ->> 'tries')::int;
+
+-- back_off: a run failed; the sensor waits for the first pause, then twice as long each time, up to the longest one.
+UPDATE tidegate.pipeline
+   SET failed_tries = failed_tries + 1, batch_failures = batch_failures + (pending IS NOT NULL AND %(counts)s)::int,
+       retry_at = now() + interval '1 second' * least(%(longest)s, %(first)s * 2 ^ least(failed_tries, 10)),
+       updated_at = now()
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
+RETURNING batch_failures;
 
 -- halt: the pipeline waits for a person.
 UPDATE tidegate.pipeline SET state = 'halted', halt_code = %(code)s, halt_detail = %(detail)s, updated_at = now()
@@ -154,7 +176,7 @@ UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
 
 -- status: what the sensor, `tidegate lag` and `tidegate plan` ask of the ledger. A back-off lasts an hour at most: a longer
 -- one comes from a clock that was set back, and does not count.
-SELECT name AS pipeline, state, halt_code, halt_detail, pending, retry_at, owner, run_id, epoch,
+SELECT name AS pipeline, state, halt_code, halt_detail, red_gate, pending, retry_at, owner, run_id, epoch,
        coalesce(retry_at > now() AND retry_at <= now() + interval '1 hour', false) AS backed_off
   FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
@@ -179,17 +201,6 @@ SELECT sequence, event FROM tidegate.lineage_event JOIN tidegate.batch USING (ba
 
 -- mark_sent: a lineage event has been sent.
 UPDATE tidegate.lineage_event SET emitted_at = now() WHERE sequence = %(sequence)s;
-
--- output_owner: which pipeline owns a table.
-SELECT pipeline, table_oid FROM tidegate.output WHERE table_oid = to_regclass(%(table)s) OR (pipeline, table_name) = (%(pipeline)s, %(table)s);
-
--- own_output: from now on the table is this pipeline's.
-INSERT INTO tidegate.output (table_oid, table_name, pipeline, disposition)
-VALUES (to_regclass(%(table)s), %(table)s, %(pipeline)s, %(disposition)s);
-
--- columns_of: the live columns of a table, as format_type prints them.
-SELECT attname, format_type(atttypid, atttypmod), attnotnull AND NOT (atthasdef OR attidentity <> '') AS demanded
-  FROM pg_attribute WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum;
 
 -- unique_indexes: the indexes that let a table accept a row only once.
 SELECT indexrelid::regclass::text FROM pg_index

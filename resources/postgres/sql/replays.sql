@@ -127,7 +127,8 @@ UPDATE tidegate.source_position AS l
    AND b.batch_id IS NOT NULL;
 
 -- renumber_pending: a pending batch has offsets after the replayed ones, so its id must be higher than theirs.
-UPDATE tidegate.pipeline SET pending = jsonb_set(pending, '{batch_id}', to_jsonb(nextval('tidegate.batch_id')))
+UPDATE tidegate.pipeline
+   SET pending = jsonb_set(pending, '{batch_id}', to_jsonb(nextval('tidegate.batch_id'))), red_gate = NULL
  WHERE name = %(pipeline)s AND pending IS NOT NULL;
 
 -- end_replay: it is in place.

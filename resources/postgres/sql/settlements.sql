@@ -23,28 +23,47 @@ SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value,
  WHERE pipeline = %(pipeline)s AND partition = %(partition)s AND "offset" = %(offset)s ORDER BY batch_id DESC;
 
 -- halted: what a settlement is about; no other session settles or runs the pipeline while its row is locked.
-SELECT epoch, state, halt_code, halt_detail, pending, owner FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
+SELECT epoch, state, halt_code, halt_detail, red_gate FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
 -- started_positions: where each partition was started, and where it is.
-SELECT partition, cluster_id, topic_id, start_offset, next_offset
-  FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition;
+SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
+  FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
 -- settled_positions: the same, locked before they are moved.
-SELECT partition, cluster_id, topic_id, start_offset, next_offset
-  FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition FOR UPDATE;
+SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
+  FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition FOR UPDATE;
+
+-- read_before: up to where batches of this pipeline have read each partition of a log.
+SELECT r.partition, max(r.until_offset) AS until_offset
+  FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
+ WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s GROUP BY r.partition;
+
+-- epochs_read: the ends of what was read of a partition of a log, each with the epoch of a leader whose log reached there,
+-- less what has been recorded as lost since.
+SELECT r.until_offset, r.leader_epoch
+  FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
+ WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s AND r.partition = %(partition)s
+   AND r.leader_epoch IS NOT NULL AND r.until_offset > %(low)s
+   AND NOT EXISTS (SELECT 1 FROM tidegate.lost_history AS l
+                    WHERE l.pipeline = b.pipeline AND l.partition = r.partition AND b.batch_id <= l.until_batch
+                      AND r.until_offset > l.from_offset AND r.until_offset <= l.until_offset)
+ ORDER BY r.until_offset;
 
 -- settle_position: where reading resumes. Compare-and-swap, as a batch's. In the same log, what an upsert must read before
 -- it reads partitions added later stays so.
 UPDATE tidegate.source_position
-   SET next_offset = %(next_offset)s, start_offset = %(start_offset)s, cluster_id = %(cluster_id)s, topic_id = %(topic_id)s,
-       leader_epoch = NULL, updated_at = now(),
-       seen_end = CASE WHEN (cluster_id, topic_id) = (%(cluster_id)s, %(topic_id)s) THEN seen_end END
- WHERE pipeline = %(pipeline)s AND topic = %(topic)s AND partition = %(partition)s
+   SET next_offset = %(next_offset)s, start_offset = %(start_offset)s, topic = %(topic)s, cluster_id = %(cluster_id)s,
+       topic_id = %(topic_id)s, leader_epoch = NULL, updated_at = now(),
+       seen_end = CASE WHEN (cluster_id, topic_id) = (%(cluster_id)s, %(topic_id)s) THEN seen_end
+                       ELSE %(read_first_to)s::bigint END
+ WHERE pipeline = %(pipeline)s AND topic = %(was_topic)s AND partition = %(partition)s
    AND next_offset = %(was_next)s AND topic_id = %(was_topic_id)s AND cluster_id = %(was_cluster_id)s;
 
--- forget_position: deletes the position of a partition that the broker no longer has.
+-- forget_position: deletes the position of a partition that the new log does not have. Never in the log that it is of:
+-- there no partition ever goes, and the next run would read it again from 0.
 DELETE FROM tidegate.source_position
- WHERE pipeline = %(pipeline)s AND topic = %(topic)s AND partition = %(partition)s AND next_offset = %(was_next)s;
+ WHERE pipeline = %(pipeline)s AND partition = %(partition)s AND next_offset = %(was_next)s
+   AND (cluster_id, topic_id) <> (%(cluster_id)s, %(topic_id)s);
 
 -- declare_skip: offsets that will not be read.
 INSERT INTO tidegate.declared_skip (pipeline, topic_id, partition, from_offset, until_offset, reason, declared_by)
@@ -55,10 +74,21 @@ INSERT INTO tidegate.lost_history (settlement_id, pipeline, partition, from_offs
 SELECT %(settlement_id)s, %(pipeline)s, %(partition)s, %(from_offset)s, %(until_offset)s, coalesce(max(batch_id), 0)
   FROM tidegate.batch WHERE pipeline = %(pipeline)s;
 
--- set_aside: renames the log of dead letters and skips whose offsets come again with other messages.
+-- set_aside: renames the log of dead letters and skips whose offsets come again with other messages, or are read after all. Of
+-- a skip that begins before them, the rest.
 WITH skips AS (UPDATE tidegate.declared_skip SET topic_id = topic_id || '~' || %(settlement_id)s::text
                 WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s AND partition = %(partition)s
-                  AND from_offset >= %(from_offset)s AND from_offset < %(until_offset)s)
+                  AND from_offset >= %(from_offset)s AND from_offset < %(until_offset)s),
+     cut AS (UPDATE tidegate.declared_skip AS s SET until_offset = %(from_offset)s
+               FROM tidegate.declared_skip AS was
+              WHERE s.pipeline = %(pipeline)s AND s.topic_id = %(topic_id)s AND s.partition = %(partition)s
+                AND s.from_offset < %(from_offset)s AND s.until_offset > %(from_offset)s
+                AND (was.pipeline, was.topic_id, was.partition, was.from_offset)
+                  = (s.pipeline, s.topic_id, s.partition, s.from_offset)
+             RETURNING was.*),
+     rest AS (INSERT INTO tidegate.declared_skip
+              SELECT pipeline, topic_id || '~' || %(settlement_id)s::text, partition, %(from_offset)s, until_offset, reason,
+                     declared_by, declared_at FROM cut)
 UPDATE tidegate.dead_letter SET topic_id = topic_id || '~' || %(settlement_id)s::text
  WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s AND partition = %(partition)s
    AND "offset" >= %(from_offset)s AND "offset" < %(until_offset)s;
@@ -70,8 +100,8 @@ RETURNING settlement_id;
 
 -- reactivate: the pipeline is active again, under an epoch that no run has yet.
 UPDATE tidegate.pipeline
-   SET state = 'active', halt_code = NULL, halt_detail = NULL, epoch = epoch + 1, owner = NULL, failed_tries = 0, retry_at = NULL,
-       pending = CASE WHEN %(accept)s THEN pending || '{"dead_letters_accepted": true}'
-                      WHEN %(keep_pending)s THEN pending END,
+   SET state = 'active', halt_code = NULL, halt_detail = NULL, epoch = epoch + 1, owner = NULL, failed_tries = 0,
+       batch_failures = 0, retry_at = NULL,
+       pending = CASE WHEN %(keep_pending)s THEN pending || %(marks)s END, red_gate = NULL,
        updated_at = now()
- WHERE name = %(pipeline)s AND epoch = %(epoch)s AND state = 'halted';
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND state = %(state)s;

@@ -1,6 +1,6 @@
--- verify_positions: from where to where each partition was read.
-SELECT partition, topic_id, start_offset, next_offset
-  FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s ORDER BY partition;
+-- verify_positions: from where to where each partition was read, and of which topic.
+SELECT partition, topic, topic_id, start_offset, next_offset
+  FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
 -- verify_ranges: what the committed batches say they read, with the offsets that never came.
 SELECT r.partition, r.from_offset, r.until_offset, r.batch_id,

@@ -1,0 +1,61 @@
+"""A task decodes by the same code as its run, or refuses: executors have installations of their own.
+
+What travels is sealed: the task compares installations before it unpickles the rest, which an older one may be unable
+to.
+"""
+
+import hashlib
+import pickle
+import platform
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from importlib import metadata, resources
+from importlib.resources.abc import Traversable
+from typing import Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from platform_defs.errors import OtherInstall
+
+Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+DECODING = ("contract", "engine", "formats")  # the rooms whose code decides what a message becomes
+LIBRARIES = ("pyarrow", "orjson", "confluent-kafka", "adbc-driver-postgresql")  # and those that decide it with them
+
+
+@cache
+def here() -> str:
+    """This installation: Tidegate's version and a fingerprint of the code that decodes, as in `0.2.0 (code 1f3a9c02)`.
+
+    Cached, so that it stays that of the code which was loaded: resources/spark/daemon.py asks before it forks.
+    """
+    found = hashlib.sha256()
+    for name, source in sorted(_sources(resources.files("platform_defs"), "")):
+        found.update(f"{name}\0{len(source)}\0".encode())
+        found.update(source)
+    for library in LIBRARIES:
+        found.update(f"{library} {metadata.version(library)}\0".encode())
+    return f"{metadata.version('tidegate')} (code {found.hexdigest()[:8]})"
+
+
+def sealed(function: Batches) -> Batches:
+    """`function`, for tasks with this installation alone. Raises OtherInstall in others."""
+    pickler: Any = cloudpickle  # it has no types
+    return partial(_opened, here(), pickler.dumps(function))
+
+
+def _opened(install: str, function: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if install != here():
+        raise OtherInstall.found(platform.node(), there=here(), here=install)
+    opened: Batches = pickle.loads(function)  # noqa: S301  # from our own driver, as all that Spark sends
+    yield from opened(batches)
+
+
+def _sources(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
+    """The Python files of DECODING, by their path within the package."""
+    for item in folder.iterdir():
+        path = f"{above}{item.name}"
+        if item.is_dir() and (above or item.name in DECODING):
+            yield from _sources(item, f"{path}/")
+        elif above and item.name.endswith(".py"):
+            yield path, item.read_bytes()

@@ -1,0 +1,110 @@
+"""A run takes its tables: each is created, or is the one that the pipeline has filled up to its last batch, in the same
+way as the contract fills it now.
+"""
+
+from dataclasses import dataclass
+
+from psycopg import sql
+from psycopg.rows import class_row, dict_row
+
+from platform_defs.contract.model import Table
+from platform_defs.errors import BadInput
+from resources.postgres.connection import Connection, queries
+from resources.postgres.tables import check_target, create_target, identifier
+
+
+def claim(connection: Connection, pipeline: str, table: Table, *, rebuilding: bool = False) -> None:
+    """Create `table` if this pipeline never had it, and make it the pipeline's own.
+
+    Raises BadInput where it belongs to another, is not as the pipeline left it, or cannot be filled exactly. A replay
+    is `rebuilding` all its rows: they may be behind, or made in another way.
+    """
+    _refuse_missing_rights(connection, table)
+    owned = _owner(connection, pipeline, table)
+    filled = {"table": table.name, "pipeline": pipeline, "definition": table.definition}
+    if owned is None:
+        create_target(connection, table)
+        connection.execute(queries()["own_output"], {**filled, "disposition": table.disposition})
+        check_target(connection, pipeline, table)
+        _refuse_history(connection, pipeline, table)
+        return
+    connection.execute(queries()["name_output"], filled)
+    check_target(connection, pipeline, table)
+    if not rebuilding:
+        owned.refuse_outdated(table)
+
+
+@dataclass(frozen=True)
+class Output:
+    """A table that a pipeline owns, as the ledger has it."""
+
+    pipeline: str
+    definition: str | None  # None: an earlier version of Tidegate claimed it
+    batch_id: int | None  # the last one that wrote to it
+    newest_batch: int | None  # of the pipeline
+
+    def refuse_outdated(self, table: Table) -> None:
+        """Raise BadInput where the rows that are there do not fit those that the next batch would add."""
+        replay = f"Rebuild it from the log: tidegate replay {self.pipeline}"
+        if self.definition not in (None, table.definition):
+            raise BadInput(
+                f"table {table.name} was filled as {self.definition}, and the contract now says {table.definition}: "
+                f"what it holds and what comes do not fit together. {replay}",
+                field=table.name,
+            )
+        if (self.batch_id or 0) < (self.newest_batch or 0):
+            last = f"batch {self.batch_id}" if self.batch_id else "no batch"
+            raise BadInput(
+                f"table {table.name} was last written by {last}, and {self.pipeline} has published up to batch "
+                f"{self.newest_batch} while the contract did not name it: it lacks those rows. {replay}",
+                field=table.name,
+            )
+
+
+def _owner(connection: Connection, pipeline: str, table: Table) -> Output | None:
+    """The output that this table is. Raises BadInput where that is another pipeline's."""
+    with connection.cursor(row_factory=class_row(Output)) as cursor:
+        asked = {"table": table.name, "pipeline": pipeline}
+        owned = cursor.execute(queries()["output_owner"], asked).fetchone()
+    if owned is not None and owned.pipeline != pipeline:
+        raise BadInput(
+            f"table {table.name} belongs to pipeline {owned.pipeline}; a table has one owner. (After a restore, "
+            f"{owned.pipeline} takes its own tables first: tidegate adopt {owned.pipeline})",
+            field=table.name,
+        )
+    return owned
+
+
+def _refuse_missing_rights(connection: Connection, table: Table) -> None:
+    """Raise BadInput, with what to grant, where the table cannot even be found or made."""
+    schema, _, name = table.name.partition(".")
+    with connection.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute(queries()["schema_rights"], {"schema": schema, "name": name}).fetchone()
+    assert row is not None  # noqa: S101  # it is of no table
+    lacking = [right for right in ("usage", "create") if not row[f"may_{right}"]]
+    if row["table_there"]:  # then nothing has to be created
+        lacking = [right for right in lacking if right == "usage"]
+    if not lacking:
+        return
+    where = f"schema {schema}" if row["schema_there"] else f"database {row['database']}"
+    rights = ", ".join(lacking) if row["schema_there"] else "create"
+    raise BadInput(
+        f"{row['role']} cannot use or create {table.name}: grant {rights} on {where} to {row['role']}",
+        field=table.name,
+    )
+
+
+def _refuse_history(connection: Connection, pipeline: str, table: Table) -> None:
+    """Raise BadInput for a table that would lack what was read before, or that holds rows that no message explains."""
+    if connection.execute("SELECT 1 FROM tidegate.batch WHERE pipeline = %s LIMIT 1", [pipeline]).fetchone():
+        raise BadInput(
+            f"table {table.name} is new to {pipeline}, which has published batches already: it would lack their rows. "
+            "Give the contract a new id and new tables, so that it reads from the beginning",
+            field=table.name,
+        )
+    if connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table.name))).fetchone():
+        raise BadInput(
+            f"table {table.name} holds rows that {pipeline} has not written; give the pipeline a table of its own, or "
+            "empty this one",
+            field=table.name,
+        )

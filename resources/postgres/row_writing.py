@@ -1,0 +1,162 @@
+"""The statements that write staged rows into a table: appended, upserted by key, or merged into an accumulate.
+
+Each says how many rows it wrote, since a table can swallow rows without an error; it counts in the same statement.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import LiteralString
+
+from psycopg import sql
+
+from platform_defs.contract.model import Aggregate, Table
+from platform_defs.contract.own_columns import target_columns
+from platform_defs.errors import BadInput
+from platform_defs.words import plural
+from resources.postgres.connection import Connection
+from resources.postgres.tables import closed_list, identifier, staging_table
+
+
+@dataclass(frozen=True)
+class StagedRows:
+    """The rows of one try at a batch that count: `winners` is the condition that a staged row is one of them."""
+
+    connection: Connection
+    staging_id: int
+    batch_id: int
+    winners: sql.Composable
+
+
+@dataclass(frozen=True)
+class Written:
+    """What one statement has written: staged rows, rows that they make in the table, and those that it took."""
+
+    staged: int
+    due: int
+    written: int
+
+    def refuse_fewer(self, table: Table) -> None:
+        """Raise BadInput unless the table took every row. What is known to swallow rows was refused before."""
+        if self.written != self.due:
+            raise BadInput(
+                f"{table.name} took {self.written} of {plural(self.due, 'row')} and reported no error, so something in "
+                "Postgres swallowed the others (a trigger, a rule, a policy, an extension?). Nothing was published. "
+                "Remove what does that",
+                field=table.name,
+            )
+
+
+def append(rows: StagedRows, table: Table, where: sql.Composable) -> int:
+    """Insert the winners' rows for which `where` holds; how many there were."""
+    names = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
+    query = sql.SQL(
+        "INSERT INTO {} ({names}, _batch_id, _partition, _offset) "
+        "SELECT {}, {}, _partition, _offset FROM {} WHERE {} AND {}"
+    ).format(
+        identifier(table.name),
+        _cast(table),
+        rows.batch_id,
+        staging_table(rows.staging_id),
+        rows.winners,
+        where,
+        names=names,
+    )
+    return rows.connection.execute(query).rowcount
+
+
+def upsert(rows: StagedRows, table: Table, where: sql.Composable) -> Written:
+    """The newest message of each key decides: a tombstone deletes the key's row, anything else replaces it."""
+    own = [name for name, _ in target_columns(table) if name != "_batch_id"]
+    names = [*(column.name for column in table.columns), *own]
+    changes = sql.SQL(", ").join(
+        sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in [*names, "_batch_id"] if name != "_key"
+    )
+    parts = {
+        "table": identifier(table.name),
+        "columns": sql.SQL(", ").join(map(sql.Identifier, names)),
+        "values": sql.SQL(", ").join([_cast(table), *map(sql.Identifier, own)]),
+        "changes": changes,
+        "where": where,
+    }
+    rows.connection.execute(_spelt(rows, _LATEST + _DELETE, parts))  # first: a row may take what a deleted one had
+    return _counted(rows, _LATEST + _REPLACE, parts)
+
+
+_LATEST = (
+    "WITH latest AS MATERIALIZED (SELECT DISTINCT ON (_key) {columns}, _deleted FROM {staging} "
+    "WHERE {winners} AND {where} ORDER BY _key, _offset DESC)"
+)
+_DELETE = " DELETE FROM {table} AS t USING latest WHERE t._key = latest._key AND latest._deleted"
+_REPLACE = (
+    ", written AS (INSERT INTO {table} ({columns}, _batch_id) SELECT {values}, {batch_id} FROM latest "
+    "WHERE NOT _deleted ORDER BY _key ON CONFLICT (_key) DO UPDATE SET {changes} RETURNING 1) "
+    "SELECT (SELECT count(*) FROM {staging} WHERE {winners} AND {where}), "
+    "(SELECT count(*) FROM latest WHERE NOT _deleted), (SELECT count(*) FROM written)"
+)
+_ACCUMULATE = (
+    "WITH made AS MATERIALIZED (SELECT {values} FROM {staging} WHERE {winners} GROUP BY {keys}), "
+    "written AS (INSERT INTO {table} AS t ({columns}) SELECT {columns} FROM made ORDER BY {keys} "
+    "ON CONFLICT ({keys}) DO UPDATE SET {merged} RETURNING 1) "
+    "SELECT 0, (SELECT count(*) FROM made), (SELECT count(*) FROM written)"
+)
+
+
+def _cast(table: Table) -> sql.Composable:
+    """The contract's columns as they are read from staging: in their own type where COPY could not write it."""
+    return sql.SQL(", ").join(
+        sql.Identifier(column.name)
+        if column.type.staged == column.type.postgres
+        else sql.SQL("{}::{}").format(sql.Identifier(column.name), closed_list(column.type.postgres))
+        for column in table.columns
+    )
+
+
+def accumulate(rows: StagedRows, table: Table) -> None:
+    """Merge this batch's aggregates, in key order: sessions that update the same rows in it never deadlock.
+
+    Raises BadInput where the table did not take them all.
+    """
+    sources = {item.column: _aggregate(item) for item in table.aggregates}
+    named = [
+        sources.get(c.name, sql.Identifier(c.name)) + sql.SQL(" AS {}").format(sql.Identifier(c.name))
+        for c in table.columns
+    ]
+    parts = {
+        "table": identifier(table.name),
+        "columns": sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns),
+        "values": sql.SQL(", ").join(named),
+        "keys": sql.SQL(", ").join(map(sql.Identifier, table.group_by)),
+        "merged": sql.SQL(", ").join(_merge(item) for item in table.aggregates),
+    }
+    _counted(rows, _ACCUMULATE, parts).refuse_fewer(table)
+
+
+def _counted(rows: StagedRows, statement: LiteralString, parts: Mapping[str, sql.Composable]) -> Written:
+    """Run a statement that gives the three numbers of Written."""
+    return Written(*(rows.connection.execute(_spelt(rows, statement, parts)).fetchone() or (0, 0, 0)))
+
+
+def _spelt(rows: StagedRows, statement: LiteralString, parts: Mapping[str, sql.Composable]) -> sql.Composed:
+    return sql.SQL(statement).format(
+        staging=staging_table(rows.staging_id),
+        winners=rows.winners,
+        batch_id=sql.Literal(rows.batch_id),
+        **parts,
+    )
+
+
+_MERGE = {
+    "sum": "{0} = coalesce(t.{0} + excluded.{0}, t.{0}, excluded.{0})",
+    "count": "{0} = t.{0} + excluded.{0}",
+    "min": "{0} = least(t.{0}, excluded.{0})",
+    "max": "{0} = greatest(t.{0}, excluded.{0})",
+}
+
+
+def _merge(item: Aggregate) -> sql.Composable:
+    return closed_list(_MERGE[item.function]).format(sql.Identifier(item.column))
+
+
+def _aggregate(item: Aggregate) -> sql.Composable:
+    source = sql.SQL("*") if item.source is None else sql.Identifier(item.source)
+    return sql.SQL("{}({})").format(sql.SQL(item.function), source)

@@ -1,0 +1,54 @@
+"""The tables of docs/reference/verdicts.md, from platform_defs/verdicts.py."""
+
+from collections.abc import Sequence
+
+from platform_defs import verdicts
+from platform_defs.verdicts import Ruling, Verdict
+from tests.docs.tables import code, table
+
+MEANINGS = {
+    Verdict.AWAY: "tried again for as long as the system is away, busy or out of room",
+    Verdict.RETRY: f"tried again, {verdicts.TRIES} times in a row at most; then the pipeline halts",
+    Verdict.REFUSED_ROW: "the message is found and becomes a dead letter; its neighbours commit",
+    Verdict.SUSPECT: "the same, if it fails again and again while another message passes",
+    Verdict.BAD_INPUT: "a contract, table, setting or right is to be corrected; tried again like `retry`",
+    Verdict.HALT: "the pipeline halts at once",
+    Verdict.BUG: "a mistake of Tidegate's own, and told as one; tried again like `retry`",
+}
+
+
+def verdict_kinds() -> str:
+    """The verdicts."""
+    return table(("verdict", "what follows"), ((code(kind), MEANINGS[kind]) for kind in Verdict))
+
+
+def verdicts_of_postgres() -> str:
+    """By SQLSTATE, for each place."""
+    rows = (
+        (_codes(item), *(item.at(place) for place in ("ledger", "staging", "table")), item.why)
+        for item in verdicts.SQLSTATES
+    )
+    return table(("SQLSTATE", "the ledger's statements", "COPY", "writing rows", "why"), rows)
+
+
+def verdicts_of_kafka() -> str:
+    """By the name of the code."""
+    return _of(verdicts.KAFKA, "code")
+
+
+def verdicts_of_spark() -> str:
+    """By condition, class or SQLSTATE."""
+    return _of(verdicts.SPARK, "condition, class or SQLSTATE")
+
+
+def verdicts_of_errors() -> str:
+    """By class; one that is not listed has the verdict of the class above it."""
+    return table(("error", "verdict"), ((code(kind.__name__), verdict) for kind, verdict in verdicts.OWN.items()))
+
+
+def _of(rulings: Sequence[Ruling], head: str) -> str:
+    return table((head, "verdict", "why"), ((_codes(item), item.verdict, item.why) for item in rulings))
+
+
+def _codes(item: Ruling) -> str:
+    return ", ".join(map(code, item.codes))

@@ -1,0 +1,178 @@
+"""What stops a batch: too many dead letters among the latest messages, and a blocking rule that stays red."""
+
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from platform_defs.contract.model import BatchRule
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine import audit
+from platform_defs.engine.ports import AuditView
+from platform_defs.errors import BadInput, ChangedMeanwhile, GateFailed, Halt
+from platform_defs.halts import GateRed
+from platform_defs.operations import settlement
+from platform_defs.operations.settled_gate import BatchChoice
+from platform_defs.operations.settlement import Settlement
+from platform_defs.verification.verify import verify
+from resources.endpoints import Endpoints
+from resources.kafka.broker import KafkaBroker
+from resources.postgres.auditor import GreatExpectationsAuditor
+from tests.chaos.tables import with_impossible_sum
+from tests.world import World, transfers
+
+TOO_MANY: Any = {"dead_letter_minimum": 40, "dead_letter_share": 0.5, "batch_messages": 10}
+
+
+def committed(world: World, name: str) -> int:
+    """How many messages the pipeline's batches of nothing but dead letters had."""
+    asked = "select coalesce(sum(messages), 0)::int as n from tidegate.batch where pipeline = %s"
+    (row,) = world.rows(f"{asked} and messages = dead_letters", name)
+    return row["n"]
+
+
+def test_garbage_in_batches_of_ten_halts_soon_after_the_minimum(world: World) -> None:
+    pipeline = world.new_pipeline(**TOO_MANY)
+    world.send(pipeline, [b"garbage"] * 120)
+    with pytest.raises(Halt, match="40 of the latest 40 messages") as halt:
+        world.drain(pipeline)
+    assert halt.value.code == "too_many_dead_letters"
+    assert committed(world, pipeline.name) in range(30, 40)
+
+
+def test_garbage_after_a_long_good_time_halts_as_soon(world: World) -> None:
+    pipeline = world.new_pipeline(**(TOO_MANY | {"batch_messages": 200}))
+    world.send(pipeline, transfers(800))
+    world.drain(pipeline)
+    small = replace(
+        pipeline, contract=replace(pipeline.contract, limits=replace(pipeline.contract.limits, batch_messages=10))
+    )
+    world.send(pipeline, [b"garbage"] * 120)
+    with pytest.raises(Halt, match="of the latest"):
+        world.drain(small)
+    assert committed(world, pipeline.name) in range(30, 60)
+
+
+def test_what_an_auditor_observes_can_be_stored_whatever_number_it_is(endpoints: Endpoints) -> None:
+    """The infinities are no JSON: stored as text, they stop no publication."""
+    rule = _rule("mean", "ExpectColumnMeanToBeBetween", column="x", max_value=1)
+    with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
+        for value, expected in {"Infinity": "Infinity", "-Infinity": "-Infinity", "NaN": None}.items():
+            session.execute(f"CREATE TABLE public.odd AS SELECT '{value}'::float8 AS x".encode())
+            try:
+                (found,) = GreatExpectationsAuditor(endpoints.postgres_url).judge([rule], AuditView("public", "odd"))
+                stored = session.execute("SELECT %s::jsonb ->> 'observed_value'", [Jsonb(found.observed)]).fetchone()
+            finally:
+                session.execute("DROP TABLE public.odd")
+            assert stored == (expected,)  # Great Expectations itself makes null of NaN
+
+
+def test_an_auditor_sees_what_every_session_of_ours_sees(endpoints: Endpoints) -> None:
+    """Its sessions are in UTC, wait for a writable server, and are not ended for being idle, whatever a role says."""
+    settings = {"TimeZone": "UTC", "idle_in_transaction_session_timeout": "0", "application_name": "tidegate audit"}
+    rules = [
+        _rule(name, "ExpectColumnValuesToBeInSet", column=name, value_set=[value]) for name, value in settings.items()
+    ]
+    columns = ", ".join(f"current_setting('{name}') AS \"{name}\"" for name in settings)
+    with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
+        session.execute("ALTER ROLE CURRENT_USER SET TimeZone = 'Asia/Tokyo'")
+        session.execute(f"CREATE VIEW public.seen AS SELECT {columns}, 1 AS _partition, 2 AS _offset".encode())
+        try:
+            url = f"{endpoints.postgres_url}{'&' if '?' in endpoints.postgres_url else '?'}application_name=theirs"
+            found = GreatExpectationsAuditor(url).judge(rules, AuditView("public", "seen"))
+        finally:
+            session.execute("DROP VIEW public.seen")
+            session.execute("ALTER ROLE CURRENT_USER RESET TimeZone")
+    assert {check.name: check.passed for check in found} == dict.fromkeys(settings, True)
+
+
+def test_after_dead_letters_were_accepted_counting_begins_again(world: World) -> None:
+    pipeline = world.new_pipeline(**TOO_MANY)
+    for _ in range(2):
+        world.send(pipeline, [b"garbage"] * 60)
+        with pytest.raises(Halt):
+            world.drain(pipeline)
+        decide_and_settle(world, pipeline, None)
+        assert world.drain(pipeline)  # the rest of the garbage, below the minimum
+    assert len(world.dead_letters(pipeline)) == 120
+
+
+def test_a_red_gate_is_settled_before_it_halts_and_only_for_that_batch(world: World) -> None:
+    pipeline = with_impossible_sum(world.new_pipeline())
+    world.send(pipeline, transfers(40))
+    with pytest.raises(GateFailed, match=f"tidegate ack {pipeline.name}"):
+        world.drain(pipeline)
+    decided = decide_and_settle(world, pipeline, "publish")
+    assert (decided.state, decided.checks_accepted) == ("active", ("postings_sum_to_zero",))
+    (batch,) = world.drain(pipeline)
+    assert (batch.messages, batch.rows) == (40, 80)
+    assert [check.name for check in batch.checks if not check.passed] == ["postings_sum_to_zero"]
+    world.send(pipeline, transfers(8, start=40))
+    with pytest.raises(GateFailed):
+        world.drain(pipeline)
+    (kept,) = world.rows("select * from tidegate.settlement where pipeline = %s", pipeline.name)
+    assert (kept["halt_code"], kept["reason"], kept["settled_by"]) == ("gate_red", "a test", "tester")
+    decide_and_settle(world, pipeline, "dead-letters")
+    (batch,) = world.drain(pipeline)
+    assert (batch.messages, batch.rows, batch.dead_letters) == (8, 0, 8)
+    letters = {(d["stage"], d["error_class"]) for d in world.dead_letters(pipeline)}
+    assert letters == {("publish", "SetAside")}
+    assert verify(pipeline, world.endpoints, world.spark).ok
+
+
+def test_a_gate_that_stays_red_halts_its_pipeline_and_the_halt_is_settled(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "GATE_TRIES", 2)
+    pipeline = with_impossible_sum(world.new_pipeline())
+    world.send(pipeline, [*transfers(8), b"garbage"])
+    for error in (GateFailed, Halt, Halt):
+        with pytest.raises(error) as raised:
+            world.drain(pipeline)
+    assert isinstance(raised.value, Halt)
+    assert isinstance(raised.value.detail, GateRed)
+    assert (raised.value.detail.tries, raised.value.detail.names) == (2, ("postings_sum_to_zero",))
+    retried = decide_and_settle(world, pipeline, "retry")
+    assert (retried.state, retried.marks) == ("halted", {})
+    with pytest.raises(GateFailed):  # it counts from the beginning
+        world.drain(pipeline)
+    decide_and_settle(world, pipeline, "publish")
+    (batch,) = world.drain(pipeline)
+    assert (batch.rows, batch.dead_letters) == (16, 1)
+    with pytest.raises(BadInput, match=r"no batch of \w+ fails a blocking check"):
+        decide_and_settle(world, pipeline, "publish")
+
+
+def test_a_gate_that_changed_since_it_was_shown_is_not_settled(world: World) -> None:
+    pipeline = with_impossible_sum(world.new_pipeline())
+    world.send(pipeline, transfers(4))
+    with pytest.raises(GateFailed):
+        world.drain(pipeline)
+    shown = decide(world, pipeline, "publish")
+    with pytest.raises(GateFailed):
+        world.drain(pipeline)
+    with pytest.raises(ChangedMeanwhile):
+        settle(world, pipeline, shown)
+
+
+def decide(world: World, pipeline: Pipeline, batch: BatchChoice | None) -> Settlement:
+    broker = KafkaBroker(world.endpoints.kafka_options())
+    decided = settlement.propose(pipeline.contract, world.ledger, broker, None, batch)
+    assert decided is not None
+    return decided
+
+
+def settle(world: World, pipeline: Pipeline, decided: Settlement) -> None:
+    settlement.settle(world.endpoints.postgres_url, pipeline.contract, decided, "a test", "tester")
+
+
+def decide_and_settle(world: World, pipeline: Pipeline, batch: BatchChoice | None) -> Settlement:
+    decided = decide(world, pipeline, batch)
+    settle(world, pipeline, decided)
+    return decided
+
+
+def _rule(name: str, expectation: str, **arguments: Any) -> BatchRule:
+    return BatchRule(name, "public.seen", expectation, arguments, "warning", "")

@@ -1,0 +1,105 @@
+"""A table holds every batch of its pipeline, in full and made in one way, or the run is refused until it is rebuilt."""
+
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from platform_defs.contract.model import Aggregate
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import BadInput
+from tests.chaos.moments import Intruder
+from tests.integration.test_verify import customer, view
+from tests.replays import bank, counts, exact, execute
+from tests.world import World, transfers
+
+
+def with_largest(pipeline: Pipeline) -> Pipeline:
+    """The pipeline with max(amount) where it has sum(amount)."""
+    balances = pipeline.contract.accumulates[0]
+    aggregates = tuple(
+        Aggregate("balance", "max", "amount") if item.column == "balance" else item for item in balances.aggregates
+    )
+    tables = (pipeline.contract.row_table, replace(balances, aggregates=aggregates))
+    return replace(pipeline, contract=replace(pipeline.contract, tables=tables))
+
+
+def test_an_accumulate_that_is_made_in_another_way_is_refused_until_it_is_rebuilt(world: World) -> None:
+    pipeline = bank(world, batches=1)
+    redefined = with_largest(pipeline)
+    before = world.table(pipeline, 1)
+    said = r"filled as balance = sum\(amount\).*now says balance = max\(amount\).*tidegate replay"
+    world.send(pipeline, transfers(8, 100))
+    with pytest.raises(BadInput, match=said):
+        world.drain(redefined)
+    assert world.table(pipeline, 1) == before
+    assert counts(execute(world, redefined))["balances"][2] > 0
+    world.drain(redefined)
+    exact(world, redefined)
+    with pytest.raises(BadInput, match=r"now says balance = sum\(amount\)"):
+        world.drain(pipeline)
+    execute(world, pipeline)
+    world.drain(pipeline)
+    exact(world, pipeline)
+
+
+def test_what_an_earlier_version_claimed_is_taken_as_it_is_filled_now(world: World) -> None:
+    pipeline = bank(world, batches=1)
+    world.rows("update tidegate.output set definition = null where pipeline = %s", pipeline.name)
+    with closing(world.ledger.acquire(pipeline.contract)):
+        pass
+    with pytest.raises(BadInput, match="was filled as"):
+        world.ledger.acquire(with_largest(pipeline).contract)
+
+
+@pytest.mark.parametrize("disposition", ["append", "upsert", "accumulate"])
+def test_rows_that_a_table_swallows_without_an_error_are_counted(
+    world: World, disposition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is that was not refused before: here a trigger, whose refusal is switched off."""
+    pipeline = world.new_pipeline(disposition, config={"cleanup.policy": "delete"})
+    world.drain(pipeline)
+    keys = [b"%d" % number for number in range(8)]
+    values = {"append": [view(n) for n in range(8)], "upsert": [customer(n) for n in range(8)]}
+    world.send(pipeline, values.get(disposition, transfers(8)), keys=keys if disposition == "upsert" else None)
+    table = pipeline.contract.tables[-1].name
+    world.rows(
+        f"create function {pipeline.name}.nothing() returns trigger language plpgsql as 'begin return null; end'"
+    )
+    world.rows(f"create trigger quiet before insert on {table} for each row execute function {pipeline.name}.nothing()")
+    monkeypatch.setattr("resources.postgres.live_table._interference", lambda *_: iter(()))
+    with pytest.raises(BadInput, match=rf"{table} took 0 of \d+ rows and reported no error"):
+        world.drain(pipeline)
+    assert set(world.position(pipeline).values()) == {0}
+    world.rows(f"drop trigger quiet on {table}")
+    world.drain(pipeline)
+    exact(world, pipeline)
+
+
+def test_a_table_that_is_swapped_under_a_run_is_refused_before_anything_is_written(world: World) -> None:
+    pipeline = bank(world, batches=1)
+    table, before = pipeline.contract.row_table.name, world.table(pipeline)
+    world.send(pipeline, transfers(8, 100))
+
+    def swap(_: int) -> None:
+        world.rows(f"alter table {table} rename to original")
+        world.rows(f"create table {table} (like {pipeline.name}.original including all)")
+
+    with pytest.raises(BadInput, match=r"is not the one that .* filled"):
+        Intruder("before_publish", swap).drain(world, pipeline)
+    assert world.table(pipeline) == []
+    world.rows(f"drop table {table}")
+    world.rows(f"alter table {pipeline.name}.original rename to postings")
+    assert world.table(pipeline) == before
+    world.drain(pipeline)
+    exact(world, pipeline)
+
+
+def test_a_deleted_keys_value_may_be_taken_over_in_the_same_batch(world: World) -> None:
+    pipeline = world.new_pipeline("upsert", config={"cleanup.policy": "delete"})
+    world.send(pipeline, [customer(1, "Ada")], keys=[b"1"])
+    world.drain(pipeline)
+    world.rows(f"alter table {pipeline.contract.row_table.name} add unique (name)")
+    world.send(pipeline, [customer(2, "Ada"), None], keys=[b"2", b"1"], partition=0)
+    world.drain(pipeline)
+    exact(world, pipeline)

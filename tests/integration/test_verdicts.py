@@ -1,0 +1,228 @@
+"""Each kind of error, planted at each place of a batch, has the verdict of platform_defs/verdicts.py."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+from urllib.parse import urlsplit
+from uuid import UUID, uuid4
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from platform_defs.engine.batch import Outside
+from platform_defs.engine.ports import Recorder, Source, StagingArea
+from platform_defs.errors import (
+    BadInput,
+    BrokerAway,
+    Halt,
+    InternalError,
+    LedgerAway,
+    MessageUnreadable,
+    RowRefused,
+    StagingLost,
+    TidegateError,
+)
+from platform_defs.formats.block import Block
+from platform_defs.offsets import OffsetRange
+from platform_defs.verdicts import Place, Verdict, of_sqlstate
+from resources.endpoints import Endpoints
+from resources.postgres.connection import connect, database_errors
+from resources.postgres.migrations import migrate
+from tests.chaos.moments import play
+from tests.chaos.verdicts import failures, plain, refuse_rows, single_entry
+from tests.unit.test_verdicts import CODES
+from tests.world import World, transfer, transfers
+
+AS: Mapping[Verdict, type[TidegateError]] = {
+    Verdict.AWAY: LedgerAway,
+    Verdict.RETRY: LedgerAway,
+    Verdict.HALT: LedgerAway,  # with its SQLSTATE, by which the run halts
+    Verdict.REFUSED_ROW: RowRefused,
+    Verdict.BAD_INPUT: BadInput,
+    Verdict.BUG: InternalError,
+}
+
+
+def test_whatever_postgres_raises_becomes_the_error_of_its_verdict(endpoints: Endpoints) -> None:
+    with connect(endpoints.postgres_url) as connection:
+        for code in CODES:
+            statement = f"DO $$ BEGIN RAISE 'planted' USING ERRCODE = '{code}'; END $$".encode()
+            for place in get_args(Place):
+                with pytest.raises(TidegateError, match="planted") as found, database_errors(place):
+                    connection.execute(statement)
+                assert type(found.value) is AS[of_sqlstate(code, place)], (code, place)
+
+
+# ── In a batch ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class FailingSource:
+    """The real source, which raises once it has been asked."""
+
+    error: Exception
+
+    def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:  # noqa: ARG002  # the port's
+        raise self.error
+        yield  # pyright: ignore[reportUnreachable]  # makes a generator of it
+
+
+@dataclass(frozen=True)
+class FailingArea:
+    """The real staging area, whose COPY raises."""
+
+    real: StagingArea
+    error: Exception
+
+    @property
+    def staging_id(self) -> int:
+        return self.real.staging_id
+
+    def recorder(self, partition: int, attempt: UUID) -> AbstractContextManager[Recorder]:
+        return self.real.recorder(partition, attempt)
+
+    def copy(
+        self,
+        batches: Iterable[pa.RecordBatch],  # noqa: ARG002  # the port's
+        schema: pa.Schema,  # noqa: ARG002  # the port's
+    ) -> int:
+        raise self.error
+
+
+@dataclass
+class Failing:
+    """Something real, one of whose methods raises, or gives something else."""
+
+    real: Any
+    method: str
+    instead: Callable[..., Any]
+
+    def __getattr__(self, name: str) -> Any:
+        return self.instead if name == self.method else getattr(self.real, name)
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    return fail
+
+
+def in_read(error: Exception) -> Callable[[Outside], Outside]:
+    source: Source = FailingSource(error)
+    return lambda outside: replace(outside, source=source)
+
+
+def in_copy(error: Exception) -> Callable[[Outside], Outside]:
+    def change(outside: Outside) -> Outside:
+        real: Any = outside.ledger
+        opened = Failing(real, "open_staging", lambda pending: FailingArea(real.open_staging(pending), error))
+        return replace(outside, ledger=opened)  # pyright: ignore[reportArgumentType]
+
+    return change
+
+
+def in_audit(error: Exception) -> Callable[[Outside], Outside]:
+    return lambda outside: replace(outside, ledger=Failing(outside.ledger, "faults", raising(error)))  # pyright: ignore
+
+
+def in_publish(error: Exception) -> Callable[[Outside], Outside]:
+    return lambda outside: replace(outside, ledger=Failing(outside.ledger, "publication", raising(error)))  # pyright: ignore
+
+
+def in_lineage(event: Mapping[str, Any]) -> Callable[[Outside], Outside]:
+    return lambda outside: replace(outside, lineage=Failing(outside.lineage, "of_batch", lambda *_: event))  # pyright: ignore
+
+
+BUG, COUNTS, AWAY = InternalError, (1, 1), (1, 0)
+PLANTED: dict[str, tuple[Callable[[Outside], Outside], type[TidegateError], tuple[int, int]]] = {
+    "read: Kafka is away": (in_read(BrokerAway("x")), BrokerAway, AWAY),
+    "read: a damaged record": (in_read(MessageUnreadable("x")), MessageUnreadable, COUNTS),
+    "read: a missing ACL": (in_read(BadInput("x")), BadInput, COUNTS),
+    "read: a bug": (in_read(KeyError("x")), BUG, COUNTS),
+    "COPY: Postgres is away": (in_copy(LedgerAway("x")), LedgerAway, AWAY),
+    "COPY: a deadlock": (in_copy(LedgerAway("x", sqlstate="40P01")), LedgerAway, COUNTS),
+    "COPY: a bug": (in_copy(ValueError("x")), BUG, COUNTS),
+    "audit: Postgres is away": (in_audit(LedgerAway("x")), LedgerAway, AWAY),
+    "audit: a bug": (in_audit(ZeroDivisionError("x")), BUG, COUNTS),
+    "publish: staging was emptied": (in_publish(StagingLost("x")), StagingLost, COUNTS),
+    "publish: a statement of the ledger is refused": (in_lineage({"event": "\0"}), BUG, COUNTS),
+}
+
+
+# Spark tries a task that fails four times: of what fails in one, these are played every time, the others in test-all.
+OFTEN = {"read: Kafka is away", "read: a bug", "COPY: a deadlock"}
+
+
+@pytest.mark.parametrize("all_of_them", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_each_error_at_each_place_has_its_verdict_and_backs_the_pipeline_off(world: World, all_of_them: bool) -> None:
+    """And nothing of it stays: the same batch commits once the error is gone."""
+    pipeline = single_entry(world, plain)
+    world.send(pipeline, transfers(4))
+    for what, (change, kind, counted) in PLANTED.items():
+        if (what.startswith(("read", "COPY")) and what not in OFTEN) != all_of_them:
+            continue
+        world.rows("update tidegate.pipeline set failed_tries = 0, batch_failures = 0 where name = %s", pipeline.name)
+        with pytest.raises(kind) as found:
+            play(world, pipeline, change)
+        assert type(found.value) is kind, what
+        assert failures(world, pipeline) == counted, what
+        assert world.ledger.status(pipeline.name).backed_off, what
+    assert world.dead_letters(pipeline) == []
+    (batch,) = world.drain(pipeline)
+    assert (batch.rows, batch.dead_letters) == (4, 0)
+    assert failures(world, pipeline) == (0, 0)
+
+
+REFUSED_WHILE_WRITING = {"22003": "NumericValueOutOfRange", "54000": "ProgramLimitExceeded", "P0001": "RaiseException"}
+NOT_THE_ROWS: dict[str, tuple[type[TidegateError], tuple[int, int]]] = {
+    "42501": (BadInput, COUNTS),
+    "40001": (LedgerAway, COUNTS),
+    "53100": (LedgerAway, AWAY),
+}
+
+
+@pytest.mark.parametrize("code", [*REFUSED_WHILE_WRITING, *NOT_THE_ROWS, "XX001"])
+def test_what_a_table_raises_for_one_row_is_that_messages_fault_or_nobodys(world: World, code: str) -> None:
+    pipeline = single_entry(world, plain)
+    world.drain(pipeline)  # the tables are made
+    refuse_rows(world, pipeline, code, "amount = 666")
+    places = world.send(pipeline, [*transfers(3), transfer(9, "666.00")])
+    if code in REFUSED_WHILE_WRITING:
+        (batch,) = world.drain(pipeline)
+        assert (batch.rows, batch.dead_letters) == (3, 1)
+        (letter,) = world.dead_letters(pipeline)
+        assert (letter["partition"], letter["offset"], letter["error_class"]) == (
+            *places[3],
+            REFUSED_WHILE_WRITING[code],
+        )
+        return
+    kind, counted = NOT_THE_ROWS.get(code, (Halt, COUNTS))
+    with pytest.raises(kind, match="refused on purpose"):
+        world.drain(pipeline)
+    assert failures(world, pipeline) == counted
+    assert world.dead_letters(pipeline) == []
+    assert world.ledger.status(pipeline.name).halt_code == ("keeps_failing" if kind is Halt else None)
+
+
+def test_a_table_that_cannot_be_claimed_backs_the_pipeline_off(world: World) -> None:
+    """Or the sensor would start a run at each of its ticks."""
+    pipeline = world.caught_up()
+    world.rows(f"ALTER TABLE {pipeline.contract.row_table.name} ALTER amount TYPE double precision")
+    with pytest.raises(BadInput, match="is double precision"):
+        world.drain(pipeline)
+    assert failures(world, pipeline) == (1, 0)  # no batch was pending
+    assert world.ledger.status(pipeline.name).backed_off
+
+
+def test_a_database_that_cannot_hold_every_text_is_refused(endpoints: Endpoints) -> None:
+    name = f"latin_{uuid4().hex[:10]}"
+    with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
+        session.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'".encode())
+        try:
+            with pytest.raises(BadInput, match=r"has the encoding LATIN1.*ENCODING 'UTF8'"):
+                migrate(urlsplit(endpoints.postgres_url)._replace(path=f"/{name}").geturl())
+        finally:
+            session.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())

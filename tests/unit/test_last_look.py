@@ -1,0 +1,46 @@
+"""What a run asks of the log right before it publishes: where it read to, and by which leaders."""
+
+from uuid import uuid4
+
+import pytest
+
+from platform_defs.engine.ports import Coverage, Staged
+from platform_defs.engine.publish import read_up_to
+from platform_defs.errors import StagingLost
+from platform_defs.offsets import OffsetRange, PendingBatch
+
+
+def staged(*epochs: tuple[int | None, int | None]) -> Staged:
+    """Ranges of one partition: the leader epoch of the message before each, and of the last one in it."""
+    ranges = tuple(OffsetRange("t", 0, 10 * n, 10 * n + 10, before) for n, (before, _) in enumerate(epochs))
+    pending = PendingBatch(1, "cluster", "log", ranges)
+    coverage = (Coverage(r, uuid4(), 10, 10, 0, 0, (), last) for r, (_, last) in zip(ranges, epochs, strict=True))
+    return Staged(pending, 1, {}, tuple(coverage))
+
+
+@pytest.mark.parametrize(
+    ("epochs", "newest"),
+    [
+        ([(3, 3), (None, 4)], 4),
+        ([(3, 5), (None, None)], 5),  # the last range ends with a gap
+        ([(3, None)], 3),
+        ([(None, None)], None),
+    ],
+)
+def test_the_last_look_knows_the_newest_leader_that_was_read_from(
+    epochs: list[tuple[int | None, int | None]], newest: int | None
+) -> None:
+    (at,) = read_up_to(staged(*epochs))
+    assert (at.topic, at.topic_id, at.next_offset, at.leader_epoch) == ("t", "log", 10 * len(epochs), newest)
+
+
+def test_messages_of_an_earlier_leader_behind_those_of_a_later_one_are_of_another_log() -> None:
+    """The topic was created again in mid-range, whatever its metadata says."""
+    with pytest.raises(StagingLost, match="of another log"):
+        read_up_to(staged((None, 3), (None, None), (None, 0)))
+
+
+def test_messages_of_a_leader_before_the_one_that_showed_the_position_are_read() -> None:
+    """They were in a transaction that was still open when it was elected."""
+    (at,) = read_up_to(staged((5, 4)))
+    assert at.leader_epoch == 5

@@ -1,0 +1,58 @@
+"""Tasks refuse to decode by other code than their run's."""
+
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from platform_defs.engine import same_install
+from platform_defs.errors import OtherInstall
+
+NUMBERS = pa.record_batch([pa.array([1, 2])], names=["id"])
+
+
+def test_a_task_with_the_same_installation_runs() -> None:
+    assert list(same_install.sealed(_twice)(iter([NUMBERS]))) == [NUMBERS, NUMBERS]
+
+
+def test_a_task_with_another_installation_refuses_before_it_unpickles_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = same_install.sealed(_twice)
+    monkeypatch.setattr(same_install, "here", lambda: "0.1.0 (code 00000000)")
+    monkeypatch.setattr(same_install.pickle, "loads", _never)
+    with pytest.raises(
+        OtherInstall, match=rf"on {platform.node()} has Tidegate 0.1.0 \(code 0+\), and the run has"
+    ) as it:
+        list(sent(iter([NUMBERS])))
+    assert "Install the same version there" in str(it.value)
+
+
+def test_the_fingerprint_is_of_the_code_that_decodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(same_install.resources, "files", lambda _: tmp_path)
+    for name in ("engine/task.py", "formats/json/decode.py", "cli/main.py", "engine/notes.txt", "top.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("first")
+    before = _fresh()
+    for name in ("cli/main.py", "engine/notes.txt", "top.py"):
+        (tmp_path / name).write_text("second")
+    assert _fresh() == before
+    for name in ("engine/task.py", "formats/json/decode.py"):
+        (tmp_path / name).write_text("second")
+        assert _fresh() != before
+        (tmp_path / name).write_text("first")
+    (tmp_path / "engine/task.py").rename(tmp_path / "engine/tasks.py")
+    assert _fresh() != before
+
+
+def _fresh() -> str:
+    return same_install.here.__wrapped__()
+
+
+def _twice(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield from (batch, batch)
+
+
+def _never(_: bytes) -> None:
+    raise AssertionError("unpickled by another installation")

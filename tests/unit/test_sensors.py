@@ -1,0 +1,104 @@
+"""When the sensor asks for a run, and for which pipelines."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import dagster as dg
+from dagster import AssetKey, DagsterRun, DagsterRunStatus
+
+from assets import find_contract
+from platform_defs.contract.model import Limits
+from platform_defs.offsets import PartitionView, Position, TopicView
+from platform_defs.orchestration.keys import DRAIN_JOB, PIPELINE_TAG, STARTED_FOR
+from platform_defs.orchestration.runs import scheduled, selected
+from platform_defs.orchestration.sensors import MOST, TAKES_UP, Working, start
+from platform_defs.orchestration.waiting import Seen, Waiting
+from resources.postgres.answers import PipelineStatus
+from tests.world import renamed
+
+PAGE_VIEWS = find_contract("web_page_views")
+LATENCY = 30.0
+NOW = 10_000.0
+
+
+def seen(name: str, *, held: bool = False) -> Seen:
+    """A pipeline with three unread messages."""
+    contract = replace(renamed(PAGE_VIEWS, name), limits=Limits(lag_messages=1_000, lag_seconds=LATENCY))
+    view = TopicView(name, "cluster", "topic", {0: PartitionView(0, 3)})
+    return Seen(contract, PipelineStatus(name, has_run=True), held, [Position(0, "cluster", "topic", 0)], view)
+
+
+def run(*, by_sensor: bool) -> DagsterRun:
+    tags = {STARTED_FOR: "something due"} if by_sensor else {}
+    return DagsterRun(job_name=DRAIN_JOB, tags=tags, status=DagsterRunStatus.STARTED)
+
+
+def asked(
+    pipelines: Sequence[Seen], waited: dict[str, float], runs: Sequence[DagsterRun] = (), by_hand: str = ""
+) -> tuple[Sequence[dg.RunRequest], str]:
+    """The run requests and the reason why there is none, after each pipeline has waited so many seconds."""
+    waits = {name: Waiting(NOW - seconds, 0) for name, seconds in waited.items()}
+    found = start(pipelines, waits, Working(runs, 2, frozenset([by_hand])), NOW)
+    return found.run_requests or [], str(found.skip_reason.skip_message if found.skip_reason else "")
+
+
+def test_one_run_is_asked_for_all_that_is_due_the_oldest_first_and_without_checks() -> None:
+    pipelines = [seen("young"), seen("old"), seen("not_yet")]
+    ((request,), _) = asked(pipelines, {"young": 31.0, "old": 300.0, "not_yet": 3.0})
+    assert request.asset_selection == [AssetKey(["old", "page_views"]), AssetKey(["young", "page_views"])]
+    assert request.asset_check_keys == []
+    assert PIPELINE_TAG not in request.tags
+
+
+def test_a_run_is_asked_for_a_few_and_finds_the_others_itself() -> None:
+    names = [f"p{n}" for n in range(200)]
+    ((request,), _) = asked([seen(name) for name in names], {name: 100.0 + n for n, name in enumerate(names)})
+    assert len(request.asset_selection or []) == MOST
+    assert (request.asset_selection or [])[0] == AssetKey(["p199", "page_views"])
+    assert len(request.tags[STARTED_FOR]) <= 1_000
+
+
+def test_what_becomes_due_is_left_to_the_run_that_is_at_work_unless_it_does_not_take_it_up() -> None:
+    working = [run(by_sensor=True)]
+    requests, why = asked([seen("p")], {"p": LATENCY + 1}, working)
+    assert not requests
+    assert "takes them up" in why
+    requests, _ = asked([seen("p")], {"p": LATENCY + TAKES_UP + 1}, working)
+    assert len(requests) == 1
+
+
+def test_a_run_by_hand_takes_nothing_up_so_that_another_is_asked_for() -> None:
+    assert len(asked([seen("p")], {"p": LATENCY + 1}, [run(by_sensor=False)])[0]) == 1
+
+
+def test_no_run_is_asked_for_while_as_many_as_may_be_are_at_work() -> None:
+    requests, why = asked([seen("p")], {"p": 5_000.0}, [run(by_sensor=True), run(by_sensor=False)])
+    assert not requests
+    assert why == "p is due, and 2 runs at work already"
+
+
+def test_what_is_held_or_asked_for_by_hand_is_not_asked_for() -> None:
+    requests, why = asked([seen("held", held=True), seen("wanted")], {"held": 99.0, "wanted": 99.0}, by_hand="wanted")
+    assert not requests
+    assert "held: held by a run" in why
+    assert "wanted: left to the run that was started for it by hand" in why
+
+
+def test_a_run_is_the_sensors_by_its_tag_and_a_persons_where_it_is_executed_again() -> None:
+    assert scheduled(run(by_sensor=True))
+    assert not scheduled(run(by_sensor=False))
+    again = DagsterRun(
+        job_name=DRAIN_JOB,
+        tags={STARTED_FOR: "something due"},
+        root_run_id="3f0e4c5e-0000-4000-8000-000000000000",
+        parent_run_id="3f0e4c5e-0000-4000-8000-000000000000",
+    )
+    assert not scheduled(again)
+
+
+def test_a_run_is_of_each_pipeline_of_which_it_selects_a_table() -> None:
+    both = [renamed(find_contract("bank_transfers"), "bank"), renamed(PAGE_VIEWS, "web")]
+    balances = frozenset([AssetKey(["bank", "balances"])])
+    assert selected(DagsterRun(job_name="__ASSET_JOB"), both) == ["bank", "web"]  # nothing selected is everything
+    assert selected(DagsterRun(job_name="__ASSET_JOB", asset_selection=balances), both) == ["bank"]
+    assert selected(DagsterRun(job_name="verify"), both) == []
