@@ -54,8 +54,8 @@ def renamed(world: World, old: Pipeline) -> Pipeline:
     return new
 
 
-class _Died(Exception):
-    """The run ends here."""
+class _Died(BaseException):
+    """The run ends here, as if it was killed: no Exception, which a run would record as what made it fail."""
 
 
 def _die() -> None:

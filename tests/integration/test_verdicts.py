@@ -129,11 +129,17 @@ def in_audit(error: Exception) -> Callable[[Outside], Outside]:
 
 
 def in_publish(error: Exception) -> Callable[[Outside], Outside]:
-    return lambda outside: replace(outside, ledger=Failing(outside.ledger, "publication", raising(error)))  # pyright: ignore
+    def failing(outside: Outside) -> Outside:
+        return replace(outside, ledger=Failing(outside.ledger, "publication", raising(error)))  # pyright: ignore
+
+    return failing
 
 
 def in_lineage(event: Mapping[str, Any]) -> Callable[[Outside], Outside]:
-    return lambda outside: replace(outside, lineage=Failing(outside.lineage, "of_batch", lambda *_: event))  # pyright: ignore
+    def failing(outside: Outside) -> Outside:
+        return replace(outside, lineage=Failing(outside.lineage, "of_batch", lambda *_: event))  # pyright: ignore
+
+    return failing
 
 
 BUG, COUNTS, AWAY = InternalError, (1, 1), (1, 0)
