@@ -118,13 +118,20 @@ class Expectations(RuleBasedStateMachine):
             self._halt(run, halt, expected)
         except GateFailed:
             assert expected == "gate failed"
-            run.hold.back_off()
+            self._fail(run, counts=True)
             self._end(run)
         else:
             assert expected is None
             return True
         self.fired[str(expected)] += 1
         return False
+
+    def _fail(self, run: Run, *, counts: bool) -> None:
+        """As drain does it. Only what fails with a batch pending counts, and no system that is away."""
+        pending = self.look()["pipeline"]["pending"]
+        if pending and counts:
+            self.failures[pending["batch_id"]] += 1
+        run.hold.back_off(counts=counts)
 
     def _commit(self, run: Run) -> None:
         expected, held = self._refusal(), self._owner_key()
@@ -230,6 +237,7 @@ class Expectations(RuleBasedStateMachine):
         assert decided
         settlement.settle(self.url, self.contract, decided, "the model", "nobody")
         self.owner, self.halted, self.judged.tries = None, None, Counter()
+        self.failures.clear()
         self.fired[f"red gate: {batch}"] += 1
 
     # Whoever does not own it, and the ends of runs.

@@ -110,3 +110,29 @@ MUTANTS: dict[str, Mutate] = {
     "a partition that the answer lacks is forgotten": _forgetful,
     "a log that was read before is read again": _instead(SettledLog, "_first", lambda _self, _number, held: held.low),
 }
+
+# What makes some of them show, so that it happens soon.
+LIKELY: dict[str, tuple[str, ...]] = {
+    "rows of offsets that were not planned are published": ("stage_a_batch", "lose_staging"),
+    "rows are not counted": ("stage_a_batch", "lose_staging"),
+    "the log is not asked before publish": ("stage_a_batch", "create_again", "publish_a_batch"),
+    "what was read must still be there": ("stage_a_batch", "delete_records", "publish_a_batch"),
+    "a gate stays red for ever": ("publish_a_batch", "settle_a_red_gate"),
+    "what a person set aside is published": ("produce", "stage_a_batch", "publish_a_batch", "settle_a_red_gate"),
+    "positions keep the epoch of an earlier leader": ("elect", "publish_a_batch"),
+    "positions of another topic are not seen": ("rename", "plan_a_batch"),
+    "a partition that the answer lacks is forgotten": ("fall_behind", "settle"),
+}
+
+# Those that are found within seconds: `make test` plays them, the others are `slow`.
+SOON = {
+    "positions are moved from wherever they are",
+    "whoever was fenced can halt",
+    "a halted pipeline can be held",
+    "the pending batch is not cleared",
+    "rows of attempts that lost are published",
+    "rows of offsets that were not planned are published",
+    "positions keep the epoch of an earlier leader",
+    "a red gate is published",
+    "a gate stays red for ever",
+}
