@@ -16,7 +16,7 @@ from platform_defs import offsets
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.ports import Published
-from platform_defs.errors import BadInput, BrokerAway, GateFailed, LedgerAway, PipelineHeld, TidegateError
+from platform_defs.errors import BadInput, BrokerAway, GateFailed, PipelineHeld, TidegateError
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.events import Tally, evaluation, materializations
 from platform_defs.orchestration.halts import not_halted
@@ -185,5 +185,5 @@ class Reporter:
     def _with_warning(self, report: Callable[[], None]) -> None:
         try:
             report()
-        except (OSError, LedgerAway, BrokerAway) as error:  # requests' errors are OSErrors
+        except Exception as error:  # noqa: BLE001  # whatever a listener does: the batch is committed all the same
             self.context.log.warning(f"everything is committed, but not every listener could be notified: {error}")
