@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from sqlalchemy.exc import OperationalError
+
 from platform_defs.contract.model import Contract
-from platform_defs.errors import PipelineHeld
+from platform_defs.errors import PipelineHeld, Retryable
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, remember
 
@@ -128,9 +130,16 @@ class WhatIsDue:
         self._due = [other for other in self._due if other != name]
 
     def _looked(self, taken: set[str]) -> list[str]:
-        seen, now = self._look(self._contracts), time.time()
+        """Who is due. A look that fails ends no turn that is being taken: what is away, the turn may not need."""
+        try:
+            seen, asked = self._look(self._contracts), self._others()
+        except (Retryable, OperationalError):
+            if not taken:
+                raise
+            return self._due
+        now = time.time()
         self._waits = remember(self._waits, seen, now)
-        not_ours = self._others() | self._failed | {item.contract.pipeline for item in seen if item.held} - taken
+        not_ours = asked | self._failed | {item.contract.pipeline for item in seen if item.held} - taken
         decided = [decide(item, self._waits.get(item.contract.pipeline), now) for item in seen]
         due = sorted((item for item in decided if isinstance(item, Due)), key=lambda item: item.since)
         return [item.pipeline for item in due if item.pipeline not in not_ours]
