@@ -19,6 +19,10 @@ class Work(Protocol):
         """A turn of one pipeline. What it raises ends the work on this pipeline alone."""
         ...
 
+    def alone(self, name: str) -> bool:
+        """Whether the pipeline is to have its turn while no other has one: its batch may be what breaks theirs."""
+        ...
+
     def over(self) -> bool:
         """Whether no turn can be taken any more, of whatever pipeline."""
         ...
@@ -35,12 +39,24 @@ def in_rounds(goal: Goal, work: Work, hands: int = HANDS) -> dict[str, Exception
     with _crew(hands, work.stop) as crew:
         while True:
             wanted: Sequence[str] = () if work.over() else goal.wanted(working.values())
-            for name in wanted[: hands - len(working)]:
+            for name in _next(wanted, [*working.values()], work, hands):
                 working[crew.submit(work.take, name)] = name
             if not working:
                 return failures
             for future in wait(working, GLANCE, FIRST_COMPLETED).done:
                 _take_note(goal, working.pop(future), future, failures)
+
+
+def _next(wanted: Sequence[str], working: Sequence[str], work: Work, hands: int) -> list[str]:
+    """Who begins a turn now. Nobody overtakes a pipeline that waits to be alone, so it is soon."""
+    chosen: list[str] = []
+    if len(working) == 1 and work.alone(working[0]):
+        return chosen
+    for name in wanted[: hands - len(working)]:
+        if work.alone(name):
+            return chosen or ([] if working else [name])
+        chosen.append(name)
+    return chosen
 
 
 def _take_note(goal: Goal, name: str, turn: Future[Turned], failures: dict[str, Exception]) -> None:

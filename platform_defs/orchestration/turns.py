@@ -15,11 +15,16 @@ from platform_defs.errors import Fenced, GateFailed, PipelineHeld, TidegateError
 from platform_defs.operations.open_run import open_run
 from platform_defs.orchestration.goals import Turned
 from platform_defs.orchestration.reporter import Reporter
+from platform_defs.verdicts import TRIES
 from resources.endpoints import Endpoints
 from resources.postgres.ledger import Ledger
 from resources.spark.session import SparkResource
 
 SHARE = Budget(batches=4, seconds=10.0)  # of one turn; a batch that has begun is finished
+# Failures in a row after which a batch is tried alone: a batch that makes Spark end fails those beside it as well, and
+# all are tried again at the same time. Alone, it halts by itself, and the others go on.
+ALONE = TRIES // 2
+ALONE_FOR = 60.0  # seconds that the others wait for it at most, and it for them: a turn may hang
 AGAIN = 0.5  # seconds after which a pipeline that another run holds may be asked for again
 
 
@@ -36,12 +41,14 @@ class Turns:
         self._context, self._endpoints, self._spark = context, endpoints, spark
         self._pipelines: Mapping[str, Pipeline] = {item.name: item for item in pipelines}
         self._reporters: dict[str, Reporter] = {}
+        self._alone_since: dict[str, float] = {}
         self._starting, self._stopped = threading.Lock(), threading.Event()
 
     def take(self, name: str) -> Turned:
         """A turn. Raises what ends the run's work on the pipeline, and PipelineHeld where another run has it."""
         pipeline, run_id = self._pipelines[name], self._context.run.run_id
         reporter = self._reporter(pipeline)
+        self._alone_since.pop(name, None)  # it has waited: now the others do
         try:
             with (
                 reporter.halt_reported(),
@@ -55,11 +62,24 @@ class Turns:
         except Exception as error:
             self._explain(name, error)
             raise
+        finally:
+            self._alone_since.pop(name, None)
 
     def finish(self) -> None:
         """Report what is left to be reported at the end of the run. Nothing of it can fail the run."""
         for reporter in self._reporters.values():
             reporter.finish()
+
+    def alone(self, name: str) -> bool:
+        """Whether the pipeline's batch has failed so often that it is tried alone, for a while."""
+        try:
+            failures = Ledger(self._endpoints.postgres_url).batch_failures(name)
+        except TidegateError:
+            return False  # its turn will say what is wrong
+        if failures < ALONE:
+            return False
+        now = time.monotonic()
+        return now - self._alone_since.setdefault(name, now) < ALONE_FOR
 
     def over(self) -> bool:
         """Whether no turn can be taken any more: pipelines that have had no turn must not fail for another's sake."""

@@ -79,6 +79,11 @@ class Ledger:
         """What the ledger knows of the pipeline; `has_run` is False where that is nothing."""
         return status_of(pipeline, self._row("status", pipeline=pipeline))
 
+    def batch_failures(self, pipeline: str) -> int:
+        """How often in a row its pending batch has failed though every system was there."""
+        row = self._row("batch_failures", pipeline=pipeline)
+        return row["batch_failures"] if row else 0
+
     def positions(self, pipeline: str) -> list[Position]:
         """The position in each partition, by partition; none where the pipeline has not run yet. All are of one topic:
         the one that was read, whatever the contract names by now.

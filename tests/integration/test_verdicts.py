@@ -210,6 +210,7 @@ def test_what_a_table_raises_for_one_row_is_that_messages_fault_or_nobodys(world
     with pytest.raises(kind, match="refused on purpose"):
         world.drain(pipeline)
     assert failures(world, pipeline) == counted
+    assert world.ledger.batch_failures(pipeline.name) == counted[1]
     assert world.dead_letters(pipeline) == []
     assert world.ledger.status(pipeline.name).halt_code == ("keeps_failing" if kind is Halt else None)
 

@@ -1,15 +1,18 @@
 """How a run shares its time: by turns, the oldest message first, and one pipeline's failure is its own."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from assets import find_contract
 from platform_defs.contract.model import Contract, Limits
-from platform_defs.errors import BrokerAway, PipelineHeld
+from platform_defs.errors import BrokerAway, LedgerAway, PipelineHeld
 from platform_defs.offsets import PartitionView, Position, TopicView
+from platform_defs.orchestration import goals, rounds
 from platform_defs.orchestration.goals import EverythingThere, Turned, WhatIsDue
 from platform_defs.orchestration.rounds import in_rounds
 from platform_defs.orchestration.waiting import Seen, Waiting, Waits
@@ -28,6 +31,7 @@ class Topics:
         self.spark_has_ended, self.stopped = False, threading.Event()
         self.ends, self.read = dict(ends), dict.fromkeys(ends, 0)
         self.held: set[str] = set()
+        self.suspects: set[str] = set()
         self.turns: list[str] = []
         self.lock = threading.Lock()
 
@@ -49,6 +53,9 @@ class Topics:
             before = self.read[name]
             self.read[name] = min(self.ends[name], before + 10)
             return Turned(int(self.read[name] > before), {0: self.read[name]})
+
+    def alone(self, name: str) -> bool:
+        return name in self.suspects
 
     def over(self) -> bool:
         return self.spark_has_ended
@@ -138,6 +145,56 @@ def test_a_pipeline_that_fails_stops_no_other(error: Exception, due: bool) -> No
     assert in_rounds(topics.due("bad", "good") if due else topics.everything(), topics) == {"bad": error}
     assert tried.count("bad") == 1
     assert topics.read == {"bad": 0, "good": 30}
+
+
+def test_a_batch_that_keeps_failing_is_tried_while_no_other_is() -> None:
+    beside: list[tuple[str, list[str]]] = []
+    busy: list[str] = []
+
+    def takes_a_while(name: str) -> None:
+        busy.append(name)
+        time.sleep(0.05)
+        beside.append((name, list(busy)))
+        busy.remove(name)
+
+    topics = Topics(takes_a_while, a=20, suspect=20, b=20, c=20)
+    topics.suspects = {"suspect"}
+    assert in_rounds(topics.everything(), topics) == {}
+    assert topics.read == topics.ends
+    assert [names for name, names in beside if name == "suspect"] == [["suspect"]] * 2
+    assert not any("suspect" in names for name, names in beside if name != "suspect")
+    assert any(len(names) > 1 for _, names in beside)
+
+
+@pytest.mark.parametrize("away", [LedgerAway("away"), BrokerAway("away"), OperationalError("", None, Exception())])
+def test_a_look_that_fails_ends_no_turn(away: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(goals, "LOOK", 0.05)
+    monkeypatch.setattr(rounds, "GLANCE", 0.01)
+    looked = threading.Event()
+
+    class Away(Topics):
+        def look(self, contracts: Sequence[Contract]) -> list[Seen]:
+            if self.turns:
+                return super().look(contracts)
+            looked.set()
+            raise away
+
+    def waits(_: str) -> None:
+        assert looked.wait(10)
+
+    topics = Away(waits, a=10)
+    assert in_rounds(topics.due("a"), topics) == {}
+    assert topics.read == {"a": 10}
+    assert not topics.stopped.is_set()
+
+
+def test_a_look_that_fails_ends_a_run_without_turns() -> None:
+    def away(_: Sequence[Contract]) -> list[Seen]:
+        raise LedgerAway("away")
+
+    topics = Topics(a=10)
+    with pytest.raises(LedgerAway):
+        in_rounds(WhatIsDue(topics.contracts, (), {}, away, frozenset), topics)
 
 
 def test_once_spark_has_ended_no_pipeline_gets_a_turn_to_fail_in() -> None:

@@ -180,6 +180,9 @@ SELECT name AS pipeline, state, halt_code, halt_detail, red_gate, pending, retry
        coalesce(retry_at > now() AND retry_at <= now() + interval '1 hour', false) AS backed_off
   FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
+-- batch_failures: how often in a row the pending batch has failed; a run tries it alone after some.
+SELECT batch_failures FROM tidegate.pipeline WHERE name = %(pipeline)s;
+
 -- unreported: committed batches that have not been reported to Dagster.
 SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings
   FROM tidegate.batch WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
