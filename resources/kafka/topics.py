@@ -104,10 +104,11 @@ class KafkaTopics:
         now = time.monotonic()
         if now - self._lows_asked > LOWS:
             self._lows, self._lows_asked = {}, now
-        unknown = [place for place in places if (place.topic, place.partition) not in self._lows]
+        kept = self._lows  # another sensor's look may begin anew meanwhile
+        unknown = [place for place in places if (place.topic, place.partition) not in kept]
         answers = self._earliest(unknown) if unknown else {}
-        self._lows |= {at: low for at, low in answers.items() if not isinstance(low, TidegateError)}
-        return self._lows | answers
+        kept |= {at: low for at, low in answers.items() if not isinstance(low, TidegateError)}
+        return kept | answers
 
     def _earliest(self, places: Sequence[TopicPartition]) -> dict[tuple[str, int], int | TidegateError]:
         earliest: dict[TopicPartition, Any] = dict.fromkeys(places, OffsetSpec.earliest())
