@@ -9,7 +9,7 @@ from typing import Protocol
 from sqlalchemy.exc import OperationalError
 
 from platform_defs.contract.model import Contract
-from platform_defs.errors import PipelineHeld, Retryable
+from platform_defs.errors import BrokerAway, LedgerAway, PipelineHeld
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, remember
 
@@ -133,7 +133,12 @@ class WhatIsDue:
         """Who is due. A look that fails ends no turn that is being taken: what is away, the turn may not need."""
         try:
             seen, asked = self._look(self._contracts), self._others()
-        except (Retryable, OperationalError):
+        except (LedgerAway, OperationalError):
+            if not taken:
+                raise
+            self._end = 0.0  # the run's own session may be gone: the next run begins afresh
+            return []
+        except BrokerAway:
             if not taken:
                 raise
             return self._due
