@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import task
-from platform_defs.engine.job import bound, range_numbers, run
+from platform_defs.engine.job import as_ours, bound, range_numbers, run
 from platform_defs.engine.ports import Coverage, PipelineHold, Staged
 from platform_defs.engine.task import TaskWork
 from platform_defs.engine.transform import transformed
@@ -35,11 +36,17 @@ def stage(
 
 
 def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> DataFrame:
-    """The job of a batch, not started: (attempt, rows) out of each of its tasks (`offsets.tasks_for`)."""
-    numbers = range_numbers(spark, work, work.ranges)
-    if pipeline.transform is None:
-        return numbers.mapInArrow(bound(task.read_and_stage, work), task.RESULT)
-    return transformed(numbers, pipeline, work).mapInArrow(bound(task.stage_rows, work), task.RESULT)
+    """The job of a batch, not started: (attempt, rows) out of each of its tasks (`offsets.tasks_for`).
+
+    Raises SparkAway where Spark ends meanwhile: another pipeline's batch may have made it.
+    """
+    try:
+        numbers = range_numbers(spark, work, work.ranges)
+        if pipeline.transform is None:
+            return numbers.mapInArrow(bound(task.read_and_stage, work), task.RESULT)
+        return transformed(numbers, pipeline, work).mapInArrow(bound(task.stage_rows, work), task.RESULT)
+    except (Py4JError, OSError) as error:
+        raise as_ours(error, work.nonce) from error
 
 
 def one_attempt_each(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -> tuple[Coverage, ...]:

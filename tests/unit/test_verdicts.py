@@ -5,7 +5,7 @@ import json
 import zipfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pyspark
@@ -13,10 +13,15 @@ import pytest
 from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
+from py4j.protocol import Py4JNetworkError
 
+from assets import find_contract, find_pipeline
 from platform_defs import errors, verdicts
+from platform_defs.engine.stage import stage_frame
+from platform_defs.engine.task import TaskWork
 from platform_defs.engine.task_errors import from_envelope, to_envelope
 from platform_defs.errors import BrokerAway, InternalError, LedgerAway, TidegateError
+from platform_defs.offsets import OffsetRange
 from platform_defs.verdicts import JavaCause, Place, Ruling, Verdict, of_error, of_kafka, of_spark, of_sqlstate
 from tests.unit.test_errors import example, tree
 
@@ -161,6 +166,19 @@ JOBS: dict[str, tuple[list[JavaCause], Verdict]] = {
 def test_how_a_spark_job_fails(what: str) -> None:
     causes, verdict = JOBS[what]
     assert of_spark(causes) is verdict
+
+
+@pytest.mark.parametrize("gone", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("no answer")])
+def test_spark_that_ends_before_a_job_starts_is_neither_a_bug_nor_the_transforms_fault(gone: Exception) -> None:
+    class Ended:
+        def range(self, *_: int) -> None:
+            raise gone
+
+    ranges = (OffsetRange("bank.transfers", 0, 0, 1),)
+    spark, nothing = cast("Any", Ended()), cast("Any", None)
+    work = TaskWork(find_contract("bank_transfers"), ranges, nothing, nothing)
+    with pytest.raises(errors.SparkAway):
+        stage_frame(spark, find_pipeline("bank_transfers"), work)
 
 
 def test_an_error_of_postgres_that_is_tried_again_keeps_its_own_verdict() -> None:
