@@ -80,11 +80,13 @@ class SparkResource(LazyPySparkResource):
 
     def cancel_jobs(self) -> None:
         """End the jobs that are running, if there are any."""
-        if self._spark_session is not None:
+        if self._spark_session is not None and not self.has_ended():
             self._spark_session.sparkContext.cancelAllJobs()
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002  # Dagster's signature
-        """Stop the session, and with it the JVM and its Python workers."""
-        if self._spark_session is not None:
+        """Stop the session, and with it the JVM and its Python workers. A JVM that is gone took them with it, and would
+        fail the teardown.
+        """
+        if self._spark_session is not None and not self.has_ended():
             self._spark_session.stop()
-            self._spark_session = None
+        self._spark_session = None
