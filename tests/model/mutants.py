@@ -115,6 +115,9 @@ MUTANTS: dict[str, Mutate] = {
 LIKELY: dict[str, tuple[str, ...]] = {
     "rows of offsets that were not planned are published": ("stage_a_batch", "lose_staging"),
     "rows are not counted": ("stage_a_batch", "lose_staging"),
+    "coverage is not proven": ("stage_a_batch", "lose_staging"),
+    "a commit does not forget how often its batch failed": ("stop", "publish_a_batch"),
+    "a log that was read before is read again": ("create_again", "lead_back", "settle", "publish_a_batch"),
     "the log is not asked before publish": ("stage_a_batch", "create_again", "publish_a_batch"),
     "what was read must still be there": ("stage_a_batch", "delete_records", "publish_a_batch"),
     "a gate stays red for ever": ("publish_a_batch", "settle_a_red_gate"),

@@ -92,7 +92,7 @@ def test_a_fault_put_in_on_purpose_is_found(
     MUTANTS[name](monkeypatch)
     monkeypatch.setattr(machine, "likely", LIKELY.get(name, ()))
     with pytest.raises((AssertionError, pytest.fail.Exception, TidegateError, psycopg.Error)):
-        run_state_machine_as_test(machine, settings=settings(bounded, derandomize=True))
+        run_state_machine_as_test(machine, settings=settings(bounded, max_examples=200, derandomize=True))
 
 
 def test_a_settlement_lets_no_new_partition_overtake_an_old_one(machine: type[Machine]) -> None:
