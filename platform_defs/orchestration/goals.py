@@ -12,9 +12,8 @@ from platform_defs.offsets import TopicView
 from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, remember
 
 LOOK = 5.0  # seconds between two looks at all pipelines
-SHIFT = (
-    600.0  # seconds after which a run that the sensor started ends: its failures are shown then, and the next begins
-)
+# Seconds after which a run that the sensor started ends: its failures are shown then, and the next begins.
+SHIFT = 600.0
 PATIENCE = 900.0  # seconds for which a run by hand waits for a pipeline that another run holds
 
 

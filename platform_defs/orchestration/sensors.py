@@ -120,9 +120,8 @@ def _request(due: Sequence[Due], seen: Sequence[Seen]) -> dg.RunRequest:
     """A run for these. Their checks are not selected: those of a batch that is not read would be shown as skipped."""
     contracts = {item.contract.pipeline: item.contract for item in seen}
     keys = [key for item in due for key in table_keys(contracts[item.pipeline])]
-    tags = {
-        STARTED_FOR: _reasons({item.pipeline: item.reason for item in due})[:1000]
-    }  # an index of Dagster's bounds it
+    why = _reasons({item.pipeline: item.reason for item in due})
+    tags = {STARTED_FOR: why[:1000]}  # an index of Dagster's bounds it
     if len(due) == 1:
         tags[PIPELINE_TAG] = due[0].pipeline
     return dg.RunRequest(asset_selection=keys, asset_check_keys=[], tags=tags)
