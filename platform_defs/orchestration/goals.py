@@ -129,7 +129,7 @@ class WhatIsDue:
     def _looked(self, taken: set[str]) -> list[str]:
         seen, now = self._look(self._contracts), time.time()
         self._waits = remember(self._waits, seen, now)
-        not_ours = self._others() | self._failed | {item.contract.pipeline for item in seen if item.held} - taken
+        not_ours = self._others() | self._failed | {item.contract.pipeline for item in seen if item.status.held} - taken
         decided = [decide(item, self._waits.get(item.contract.pipeline), now) for item in seen]
         due = sorted((item for item in decided if isinstance(item, Due)), key=lambda item: item.since)
         return [item.pipeline for item in due if item.pipeline not in not_ours]
