@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -9,6 +10,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.replay_plan import ReplayStart
 from platform_defs.errors import BadInput, Halt, Retryable
 from platform_defs.operations.replay import Replay
+from tests.chaos.halts import acknowledge, halted
 from tests.integration.test_verify import customer, view
 from tests.logs import add_partitions, delete_records
 from tests.replays import bank, counts, execute, nothing_left, shown, views
@@ -96,8 +98,10 @@ def test_batches_of_another_topic_cannot_be_built_again(world: World) -> None:
     other = world.new_pipeline("append", transform=None)
     moved = Pipeline(replace(pipeline.contract, topic=other.contract.topic))
     world.send(moved, [view(n) for n in range(8)])
+    halted(world, moved, "topic_changed", partial(world.drain, moved))
+    acknowledge(world, moved, "beginning")
     world.drain(moved)
-    with pytest.raises(BadInput, match="is not the current topic"):
+    with pytest.raises(BadInput, match="the log that the batches up to"):
         shown(world, moved)
     last = world.rows("select max(batch_id) as id from tidegate.batch where pipeline = %s", pipeline.name)[0]["id"]
     assert counts(execute(world, moved, str(last)))["page_views"] == (8, 8, 0, 0)
