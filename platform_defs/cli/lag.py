@@ -109,7 +109,7 @@ def _state(contract: Contract, ledger: Ledger) -> PipelineLag:
         contract.topic,
         state=status.state,
         halt_code=status.halt_code,
-        running=ledger.is_running(status),
+        running=status.held,
         backed_off=status.backed_off,
         lag=None,
     )

@@ -81,7 +81,7 @@ def look(contract: Contract) -> tuple[PlanAnswer, Plan | None]:
     systems = outside()
     found = systems.ledger.status_and_positions(contract)
     status = found.status
-    answer = state_of(contract, status, held=systems.ledger.is_running(status))
+    answer = state_of(contract, status)
     try:
         if status.halt is not None:
             raise status.halt

@@ -122,7 +122,7 @@ class PlanAnswer:
         return document | (document.pop("explanation") or {})
 
 
-def state_of(contract: Contract, status: PipelineStatus, *, held: bool) -> PlanAnswer:
+def state_of(contract: Contract, status: PipelineStatus) -> PlanAnswer:
     """The answer as far as the contract and the ledger give it."""
     from platform_defs.engine.explain import dead_letter_limit, how
 
@@ -137,7 +137,7 @@ def state_of(contract: Contract, status: PipelineStatus, *, held: bool) -> PlanA
         contract.delivery,
         DeadLetterLimit(share, minimum, accepted, dead_letter_limit(limits, pending)),
         [WrittenTable(table.name, table.disposition, how(table)) for table in contract.tables],
-        held_by=HeldBy(status.run_id) if held else None,
+        held_by=HeldBy(status.run_id) if status.held else None,
         backed_off_until=status.retry_at if status.backed_off else None,
     )
 

@@ -30,8 +30,8 @@ CONTRACT = Section(
         Key("kind", "What the file is.", "DataContract", "the same in every contract", "DataContract"),
         Key(
             "id",
-            "The pipeline's name: its Dagster job, and the argument of tidegate's commands. It never changes; a new id "
-            "is a new pipeline.",
+            "The pipeline's name: its tag in Dagster, and the argument of tidegate's commands. It never changes; a new "
+            "id is a new pipeline.",
             "lower-case letters, digits and _, at most 63; not reserved",
             REQUIRED,
             "bank_transfers",

@@ -1,6 +1,6 @@
 """One batch, from plan to commit, in the eight steps of docs/explanation/design.md. Read this file first.
 
-0 acquire   become the owner, once a run          resources/postgres/hold.py
+0 acquire   become the owner, once a turn         resources/postgres/hold.py
 1 plan      which offsets                         engine/planning.py, offsets.py
 2 read      the messages, in Spark's tasks        engine/task.py, resources/kafka/source.py
 3 check     decode and row rules, in the task     formats/json/decode.py, engine/row_checks.py
@@ -70,7 +70,7 @@ class Outside:
 
 @dataclass(frozen=True)
 class Budget:
-    """When a run stops although there is more to read; the sensor starts the next one."""
+    """When `drain` stops although there is more to read; the caller decides who is next (orchestration/turns.py)."""
 
     batches: int = 1_000
     seconds: float = 3_000.0

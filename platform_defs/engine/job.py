@@ -65,7 +65,7 @@ def as_ours(error: Exception, nonce: str) -> TidegateError:
     try:
         text, thrown = str(error), _thrown(error)
         causes, said = [_java_cause(each) for each in thrown], _said(thrown, text)
-    except (Py4JError, OSError):  # the JVM does not even tell what happened any more
+    except (Py4JError, OSError):  # the JVM cannot even say what happened any more
         return SparkAway.in_job(f"its JVM is gone ({type(error).__name__})", ())
     if (ours := from_envelope(text, nonce)) is not None:
         return ours

@@ -180,7 +180,7 @@ class Pause:
 
 
 SHORT = Pause(10.0, 300.0)  # a system is away: it may be back soon
-LONG = Pause(30.0, 3_600.0)  # somebody has to correct something, and each try reads the batch again
+LONG = Pause(30.0, 3_600.0)  # a person has to correct something, and each try reads the batch again
 
 
 class Auditor(Protocol):

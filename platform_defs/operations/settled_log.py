@@ -168,7 +168,7 @@ class SettledLog:
 
 
 def _cuts(detail: HaltDetail) -> dict[int, int | None]:
-    """The partitions that a halt says were cut, with the end that was seen then where it was that which told."""
+    """The partitions that a halt says were cut, with the end that was seen then, where that showed the cut."""
     if not isinstance(detail, LogCut):
         return {}
     return {**dict.fromkeys(detail.partitions), **{span.partition: span.from_offset for span in detail.ranges}}

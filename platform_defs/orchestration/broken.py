@@ -1,7 +1,7 @@
 """Contracts and transforms that cannot be used, as Dagster shows them: an asset each, with a check that is red.
 
-Nothing else suffers: the other pipelines have their assets, jobs and sensors. The check needs no run to be red: a
-sensor reports it, once, and again when the error changes. Once the file is corrected and the code location reloaded,
+Nothing else suffers: the other pipelines have their assets and checks, and are read. The check needs no run to be red:
+a sensor reports it, once, and again when the error changes. Once the file is corrected and the code location reloaded,
 asset, check and sensor are gone.
 """
 

@@ -14,9 +14,8 @@ from platform_defs.offsets import TopicView
 from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, remember
 
 LOOK = 5.0  # seconds between two looks at all pipelines
-SHIFT = (
-    600.0  # seconds after which a run that the sensor started ends: its failures are shown then, and the next begins
-)
+# Seconds after which a run that the sensor started ends: its failures are shown then, and the next begins.
+SHIFT = 600.0
 PATIENCE = 900.0  # seconds for which a run by hand waits for a pipeline that another run holds
 
 
@@ -144,7 +143,7 @@ class WhatIsDue:
             return self._due
         now = time.time()
         self._waits = remember(self._waits, seen, now)
-        not_ours = asked | self._failed | {item.contract.pipeline for item in seen if item.held} - taken
+        not_ours = asked | self._failed | {item.contract.pipeline for item in seen if item.status.held} - taken
         decided = [decide(item, self._waits.get(item.contract.pipeline), now) for item in seen]
         due = sorted((item for item in decided if isinstance(item, Due)), key=lambda item: item.since)
         return [item.pipeline for item in due if item.pipeline not in not_ours]

@@ -1,7 +1,7 @@
 """Reports what a run commits: to Dagster, to lineage, to Kafka's tools, in this order (step 8 of engine/batch.py).
 
-A report never stops a batch: what cannot be told is a warning in the run's log. What Dagster was not there to hear is
-told by the next run.
+A report never stops a batch: what cannot be reported is a warning in the run's log. What Dagster did not take, the next
+run reports.
 """
 
 import threading

@@ -62,7 +62,9 @@ def look(
     waits = remember(from_cursor(cursor), seen, now)
     found = start(seen, waits, Working.of(instance, runs, contracts), now)
     busy = {name for run in runs for name in selected(run, contracts)}
-    free = [(item.contract, item.status) for item in seen if not item.held and item.contract.pipeline not in busy]
+    free = [
+        (item.contract, item.status) for item in seen if not item.status.held and item.contract.pipeline not in busy
+    ]
     return found._replace(cursor=to_cursor(waits), asset_events=stale_halt_checks(instance, free))
 
 
@@ -103,7 +105,7 @@ def start(seen: Sequence[Seen], waits: Waits, working: Working, now: float) -> d
 
 def _decided(item: Seen, waits: Waits, working: Working, now: float) -> Due | str:
     name = item.contract.pipeline
-    if item.held:
+    if item.status.held:
         return f"held by a run (run id {item.status.run_id or 'none: Dagster did not start it'})"
     if name in working.by_hand:
         return "left to the run that was started for it by hand"
@@ -120,9 +122,8 @@ def _request(due: Sequence[Due], seen: Sequence[Seen]) -> dg.RunRequest:
     """A run for these. Their checks are not selected: those of a batch that is not read would be shown as skipped."""
     contracts = {item.contract.pipeline: item.contract for item in seen}
     keys = [key for item in due for key in table_keys(contracts[item.pipeline])]
-    tags = {
-        STARTED_FOR: _reasons({item.pipeline: item.reason for item in due})[:1000]
-    }  # an index of Dagster's bounds it
+    why = _reasons({item.pipeline: item.reason for item in due})
+    tags = {STARTED_FOR: why[:1000]}  # an index of Dagster's bounds it
     if len(due) == 1:
         tags[PIPELINE_TAG] = due[0].pipeline
     return dg.RunRequest(asset_selection=keys, asset_check_keys=[], tags=tags)

@@ -9,8 +9,9 @@ from platform_defs.orchestration.waiting import Seen
 from resources.dagster.run_session import PREFIX
 from resources.endpoints import Endpoints
 from resources.kafka.topics import KafkaTopics
+from resources.postgres.answers import StatusAndPositions
 from resources.postgres.ledger import Ledger
-from resources.postgres.overview import LedgerOverview, PipelineOverview
+from resources.postgres.overview import LedgerOverview
 
 
 class Survey:
@@ -32,7 +33,6 @@ class Survey:
             Seen(
                 contract,
                 known[contract.pipeline].status,
-                known[contract.pipeline].held,
                 known[contract.pipeline].positions,
                 views[contract.topic],
             )
@@ -46,7 +46,7 @@ class Survey:
     def close(self) -> None:
         self.ledger.close()
 
-    def _known(self, pipelines: Sequence[str]) -> dict[str, PipelineOverview]:
+    def _known(self, pipelines: Sequence[str]) -> dict[str, StatusAndPositions]:
         try:
             return self.ledger.read(pipelines)
         except LedgerOutdated:

@@ -42,7 +42,6 @@ class Seen:
 
     contract: Contract
     status: PipelineStatus
-    held: bool  # by a live run
     positions: Sequence[Position]
     view: TopicView | TidegateError  # or why the broker does not say
 

@@ -49,7 +49,7 @@ class KafkaTopics:
             admin = self._admin()  # held while it answers: the futures of a client that is collected are cancelled
             cluster = self._value(admin.describe_cluster(request_timeout=self.timeout)).cluster_id
         except BrokerAway:
-            self._client = None  # the next look begins anew, from the bootstrap address
+            self._client = None  # the next look starts again from the bootstrap address
             raise
         described = self._described(names)
         offsets = self._offsets([place for places in map(_places, described.values()) for place in places])
@@ -89,7 +89,6 @@ class KafkaTopics:
         """By topic and partition. The end is the last stable offset: behind an open transaction nothing is unread."""
         if not places:
             return {}
-        admin = self._admin()
         latest: dict[TopicPartition, Any] = dict.fromkeys(places, OffsetSpec.latest())
         admin = self._admin()
         ends = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self.timeout)
@@ -149,7 +148,7 @@ class KafkaTopics:
             reason: KafkaError = error.args[0]
             if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return TopicMissing.named(topic)
-            return BrokerAway(f"Kafka at {self.options['bootstrap.servers']} does not tell of {topic}: {reason.str()}")
+            return BrokerAway(f"Kafka at {self.options['bootstrap.servers']} does not describe {topic}: {reason.str()}")
         except BrokerAway as error:
             return error
 

@@ -23,9 +23,10 @@ class PipelineStatus:
     halt_detail: Mapping[str, Any] | None = None
     red_gate: Mapping[str, Any] | None = None  # the blocking checks that the pending batch failed (halts.GateRed)
     pending: PendingBatch | None = None  # the batch whose offsets are fixed
+    held: bool = False  # by a live run: its database session is there
     backed_off: bool = False  # a run failed, and it is not yet `retry_at`
     retry_at: datetime | None = None
-    owner: UUID | None = None  # of the newest run that has not ended by itself; it may be dead (Ledger.alive)
+    owner: UUID | None = None  # of the newest run that has not ended by itself; it may be dead (`held`)
     run_id: str | None = None
     epoch: int = 0
 

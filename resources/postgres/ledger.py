@@ -27,13 +27,11 @@ from resources.postgres.answers import (
     StoredDeadLetter,
     status_of,
 )
-from resources.postgres.connection import application_name, connect, database_errors, queries
+from resources.postgres.connection import connect, database_errors, queries
 from resources.postgres.migrations import LedgerVersion, migrate, reading, version
 from resources.postgres.positions import positions_of
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from platform_defs.engine.ports import Published
     from resources.postgres.hold import PostgresHold
 
@@ -77,7 +75,7 @@ class Ledger:
 
     def status(self, pipeline: str) -> PipelineStatus:
         """What the ledger knows of the pipeline; `has_run` is False where that is nothing."""
-        return status_of(pipeline, self._row("status", pipeline=pipeline))
+        return status_of(pipeline, self._row("status", pipelines=[pipeline]))
 
     def batch_failures(self, pipeline: str) -> int:
         """How often in a row its pending batch has failed though every system was there."""
@@ -97,7 +95,7 @@ class Ledger:
         with suppress(LedgerMissing), reading(self.url) as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             with connection.cursor(row_factory=dict_row) as cursor:
-                found = cursor.execute(queries()["status"], {"pipeline": contract.pipeline}).fetchone()
+                found = cursor.execute(queries()["status"], {"pipelines": [contract.pipeline]}).fetchone()
             status = status_of(contract.pipeline, found)
             return StatusAndPositions(status, positions_of(connection, contract.pipeline))
         return StatusAndPositions(PipelineStatus(contract.pipeline), [])
@@ -120,14 +118,6 @@ class Ledger:
         """What was read of a partition from `low` on, by its end: the leader epochs that batches have recorded."""
         rows = self._rows("epochs_read", pipeline=pipeline, topic_id=topic_id, partition=partition, low=low)
         return [EpochRead(**row) for row in rows]
-
-    def alive(self, pipeline: str, owner: UUID) -> bool:
-        """Whether the run that took `owner` still has its database session: that is a run's life."""
-        return bool(self._value("sessions_of", application_name=application_name(pipeline, owner)))
-
-    def is_running(self, status: PipelineStatus) -> bool:
-        """Whether a run works on the pipeline now."""
-        return status.owner is not None and self.alive(status.pipeline, status.owner)
 
     def run_sessions(self, prefix: str) -> list[str]:
         """The application names that begin with `prefix`, of all sessions there are now.

@@ -78,7 +78,7 @@ def _column(found: dict[str, Any]) -> LiveColumn:
 
 
 def refuse_unfit(table: Table, live: LiveTable) -> None:
-    """Raise BadInput, with the statement that mends it, for the first reason why the table cannot be filled exactly."""
+    """Raise BadInput, with the statement that fixes it, for the first reason why the table cannot be filled exactly."""
     for rule in (_kind_mistakes, _column_mistakes, _writing_mistakes, _interference):
         for field, problem in rule(table, live):
             raise BadInput(problem, field=field)

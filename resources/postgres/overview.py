@@ -10,18 +10,9 @@ from psycopg.rows import dict_row
 
 from platform_defs.errors import LedgerAway, LedgerMissing
 from platform_defs.offsets import Position
-from resources.postgres.answers import PipelineStatus, status_of
+from resources.postgres.answers import PipelineStatus, StatusAndPositions, status_of
 from resources.postgres.connection import Connection, connect, database_errors, queries
 from resources.postgres.migrations import require_current
-
-
-@dataclass(frozen=True)
-class PipelineOverview:
-    """What the ledger knows of a pipeline; of one that has not run yet, nothing."""
-
-    status: PipelineStatus
-    held: bool = False  # by a run whose session is there
-    positions: Sequence[Position] = ()
 
 
 @dataclass
@@ -31,12 +22,12 @@ class LedgerOverview:
     url: str
     _connection: Connection | None = None
 
-    def read(self, pipelines: Sequence[str]) -> dict[str, PipelineOverview]:
+    def read(self, pipelines: Sequence[str]) -> dict[str, StatusAndPositions]:
         """Each of `pipelines`, all as of one moment. Raises LedgerAway, LedgerOutdated and LedgerTooNew."""
-        found: dict[str, PipelineOverview] = {}
+        found: dict[str, StatusAndPositions] = {}
         with suppress(LedgerMissing):
             found = self._asked(pipelines)
-        return {name: found.get(name) or PipelineOverview(PipelineStatus(name)) for name in pipelines}
+        return {name: found.get(name) or StatusAndPositions(PipelineStatus(name), []) for name in pipelines}
 
     def sessions(self, prefix: str) -> set[str]:
         """The application names that begin with `prefix`, of all sessions. Asks the database: there may be no ledger
@@ -51,19 +42,15 @@ class LedgerOverview:
             self._connection.close()
         self._connection = None
 
-    def _asked(self, pipelines: Sequence[str]) -> dict[str, PipelineOverview]:
+    def _asked(self, pipelines: Sequence[str]) -> dict[str, StatusAndPositions]:
         names = list(pipelines)
         with database_errors(), self._open().transaction():
             self._open().execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             require_current(self._open())
-            rows = self._execute("overview", pipelines=names)
+            rows = self._execute("status", pipelines=names)
             positions = self._positions(names)
-        held = {row["pipeline"]: row.pop("held") for row in rows}
-        return {
-            name: PipelineOverview(status_of(name, row), held[name], positions.get(name, ()))
-            for row in rows
-            for name in [row["pipeline"]]
-        }
+        statuses = {row["pipeline"]: status_of(row["pipeline"], row) for row in rows}
+        return {name: StatusAndPositions(status, positions.get(name, [])) for name, status in statuses.items()}
 
     def _positions(self, names: list[str]) -> Mapping[str, list[Position]]:
         found: dict[str, list[Position]] = defaultdict(list)

@@ -201,7 +201,7 @@ def _amid_copy() -> Moment:
 
 
 def _amid_audit(link: Link, data: bytes, said: bool) -> bool:
-    return said and b"sum(amount)" in data.lower()
+    return said and b"sum(amount)" in data.lower() and b"audit_" in data
 
 
 def _at_commit(*, first_said: bool) -> Rule:

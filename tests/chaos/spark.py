@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from assets import find_pipeline
+from platform_defs import offsets
 from platform_defs.engine.batch import drain
 from resources.endpoints import connection
 from tests.chaos.clusters import executors, start_cluster
@@ -93,6 +94,7 @@ def _speculate(name: str, *given: Any) -> None:
     mouth = next(item for item in given if isinstance(item, Connection))
     found = find_pipeline("bank_transfers")
     pipeline = replace(found, contract=renamed(found.contract, name))
+    offsets.MESSAGES_WORTH_A_TASK = 21  # so that each partition has a task of its own, and only one of them is late
     eager = {"spark_speculation": "true", "spark_speculation_quantile": "0.25", "spark_speculation_multiplier": "1.1"}
     world = World(connection(), lambda: start_cluster(**eager))
     with _stopped_at_the_end(), world.open_run(pipeline) as outside:

@@ -114,10 +114,12 @@ def _error(kind: type[TidegateError], indent: str) -> str:
 
 
 def _kinds(kind: type[TidegateError] = TidegateError, depth: int = 0) -> Iterator[tuple[int, type[TidegateError]]]:
+    """Those of platform_defs/errors/, in the order in which its docstring draws them."""
+    tree = errors.__doc__ or ""
     yield depth, kind
-    for below in kind.__subclasses__():
-        if below.__module__ == errors.__name__:
-            yield from _kinds(below, depth + 1)
+    below = [one for one in kind.__subclasses__() if one.__module__.startswith(errors.__name__)]
+    for one in sorted(below, key=lambda one: tree.index(f"─ {one.__name__} ")):
+        yield from _kinds(one, depth + 1)
 
 
 def _first_paragraph(kind: type) -> str:

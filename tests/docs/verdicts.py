@@ -13,7 +13,7 @@ MEANINGS = {
     Verdict.SUSPECT: "the same, if it fails again and again while another message passes",
     Verdict.BAD_INPUT: "a contract, table, setting or right is to be corrected; tried again like `retry`",
     Verdict.HALT: "the pipeline halts at once",
-    Verdict.BUG: "a mistake of Tidegate's own, and told as one; tried again like `retry`",
+    Verdict.BUG: "a mistake of Tidegate's own, and reported as one; tried again like `retry`",
 }
 
 

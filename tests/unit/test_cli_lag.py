@@ -69,9 +69,7 @@ def test_a_pipeline_that_is_named_must_have_its_topic(monkeypatch: pytest.Monkey
 
 def lag_with(monkeypatch: pytest.MonkeyPatch, error: BadInput, *arguments: str) -> Result:
     """The command, where no pipeline has run and the broker's answer about a topic is `error`."""
-    ledger = SimpleNamespace(
-        status=lambda name: PipelineStatus(name), is_running=lambda _: False, progress=lambda *_: {}
-    )
+    ledger = SimpleNamespace(status=lambda name: PipelineStatus(name), progress=lambda *_: {})
     systems = SimpleNamespace(ledger=ledger, broker=SimpleNamespace(describe=Mock(side_effect=error)))
     monkeypatch.setattr("platform_defs.cli.outside.outside", lambda: systems)
     return lag(*arguments)

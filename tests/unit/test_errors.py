@@ -60,11 +60,14 @@ EXAMPLES: list[TidegateError] = [
 ]
 
 
+DRAWN = [line.strip("│├└─ ").split()[0] for line in (errors.__doc__ or "").splitlines() if "─" in line]
+
+
 def tree(kind: type[TidegateError] = TidegateError) -> Iterator[type[TidegateError]]:
     yield kind
-    for child in kind.__subclasses__():
-        if child.__module__ == errors.__name__:
-            yield from tree(child)
+    children = [child for child in kind.__subclasses__() if child.__module__.startswith(errors.__name__)]
+    for child in sorted(children, key=lambda child: DRAWN.index(child.__name__)):
+        yield from tree(child)
 
 
 def example(kind: type[TidegateError]) -> list[TidegateError]:
@@ -81,8 +84,7 @@ def test_every_error_comes_back_from_a_pickle_as_it_went(kind: type[TidegateErro
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
-    drawn = [line.strip("│├└─ ").split()[0] for line in (errors.__doc__ or "").splitlines() if "─" in line]
-    assert drawn == [kind.__name__ for kind in tree()][1:]
+    assert [kind.__name__ for kind in tree()][1:] == DRAWN
 
 
 def test_bad_input_says_where_and_keeps_the_parts() -> None:

@@ -72,8 +72,8 @@ class Topics:
     def _seen(self, contract: Contract) -> Seen:
         name = contract.pipeline
         view = TopicView(name, "cluster", "topic", {0: PartitionView(0, self.ends[name])})
-        status = PipelineStatus(name, has_run=True)
-        return Seen(contract, status, name in self.held, [Position(0, "cluster", "topic", self.read[name])], view)
+        status = PipelineStatus(name, has_run=True, held=name in self.held)
+        return Seen(contract, status, [Position(0, "cluster", "topic", self.read[name])], view)
 
 
 def test_a_large_backlog_and_a_small_one_take_turns() -> None:

@@ -25,7 +25,7 @@ def seen(name: str, *, held: bool = False) -> Seen:
     """A pipeline with three unread messages."""
     contract = replace(renamed(PAGE_VIEWS, name), limits=Limits(lag_messages=1_000, lag_seconds=LATENCY))
     view = TopicView(name, "cluster", "topic", {0: PartitionView(0, 3)})
-    return Seen(contract, PipelineStatus(name, has_run=True), held, [Position(0, "cluster", "topic", 0)], view)
+    return Seen(contract, PipelineStatus(name, has_run=True, held=held), [Position(0, "cluster", "topic", 0)], view)
 
 
 def run(*, by_sensor: bool) -> DagsterRun:

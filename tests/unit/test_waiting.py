@@ -29,7 +29,7 @@ CONTRACT = replace(find_contract("web_page_views"), limits=LIMITS)
 def seen(unread: int, *, read: int = 5, status: PipelineStatus | None = None) -> Seen:
     view = TopicView(CONTRACT.topic, "cluster", "topic", {0: PartitionView(0, read + unread)})
     known = status or PipelineStatus(CONTRACT.pipeline, has_run=True)
-    return Seen(CONTRACT, known, False, [Position(0, "cluster", "topic", read)], view)
+    return Seen(CONTRACT, known, [Position(0, "cluster", "topic", read)], view)
 
 
 def away() -> Seen:

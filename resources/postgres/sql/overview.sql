@@ -1,4 +1,6 @@
--- overview: all pipelines as the sensor sees them, each with whether a live run holds it (its session is there).
+-- status: these pipelines as the sensor, `tidegate lag` and `tidegate plan` see them. A live run holds one for as long as
+-- its session is there. A back-off lasts an hour at most: a longer one comes from a clock that was set back, and does
+-- not count.
 SELECT p.name AS pipeline, p.state, p.halt_code, p.halt_detail, p.red_gate, p.pending, p.retry_at, p.owner, p.run_id,
        p.epoch, coalesce(p.retry_at > now() AND p.retry_at <= now() + interval '1 hour', false) AS backed_off,
        p.owner IS NOT NULL AND EXISTS (

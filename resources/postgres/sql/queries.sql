@@ -28,9 +28,6 @@ UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL WHERE owner IS NOT 
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
  WHERE application_name = %(application_name)s AND pid <> pg_backend_pid();
 
--- sessions_of: whether an owner is alive; a run's life is its database session.
-SELECT count(*) FROM pg_stat_activity WHERE application_name = %(application_name)s;
-
 -- lock_as_owner: the pipeline's row for this transaction, as its owner, or no row at all.
 SELECT 1 FROM tidegate.pipeline
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s AND state = 'active'
@@ -173,12 +170,6 @@ UPDATE tidegate.pipeline SET state = 'halted', halt_code = %(code)s, halt_detail
 -- release: the run is over; its session is about to go.
 UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s;
-
--- status: what the sensor, `tidegate lag` and `tidegate plan` ask of the ledger. A back-off lasts an hour at most: a longer
--- one comes from a clock that was set back, and does not count.
-SELECT name AS pipeline, state, halt_code, halt_detail, red_gate, pending, retry_at, owner, run_id, epoch,
-       coalesce(retry_at > now() AND retry_at <= now() + interval '1 hour', false) AS backed_off
-  FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- batch_failures: how often in a row the pending batch has failed; a run tries it alone after some.
 SELECT batch_failures FROM tidegate.pipeline WHERE name = %(pipeline)s;

@@ -1,0 +1,121 @@
+"""Every error the engine raises on purpose.
+
+TidegateError
+├── Retryable                nothing was lost and nothing half-written; the next run continues from the ledger
+│   ├── Fenced               another run took the pipeline over; this one changed nothing
+│   ├── PipelineHeld         another run works on the pipeline, and this one does not take it over
+│   ├── BrokerAway           Kafka did not answer within the limit
+│   ├── LedgerAway           Postgres did not answer within the limit, or cannot do what it is asked just now
+│   ├── SparkAway            Spark lost the job: an executor, the session or its files are gone
+│   ├── OffsetsUnavailable   the broker does not have the offsets asked for; the next run finds out why
+│   ├── MessageUnreadable    the log holds something that the Kafka client cannot read
+│   ├── LogTruncated         the log was truncated, then appended to; raised in a task, and the batch makes a Halt of it
+│   ├── MessageMisplaced     the Kafka client handed out a message that is not of the range; it is read again
+│   ├── StagingLost          staged rows or coverage are missing or disagree; the same ranges are read again
+│   ├── NotReproduced        a failure could not be reproduced; the same ranges are read again
+│   ├── ChangedMeanwhile     what a person was shown, or what this depends on, has changed; look again
+│   └── OutcomeUnknown       the connection died in COMMIT and its outcome could not be read; the ledger has it
+├── RowsLost                 at_most_once: the offsets were committed and the rows were not
+├── RowRefused               a table rejects a row; the message becomes a dead letter of stage `publish`
+├── TransformFailed          a Spark job fails in the transform; the message at fault becomes a dead letter
+├── BatchRejected            the batch cannot be published as it is; the same offsets are tried again after a back-off
+│   ├── GateFailed           a blocking check failed
+│   ├── TransformBroken      the transform, or what it calls, fails on every message that it is tried on
+│   └── TooManyRefused       more messages fail in the transform or the table than are isolated one by one
+├── InternalError            a mistake of Tidegate's own; nothing was lost, and it is tried again after a back-off
+├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/halts.py)
+└── BadInput                 a user's contract, transform, setting or argument cannot be used
+    ├── TopicMissing         Kafka has no topic of the contract's name
+    ├── OtherCluster         a task reached another cluster than the one that the batch was planned on
+    ├── OtherInstall         a task runs on a machine with another installation of Tidegate
+    ├── LedgerMissing        the database has no ledger yet
+    ├── LedgerOutdated       the ledger is older than this version of Tidegate; `tidegate migrate`
+    └── LedgerTooNew         the ledger is newer than this version of Tidegate; upgrade it
+
+`str(error)` is a sentence for people; what a program may want of it is in attributes. All of them can be pickled, and
+`to_json` and `from_json` carry them from a Spark task to the driver. What follows from each: platform_defs/verdicts.py.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from platform_defs.errors.bad_input import (
+    BadInput,
+    LedgerMissing,
+    LedgerOutdated,
+    LedgerTooNew,
+    OtherCluster,
+    OtherInstall,
+    TopicMissing,
+)
+from platform_defs.errors.batches import (
+    BatchRejected,
+    GateFailed,
+    Halt,
+    InternalError,
+    RowRefused,
+    RowsLost,
+    TooManyRefused,
+    TransformBroken,
+    TransformFailed,
+)
+from platform_defs.errors.retryable import (
+    BrokerAway,
+    ChangedMeanwhile,
+    Fenced,
+    LedgerAway,
+    LogTruncated,
+    MessageMisplaced,
+    MessageUnreadable,
+    NotReproduced,
+    OffsetsUnavailable,
+    OutcomeUnknown,
+    PipelineHeld,
+    Retryable,
+    SparkAway,
+    StagingLost,
+)
+from platform_defs.errors.root import TidegateError, restore
+
+__all__ = [
+    "BadInput",
+    "BatchRejected",
+    "BrokerAway",
+    "ChangedMeanwhile",
+    "Fenced",
+    "GateFailed",
+    "Halt",
+    "InternalError",
+    "LedgerAway",
+    "LedgerMissing",
+    "LedgerOutdated",
+    "LedgerTooNew",
+    "LogTruncated",
+    "MessageMisplaced",
+    "MessageUnreadable",
+    "NotReproduced",
+    "OffsetsUnavailable",
+    "OtherCluster",
+    "OtherInstall",
+    "OutcomeUnknown",
+    "PipelineHeld",
+    "Retryable",
+    "RowRefused",
+    "RowsLost",
+    "SparkAway",
+    "StagingLost",
+    "TidegateError",
+    "TooManyRefused",
+    "TopicMissing",
+    "TransformBroken",
+    "TransformFailed",
+    "from_json",
+]
+
+
+def from_json(stored: Mapping[str, Any]) -> TidegateError:
+    """The error that `to_json` wrote. One that this version does not know becomes an InternalError."""
+    kind = globals().get(stored["class"])
+    if isinstance(kind, type) and issubclass(kind, TidegateError):
+        return restore(kind, tuple(stored["args"]), stored["attributes"])
+    return InternalError.of("a task", f"{stored['class']}: {' '.join(map(str, stored['args']))}")

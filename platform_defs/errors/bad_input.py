@@ -1,0 +1,81 @@
+"""A user's contract, transform, setting or argument, or a system of theirs, that cannot be used as it is."""
+
+from collections.abc import Sequence
+
+from platform_defs.errors.root import TidegateError
+
+
+class BadInput(TidegateError):
+    """Something a user wrote cannot be used. Says where, what, and what would be right.
+
+    `problem` is the message without the place, which is `file`, `line` and `field`.
+    """
+
+    def __init__(
+        self, message: str, *, file: str | None = None, line: int | None = None, field: str | None = None
+    ) -> None:
+        where = ":".join(str(part) for part in (file, line) if part is not None)
+        place = " ".join(part for part in (where, f"({field})" if field else "") if part)
+        self.problem, self.file, self.line, self.field = message, file, line, field
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+class TopicMissing(BadInput):
+    """Kafka has no topic of this name."""
+
+    @classmethod
+    def named(cls, topic: str) -> "TopicMissing":
+        return cls(f"topic {topic} does not exist; create it, or start the stack that holds it", field=topic)
+
+
+class OtherCluster(BadInput):
+    """A task reached another cluster than the one that the batch was planned on, as behind another DNS."""
+
+    @classmethod
+    def reached(cls, servers: str, host: str, found: str, planned: str) -> "OtherCluster":
+        return cls(
+            f"on {host} the brokers' address {servers} reached cluster {found}, and the batch was planned on cluster "
+            f"{planned}. Nothing that was read there is kept. Let the name lead to the same brokers on every machine "
+            "that runs tasks"
+        )
+
+
+class OtherInstall(BadInput):
+    """A task runs on a machine whose installation of Tidegate is not that of the run: it may decode by other rules."""
+
+    @classmethod
+    def found(cls, host: str, there: str, here: str) -> "OtherInstall":
+        return cls(
+            f"the task on {host} has Tidegate {there}, and the run has Tidegate {here}. Nothing was read. Install the "
+            "same version there, or restart what still runs the older one"
+        )
+
+
+class LedgerMissing(BadInput):
+    """The database has no ledger yet: the schema `tidegate` is not there, or not Tidegate's."""
+
+    @classmethod
+    def of_database(cls, database: str) -> "LedgerMissing":
+        return cls(f"the database {database} has no ledger yet. The first run creates it, or: tidegate migrate")
+
+
+class LedgerOutdated(BadInput):
+    """The ledger is older than this version of Tidegate."""
+
+    @classmethod
+    def by(cls, missing: Sequence[str]) -> "LedgerOutdated":
+        return cls(
+            f"the ledger is older than this version of Tidegate (it lacks {', '.join(missing)}). The next run upgrades "
+            "it, or: tidegate migrate"
+        )
+
+
+class LedgerTooNew(BadInput):
+    """The ledger is newer than this version of Tidegate, which could misread it."""
+
+    @classmethod
+    def by(cls, unknown: Sequence[str]) -> "LedgerTooNew":
+        return cls(
+            f"the ledger is newer than this version of Tidegate (it has {', '.join(unknown)}). Upgrade Tidegate to the "
+            "version that migrated the ledger"
+        )

@@ -1,0 +1,142 @@
+"""A batch that cannot be published as it is, or a pipeline that stops for it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from platform_defs.errors.root import TidegateError
+from platform_defs.halts import HaltDetail, read_detail
+from platform_defs.words import plural
+
+
+class RowsLost(TidegateError):
+    """A pipeline of delivery at_most_once committed a batch's offsets, and could not write its rows after that."""
+
+    def __init__(self, message: str, *, pipeline: str = "", batch_id: int | None = None, rows: int = 0) -> None:
+        super().__init__(message)
+        self.pipeline, self.batch_id, self.rows = pipeline, batch_id, rows
+
+    @classmethod
+    def of_batch(cls, pipeline: str, batch_id: int, rows: int, reason: object) -> "RowsLost":
+        return cls(
+            f"{pipeline} is at_most_once: the offsets of batch {batch_id} are committed, and its {plural(rows, 'row')} "
+            f"{'was' if rows == 1 else 'were'} not written and cannot be: {reason}",
+            pipeline=pipeline,
+            batch_id=batch_id,
+            rows=rows,
+        )
+
+
+class RowRefused(TidegateError):
+    """Postgres refuses a row: it violates a type, a limit or a constraint, or a trigger raises. The engine finds the
+    message that it came from.
+
+    `error_class` is what psycopg calls the SQLSTATE, such as NotNullViolation.
+    """
+
+    def __init__(self, message: str, *, sqlstate: str | None = None, error_class: str = "RowRefused") -> None:
+        super().__init__(message)
+        self.sqlstate, self.error_class = sqlstate, error_class
+
+
+class TransformFailed(TidegateError):
+    """The Spark job fails in the transform, every time that Spark tries it. The engine finds the message on which it
+    does.
+
+    `of_data`: Spark itself says that a value is at fault, and nothing that the transform calls can be.
+    """
+
+    def __init__(self, message: str, *, of_data: bool = False) -> None:
+        super().__init__(message)
+        self.of_data = of_data
+
+
+class BatchRejected(TidegateError):
+    """The batch as a whole cannot be published. Nothing was; the offsets stay, and are tried again after a back-off."""
+
+
+class GateFailed(BatchRejected):
+    """A blocking check of a batch failed. Offsets stay; the pending ranges are judged again on the next try.
+
+    `results` holds every check result of the batch, passed and failed (`contract.model.CheckResult`).
+    """
+
+    def __init__(self, message: str, results: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.results = tuple(results)
+
+
+class TransformBroken(BatchRejected):
+    """The transform fails on every message that it is tried on: it, or what it calls, is at fault, and no message.
+
+    `file` is the transform's.
+    """
+
+    def __init__(self, message: str, *, file: str | None = None) -> None:
+        super().__init__(message)
+        self.file = file
+
+    @classmethod
+    def on_sample(cls, messages: int, reason: str, file: str) -> "TransformBroken":
+        return cls(
+            f"{file}: the transform fails on each of {plural(messages, 'message')} that it was tried on: {reason}. "
+            "Nothing was published; correct the transform, what it calls, or what produces the messages",
+            file=file,
+        )
+
+
+class TooManyRefused(BatchRejected):
+    """The transform or the table refuses more messages of a batch than are isolated, each by a bisection."""
+
+    def __init__(self, message: str, *, pipeline: str | None = None, batch_id: int | None = None) -> None:
+        super().__init__(message)
+        self.pipeline, self.batch_id = pipeline, batch_id
+
+    @classmethod
+    def of_batch(cls, pipeline: str, batch_id: int, limit: int, last: str) -> "TooManyRefused":
+        return cls(
+            f"{pipeline}: more than {limit} messages of batch {batch_id} are refused, the last one because {last}; too "
+            "many to be isolated bad messages. Nothing was published",
+            pipeline=pipeline,
+            batch_id=batch_id,
+        )
+
+
+class InternalError(TidegateError):
+    """A mistake of Tidegate's own: what it did not expect. Nothing was published; it is tried again after a back-off.
+
+    `place` is where it happened, `sqlstate` Postgres' code if it was Postgres that objected.
+    """
+
+    def __init__(self, message: str, *, place: str = "", sqlstate: str | None = None) -> None:
+        super().__init__(message)
+        self.place, self.sqlstate = place, sqlstate
+
+    @classmethod
+    def of(cls, place: str, reason: object, *, sqlstate: str | None = None) -> "InternalError":
+        said = f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
+        return cls(
+            f"this is a bug in Tidegate, and not your mistake. In {place}: {said}. Nothing was lost: the batch was not "
+            "published, and is tried again. Please report it, with this message and what `tidegate --version` prints",
+            place=place,
+            sqlstate=sqlstate,
+        )
+
+
+class Halt(TidegateError):
+    """The pipeline stops until a person settles it.
+
+    `code` names the kind of halt and `detail` holds exactly what it is about (platform_defs/halts.py), `reason` says
+    what was seen, `command` shows how to settle it.
+    """
+
+    def __init__(self, pipeline: str, detail: HaltDetail, message: str) -> None:
+        self.pipeline, self.detail, self.reason = pipeline, detail, message
+        self.code: str = detail.code
+        self.command = f"tidegate ack {pipeline}"
+        super().__init__(f"{pipeline} is halted ({self.code}): {message} To see how to settle it: {self.command}")
+
+    @classmethod
+    def remembered(cls, pipeline: str, code: str, stored: Mapping[str, Any] | None) -> "Halt":
+        """A halt as the ledger keeps it: its code and its detail, as JSON."""
+        detail = read_detail(code, stored)
+        return cls(pipeline, detail, detail.seen)

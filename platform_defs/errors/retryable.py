@@ -1,0 +1,249 @@
+"""Nothing was lost and nothing half-written: the next run continues from the ledger."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from platform_defs.errors.root import TidegateError
+from platform_defs.words import plural
+
+
+class Retryable(TidegateError):
+    """Nothing was lost and nothing half-written: the next run continues from the ledger."""
+
+
+class Fenced(Retryable):
+    """A newer epoch owns the pipeline. The run that sees this has changed nothing more and must stop."""
+
+    def __init__(self, message: str, *, pipeline: str | None = None, epoch: int | None = None) -> None:
+        super().__init__(message)
+        self.pipeline, self.epoch = pipeline, epoch
+
+    @classmethod
+    def not_the_owner(cls, pipeline: str, epoch: int) -> "Fenced":
+        return cls(
+            f"{pipeline}: another run took over (epoch {epoch}, of this run, is no longer the newest), or the pipeline "
+            "was halted. This run has changed nothing more and stops.",
+            pipeline=pipeline,
+            epoch=epoch,
+        )
+
+    @classmethod
+    def taken_over(cls, pipeline: str) -> "Fenced":
+        return cls(
+            f"{pipeline}: another run, or a settlement, took over; this run has changed nothing more and stops.",
+            pipeline=pipeline,
+        )
+
+    @classmethod
+    def in_commit(cls, pipeline: str, batch_id: int) -> "Fenced":
+        return cls(
+            f"{pipeline}: another run took over while batch {batch_id} was being published; this run has changed "
+            "nothing and stops.",
+            pipeline=pipeline,
+        )
+
+    @classmethod
+    def positions_moved(cls, pipeline: str, batch_id: int, moved: int, positions: int) -> "Fenced":
+        return cls(
+            f"{pipeline}: {moved} of {positions} positions are no longer where batch {batch_id} was planned from; "
+            "none was moved",
+            pipeline=pipeline,
+        )
+
+
+class PipelineHeld(Retryable):
+    """Another run works on the pipeline and is alive. Nothing was changed."""
+
+    def __init__(self, message: str, *, pipeline: str | None = None, run_id: str | None = None) -> None:
+        super().__init__(message)
+        self.pipeline, self.run_id = pipeline, run_id
+
+    @classmethod
+    def by_run(cls, pipeline: str, run_id: str | None) -> "PipelineHeld":
+        who = f"run {run_id}" if run_id else "a run that Dagster did not start"
+        return cls(
+            f"{pipeline} is held by {who}, whose process is alive. Nothing was changed. Wait until it has ended, or "
+            "end it.",
+            pipeline=pipeline,
+            run_id=run_id,
+        )
+
+
+class BrokerAway(Retryable):
+    """Kafka could not be reached within the limit."""
+
+
+class LedgerAway(Retryable):
+    """Postgres could not be reached within the limit, or refused for a reason that may pass (platform_defs/verdicts.py
+    says for which SQLSTATE).
+    """
+
+    def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
+class SparkAway(Retryable):
+    """Spark lost the job: an executor, its files or the whole session are gone. `causes` are Java's exceptions."""
+
+    def __init__(self, message: str, *, causes: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.causes = tuple(causes)
+
+    @classmethod
+    def in_job(cls, reason: str, causes: Sequence[str]) -> "SparkAway":
+        return cls(f"Spark lost the job: {reason}. Nothing was published; the batch will be read again.", causes=causes)
+
+
+class OffsetsUnavailable(Retryable):
+    """The broker does not have the offsets asked for, or no longer has the topic or partition.
+
+    A task cannot tell retention, truncation and deletion apart: the next run asks the broker, and halts if need be.
+    """
+
+    def __init__(
+        self, message: str, *, topic: str | None = None, partition: int | None = None, offset: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.topic, self.partition, self.offset = topic, partition, offset
+
+    @classmethod
+    def at(cls, topic: str, partition: int, offset: int, reason: str) -> "OffsetsUnavailable":
+        return cls(
+            f"{topic}[{partition}] cannot be read at offset {offset}: {reason}. The next run asks the broker why.",
+            topic=topic,
+            partition=partition,
+            offset=offset,
+        )
+
+
+class MessageUnreadable(Retryable):
+    """The log holds something that the Kafka client cannot read: it is damaged, or packed in an unknown way."""
+
+    @classmethod
+    def at(cls, topic: str, partition: int, offset: int, reason: str) -> "MessageUnreadable":
+        return cls(
+            f"{topic}[{partition}] holds something at offset {offset} or behind it that cannot be read: {reason}. "
+            "Nothing was skipped; the batch will be read again."
+        )
+
+
+class LogTruncated(Retryable):
+    """The log was truncated below the position, then appended to: the broker's leader epochs say so (KIP-320).
+
+    Raised in tasks, which know no pipeline; the batch makes a Halt of it.
+    """
+
+
+class MessageMisplaced(Retryable):
+    """The Kafka client handed out what is not of the range that was asked for: nothing of it is kept."""
+
+    def __init__(self, message: str, *, topic: str | None = None, partition: int | None = None) -> None:
+        super().__init__(message)
+        self.topic, self.partition = topic, partition
+
+    @classmethod
+    def between(cls, wanted: Any, found: object) -> "MessageMisplaced":
+        """`wanted` is the OffsetRange that was being read, `found` says what came."""
+        return cls(
+            f"while {wanted.topic} {wanted} was read, the Kafka client handed out {found}. Nothing of it is kept; the "
+            "batch will be read again",
+            topic=wanted.topic,
+            partition=wanted.partition,
+        )
+
+
+class StagingLost(Retryable):
+    """What is in staging is not what the tasks reported (a restart of Postgres may empty unlogged tables)."""
+
+    def __init__(self, message: str, *, reported: int | None = None, found: int | None = None) -> None:
+        super().__init__(message)
+        self.reported, self.found = reported, found
+
+    @classmethod
+    def rows(cls, reported: int, found: int) -> "StagingLost":
+        return cls(
+            f"the tasks staged {plural(reported, 'row')}, staging holds {found} of them (did Postgres restart?); "
+            "the batch will be read again",
+            reported=reported,
+            found=found,
+        )
+
+    @classmethod
+    def dead_letters(cls, reported: int, found: int) -> "StagingLost":
+        return cls(
+            f"the tasks staged {plural(reported, 'dead letter')}, staging holds {found} of them; "
+            "the batch will be read again",
+            reported=reported,
+            found=found,
+        )
+
+    @classmethod
+    def decoded(cls, staged: int, decoded: int) -> "StagingLost":
+        return cls(
+            f"the tasks decoded {plural(decoded, 'row')} and staged {staged} of them; the batch will be read again",
+            reported=decoded,
+            found=staged,
+        )
+
+    @classmethod
+    def ranges(cls) -> "StagingLost":
+        return cls("the staged ranges are not the planned ones; the batch will be read again")
+
+    @classmethod
+    def unread(cls, span: object) -> "StagingLost":
+        return cls(f"no task read {span} to its end; the batch will be read again")
+
+    @classmethod
+    def disagree(cls, span: object, one: object, other: object) -> "StagingLost":
+        return cls(f"two complete attempts at {span} disagree: {one} and {other}; the batch will be read again")
+
+    @classmethod
+    def of_another_log(cls, span: object, before: object, after: object) -> "StagingLost":
+        return cls(
+            f"messages of {span} have leader epoch {after}, and those before them {before}: they are of another log of "
+            "the topic's name. The batch will be read again"
+        )
+
+    @classmethod
+    def coverage(cls, span: object) -> "StagingLost":
+        return cls(f"the coverage of {span} is gone from staging (did Postgres restart?); the batch will be read again")
+
+
+class NotReproduced(Retryable):
+    """A batch failed, and the message at fault could not be found since the failure did not occur again."""
+
+    @classmethod
+    def in_transform(cls, reason: str) -> "NotReproduced":
+        return cls(
+            f"the job failed, but no message fails again when it is tried alone ({reason}); the batch will be read "
+            "again"
+        )
+
+    @classmethod
+    def in_table(cls, table: str, refusal: str) -> "NotReproduced":
+        return cls(f"{table} rejected the batch ({refusal}) but now accepts it; it will be read again")
+
+
+class ChangedMeanwhile(Retryable):
+    """What a person was shown, or what a settlement or replay builds on, is no longer so. Nothing was changed."""
+
+    def __init__(self, message: str, *, pipeline: str | None = None) -> None:
+        super().__init__(message)
+        self.pipeline = pipeline
+
+
+class OutcomeUnknown(Retryable):
+    """COMMIT was sent and neither success nor failure could be established. Never read as 'did not happen'."""
+
+    def __init__(self, message: str, *, batch_id: int | None = None) -> None:
+        super().__init__(message)
+        self.batch_id = batch_id
+
+    @classmethod
+    def of_batch(cls, batch_id: int, reason: object) -> "OutcomeUnknown":
+        return cls(
+            f"the connection died in the COMMIT of batch {batch_id} and Postgres cannot be asked: {reason}. The ledger "
+            "has the outcome; the next run continues from there.",
+            batch_id=batch_id,
+        )

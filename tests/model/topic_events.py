@@ -1,0 +1,106 @@
+"""What may happen to the topic under a pipeline, and how an event is registered for the state machine (machine.py)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.model.expectations import Expectations
+from tests.model.seen import positions
+
+some = st.integers(0, 5)  # which one: modulo how many there are
+Draw = Callable[..., Any]
+EVENTS: dict[str, tuple[int, Callable[[Any], Any]]] = {}
+
+
+def event(often: int, when: Callable[[Any], Any] = lambda _: True) -> Callable[..., Any]:
+    """The decorated method may be the next thing that happens, as `often` as that beside the others, `when` it can."""
+
+    def register(method: Any) -> Any:
+        EVENTS[method.__name__] = often, when
+        return method
+
+    return register
+
+
+messages = st.lists(
+    st.tuples(some, st.sampled_from(["row", "row", "row", "bad", "gone", "gap"])), min_size=1, max_size=5
+)
+
+
+class TopicEvents(Expectations):
+    """Producers, retention, elections, and topics that are created again, renamed or led to another cluster."""
+
+    @event(5, lambda self: sum(part.end for part in self.log.now.parts) < 40)
+    def produce(self, draw: Draw) -> None:
+        where, count = draw(some), len(self.log.now.parts)
+        for key, kind in draw(messages):  # a key stands in one partition
+            deletes = kind == "gone" and not self.keyed
+            self.log.produce((key if self.keyed else where) % count, f"key {key}", "bad" if deletes else kind)
+
+    @event(1, lambda self: self._known and not self.log.behind and len(self.log.now.parts) < 3)
+    def add_partitions(self, _draw: Draw) -> None:
+        """Where rows have keys, their number is doubled: only then do keys move to new partitions and to no old one."""
+        for _ in range(len(self.log.now.parts) if self.keyed else 1):
+            self.log.add_partition()
+        self.fired["partitions added"] += 1
+
+    @event(2)
+    def delete_records(self, draw: Draw) -> None:
+        part = self.log.now.parts[draw(some) % len(self.log.now.parts)]
+        part.low = min(part.end, part.low + draw(st.integers(1, 4)))
+
+    @event(2)
+    def elect(self, draw: Draw) -> None:
+        """A partition gets a new leader, which has all that was written."""
+        part = self.log.now.parts[draw(some) % len(self.log.now.parts)]
+        part.leaders.append(part.end)
+        self.fired["elected"] += 1
+
+    @event(1, lambda self: self._known)
+    def create_again(self, draw: Draw) -> None:
+        """The new log ends below, at, or above where the old one was read to. Or the address leads to another
+        cluster.
+        """
+        partitions = draw(st.integers(1, 2))
+        self.log.create(draw(st.sampled_from(["here", "there"])), partitions)
+        self._fill(draw(st.integers(-1, 1)))
+
+    @event(1, lambda self: bool(positions(self.seen)))
+    def rename(self, draw: Draw) -> None:
+        """The contract names another topic, or again the one before. A run that has the old contract ends."""
+        if self.owner:
+            self._end(self.owner)
+        was = self.contract.topic
+        topic = was.removesuffix(".v2") if was.endswith(".v2") else f"{was}.v2"
+        self.contract = replace(self.contract, topic=topic)
+        if self.log.rename(topic, draw(st.integers(1, 2))):
+            self._fill(draw(st.integers(-1, 1)))
+        self.fired["renamed"] += 1
+
+    @event(2, lambda self: not self.keyed)
+    def change_the_contract(self, _draw: Draw) -> None:
+        """The next run has the accumulate no more, or again."""
+        self.contract = replace(self.contract, tables=self.all_tables[: 3 - len(self.contract.tables)])
+        self._start(survives=False)
+
+    def _fill(self, more: int) -> None:
+        """A new log: it ends below, at, or above where the old one was read to."""
+        at = {span.partition: span.until for span in positions(self.seen)}
+        for number in range(len(self.log.now.parts)):
+            for _ in range(at.get(number, 1) + more):
+                self.log.produce(number, f"key {number}", "row")
+
+    @event(2, lambda self: self.log.now.cluster_id == "there" and not self._known)
+    def lead_back(self, _draw: Draw) -> None:
+        """The address leads to the cluster that the positions are of again."""
+        read = self.seen["source_position"]
+        if read and read[0]["topic"] == self.log.topic:
+            self.log.lead_to(read[0]["topic_id"])
+            self.fired["led back"] += 1
+
+    @event(1, lambda self: self._known and len(positions(self.seen)) == len(self.log.now.parts))
+    def fall_behind(self, _draw: Draw) -> None:
+        """The broker that answers has not heard of a partition that was read; or it has caught up."""
+        self.log.behind = not self.log.behind
