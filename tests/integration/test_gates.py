@@ -42,6 +42,7 @@ def test_garbage_in_batches_of_ten_halts_soon_after_the_minimum(world: World) ->
     assert committed(world, pipeline.name) in range(30, 40)
 
 
+@pytest.mark.slow
 def test_garbage_after_a_long_good_time_halts_as_soon(world: World) -> None:
     pipeline = world.new_pipeline(**(TOO_MANY | {"batch_messages": 200}))
     world.send(pipeline, transfers(800))
@@ -88,6 +89,7 @@ def test_an_auditor_sees_what_every_session_of_ours_sees(endpoints: Endpoints) -
     assert {check.name: check.passed for check in found} == dict.fromkeys(settings, True)
 
 
+@pytest.mark.slow
 def test_after_dead_letters_were_accepted_counting_begins_again(world: World) -> None:
     pipeline = world.new_pipeline(**TOO_MANY)
     for _ in range(2):

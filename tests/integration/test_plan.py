@@ -223,6 +223,7 @@ def _noted(method: Callable[..., Any], names: list[str]) -> Callable[..., Any]:
     return call
 
 
+@pytest.mark.slow
 def test_the_command_explains_a_batch_step_by_step_and_starts_nothing_but_spark(world: World) -> None:
     pipeline = find_pipeline("bank_transfers")
     if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:

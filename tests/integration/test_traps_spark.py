@@ -253,6 +253,7 @@ def test_a_message_alone_on_which_the_transform_fails_commits_and_all_of_a_few_i
     assert len(world.dead_letters(pipeline)) == 1
 
 
+@pytest.mark.slow
 def test_a_transform_that_fails_on_every_message_says_so_soon_and_publishes_nothing(world: World) -> None:
     pipeline = _single_entry(world, _dividing)
     world.send(pipeline, [transfer(n, memo="0") for n in range(200)])
@@ -265,6 +266,7 @@ def test_a_transform_that_fails_on_every_message_says_so_soon_and_publishes_noth
     assert not any(world.position(pipeline).values())
 
 
+@pytest.mark.slow
 def test_a_function_that_raises_is_quoted_to_the_person_who_reads_the_dead_letter(world: World) -> None:
     parse = F.udf(lambda memo: str(int(memo)), "string")
     pipeline = _single_entry(world, lambda messages: _plain(messages.withColumn("debit_account", parse("memo"))))

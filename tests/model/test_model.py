@@ -72,7 +72,7 @@ def machine(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> type[Machi
     return type("Machine", (Machine,), {"url": endpoints.postgres_url, "fired": Counter()})
 
 
-@pytest.mark.parametrize("examples", [25, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [12, pytest.param(100, marks=pytest.mark.slow)])
 def test_whatever_happens_the_invariants_hold(machine: type[Machine], seed_given: int | None, examples: int) -> None:
     factory = machine if seed_given is None else seed(seed_given)(machine)
     chosen = settings(bounded, max_examples=examples, derandomize=seed_given is None)
