@@ -85,6 +85,7 @@ def _dying(transform: Any, flag: str) -> Any:
 
 
 def _on_a_cluster(*given: Any) -> None:
+    offsets.MESSAGES_WORTH_A_TASK = 600  # so that each partition has a task of its own, and each executor two
     with _stopped_at_the_end():
         play_run(*given, session=start_cluster)
 
