@@ -16,8 +16,8 @@ RUNS = (
     " WHERE create_timestamp >= to_timestamp(%s)::timestamp GROUP BY status"
 )
 TICKS = (
-    "SELECT tick_body::json->'tick_data'->>'instigator_name', (tick_body::json->'tick_data'->>'timestamp')::float,"
-    " (tick_body::json->'tick_data'->>'end_timestamp')::float"
+    "SELECT tick_body::json->>'job_name', (tick_body::json->>'timestamp')::float,"
+    " (tick_body::json->>'end_timestamp')::float"
     " FROM dagster.job_ticks WHERE timestamp >= to_timestamp(%s)::timestamp ORDER BY 1, 2"
 )
 

@@ -27,7 +27,6 @@ from platform_defs.words import plural
 from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
 from resources.postgres.auditor import warm_up
-from resources.postgres.ledger import Ledger
 from resources.spark.session import SparkResource
 
 LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
@@ -83,15 +82,15 @@ def _definition(name: str, members: Sequence[Pipeline], pipelines: Sequence[Pipe
 
 def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spark: SparkResource) -> None:
     contracts, endpoints = [item.contract for item in pipelines], connection()
-    Ledger(endpoints.postgres_url).migrate()
     survey = Survey(endpoints)
+    survey.ledger.migrate()
     own = context.run.run_id
     for run_id in report_dead(context.instance, survey.live_runs(), contracts, besides=own):
         context.log.warning(f"run {run_id} was shown as started, but its process is gone: reported as failed")
     asked = of_tables(context.selected_asset_keys | {k.asset_key for k in context.selected_asset_check_keys}, contracts)
     chosen = [item for item in contracts if item.pipeline in asked]
     warm_up(chosen)  # imports Great Expectations while Spark starts
-    turns = Turns(context, pipelines, endpoints, spark)
+    turns = Turns(context, pipelines, endpoints, survey.ledger, spark)
     try:
         failures = in_rounds(_goal(context, contracts, chosen, survey), turns)
     finally:
