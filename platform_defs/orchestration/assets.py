@@ -111,7 +111,8 @@ def _goal(
 
     def by_hand() -> frozenset[str]:
         others = live(context.instance, contracts, besides=context.run.run_id)
-        return frozenset(name for run in others if not scheduled(run) for name in selected(run, contracts))
+        runs = [item.dagster_run for item in others]
+        return frozenset(name for run in runs if not scheduled(run) for name in selected(run, contracts))
 
     first = [contract.pipeline for contract in chosen]
     return WhatIsDue(contracts, first, sensor_memory(context.instance), survey.look, by_hand)

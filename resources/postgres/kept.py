@@ -8,7 +8,6 @@ import psycopg
 
 from resources.postgres.connection import Connection, connect
 
-
 NAME = "tidegate/kept"  # of their sessions
 
 
