@@ -5,7 +5,7 @@ import platform
 import re
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from math import ceil
@@ -66,7 +66,7 @@ def _results(seen: Measured) -> str:
     worst = _worst(seen)
     limit = seen.latency + ALLOWED
     late = sum(age > limit for age in worst.values())
-    sessions = max((sum(look.sessions.values()) for look in seen.looks), default=0)
+    most = max((look.sessions for look in seen.looks), key=lambda sessions: sum(sessions.values()))
     ours = sum(seen.idle[name] for name in OURS)
     rows = [
         *_ticks(seen.ticks),
@@ -77,10 +77,15 @@ def _results(seen: Measured) -> str:
         ),
         (f"pipelines beyond {limit:.0f} s", f"{late} of {len(worst)}", "0"),
         ("our own processes without messages", f"{ours:.1%} of a core", f"≤ {IDLE:.0%}"),
-        ("Postgres connections, most at once", str(sessions), f"≤ {CONNECTIONS}"),
+        ("Postgres connections, most at once", _connections(most), f"≤ {CONNECTIONS}"),
         *_carried(seen),
     ]
     return _table(("", "measured", "aim"), rows)
+
+
+def _connections(sessions: Mapping[str, int]) -> str:
+    by_name = ", ".join(f"{count} {name or 'Dagster'}" for name, count in sorted(sessions.items()))
+    return f"{sum(sessions.values())}: {by_name}"
 
 
 def _worst(seen: Measured) -> dict[str, float]:

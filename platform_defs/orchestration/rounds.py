@@ -8,7 +8,7 @@ from typing import Protocol
 from platform_defs.orchestration.goals import Goal, Turned
 
 # Turns at a time. Most of a small batch is waiting: for Spark's scheduler, the broker, a COMMIT.
-HANDS = 3
+HANDS = 2
 GLANCE = 1.0  # seconds after which the goal is asked again though no turn has ended
 
 

@@ -9,10 +9,11 @@ import psycopg
 from resources.postgres.connection import Connection, connect
 
 NAME = "tidegate/kept"  # of their sessions
+MOST = 1  # kept while nobody uses them
 
 
 class KeptConnections:
-    """Connections to the database at `url` (a libpq URI), as many as have been used at the same time.
+    """Connections to the database at `url` (a libpq URI): as many as are used at the same time, and a spare one.
 
     psycopg_pool would do the same, but where Postgres says why nobody may connect, it says "no connection after 30 s".
     """
@@ -30,16 +31,19 @@ class KeptConnections:
             connection.close()
             raise
         self._idle.append(connection)
+        self._end_all_but(MOST)
 
     def close(self) -> None:
         """End those that nobody uses."""
-        while self._idle:
-            self._idle.pop().close()
+        self._end_all_but(0)
+
+    def _end_all_but(self, most: int) -> None:
+        while len(self._idle) > most and (connection := self._popped()) is not None:
+            connection.close()
 
     def _alive(self) -> Connection | None:
         """One that still answers: its server may have restarted, or have ended it for sitting idle."""
-        while self._idle:
-            connection = self._idle.pop()
+        while (connection := self._popped()) is not None:
             try:
                 connection.execute("SELECT 1")
             except psycopg.Error:
@@ -47,3 +51,9 @@ class KeptConnections:
             else:
                 return connection
         return None
+
+    def _popped(self) -> Connection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
