@@ -15,7 +15,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.contract.reserved import outputs
 from platform_defs.errors import GateFailed, Halt, TidegateError
 from platform_defs.orchestration.checks import check_specs
-from platform_defs.orchestration.goals import EverythingThere, Goal, WhatIsDue
+from platform_defs.orchestration.goals import EverythingThere, Goal, OtherRuns, WhatIsDue
 from platform_defs.orchestration.halts import halt_metadata
 from platform_defs.orchestration.keys import PIPELINE_TAG, is_row_table, table_key, topic_key
 from platform_defs.orchestration.memory import sensor_memory
@@ -24,7 +24,7 @@ from platform_defs.orchestration.runs import live, of_tables, report_dead, sched
 from platform_defs.orchestration.survey import Survey
 from platform_defs.orchestration.turns import Turns
 from platform_defs.words import plural
-from resources.dagster.run_session import RunSession
+from resources.dagster.run_session import TAG, RunSession
 from resources.endpoints import connection
 from resources.postgres.auditor import warm_up
 from resources.spark.session import SparkResource
@@ -109,13 +109,13 @@ def _goal(
     if not scheduled(context.run):
         return EverythingThere(survey.look(chosen))
 
-    def by_hand() -> frozenset[str]:
-        others = live(context.instance, contracts, besides=context.run.run_id)
-        runs = [item.dagster_run for item in others]
-        return frozenset(name for run in runs if not scheduled(run) for name in selected(run, contracts))
+    def others() -> OtherRuns:
+        runs = [item.dagster_run for item in live(context.instance, contracts, besides=context.run.run_id)]
+        by_hand = frozenset(name for run in runs if not scheduled(run) for name in selected(run, contracts))
+        return OtherRuns(by_hand, relief=any(scheduled(run) and run.tags.get(TAG) == "open" for run in runs))
 
     first = [contract.pipeline for contract in chosen]
-    return WhatIsDue(contracts, first, sensor_memory(context.instance), survey.look, by_hand)
+    return WhatIsDue(contracts, first, sensor_memory(context.instance), survey.look, others)
 
 
 def _failure(failures: Mapping[str, Exception], taken: Sequence[str]) -> dg.Failure:

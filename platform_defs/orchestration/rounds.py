@@ -8,7 +8,7 @@ from typing import Protocol
 
 from platform_defs.orchestration.goals import Goal, Turned
 
-HANDS = max(2, os.cpu_count() or 1)  # turns at a time: a small batch waits as long as it works
+HANDS = (os.cpu_count() or 1) + 1  # turns at a time: a small batch waits as long as it works
 GLANCE = 1.0  # seconds after which the goal is asked again though no turn has ended
 
 
