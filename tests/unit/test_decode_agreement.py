@@ -205,6 +205,13 @@ def test_a_block_is_read_as_its_messages_are(values: list[bytes | None]) -> None
 @example([b'{"s":"\xff"}'])
 @example([b'{"s":"\\u0000"}'])
 @example([b'{"s":"\\u0000","x":1}', b'{"s":"a"}', b'{"x":2}'])
+@example([b'{"m":1.0e-230}'])  # pyarrow reads past the end of a table: 0.00
+@example([b'{"m":"1.05E-0040"}', b'{"m":1}'])
+@example([b'{"m":1e-99999999}'])  # and crashes the process
+@example([b'{"m":"1\\u0065-99999999"}'])
+@example([b'{"\\u006d":1e-99999999}', b'{"m": "+1e-99999999" }'])
+@example([b'{"m":0.' + b"0" * 40 + b"1}"])
+@example([b'{"wide":1e-99999999}', b'{"wide":0.' + b"0" * 80 + b"1}"])
 @example([b'{"t":"2026-11-01T10Z"}'])
 @example([b'{"t":"9999-12-31T23:59:59-00:01"}'])
 def test_what_a_few_lines_hold_is_read_as_it_is_alone(values: list[bytes]) -> None:

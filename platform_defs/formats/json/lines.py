@@ -8,6 +8,7 @@ NUL is kept out because RapidJSON's input ends there. Newlines within a value ar
 What pyarrow takes and the contract does not is found afterwards, by column, and left to the single reader: `doubtful`.
 """
 
+import re
 from dataclasses import dataclass
 from functools import reduce
 from typing import Literal
@@ -26,6 +27,7 @@ from platform_defs.formats.json.single import MAX_DEPTH, too_deep
 
 _MOST_BYTES = 256 << 20  # joined; pyarrow's blocks and string columns end at 2 GiB
 _BEYOND = 1 << 30  # past the end of every value
+_escaped_ascii = re.compile(rb"\\u00[2-7]").search
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def read_lines(plan: ReadPlan, values: pa.BinaryArray) -> Lines | None:
     if not plan.readable or values.nbytes > _MOST_BYTES or not _all_braced(values):
         return None
     joined = _joined(values)
-    if b"\0" in joined or not _is_utf8(joined):
+    if b"\0" in joined or not _is_utf8(joined) or _shifts_far(plan, joined, values):
         return None
     return _with_kept_whole(plan, joined, values) if plan.whole else _plain(plan, joined, values)
 
@@ -120,6 +122,15 @@ def _is_utf8(value: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _shifts_far(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> bool:
+    """Whether a decimal may be one that pyarrow must not read."""
+    if plan.shifted_far is None:
+        return False
+    if rb"\u00" in joined and _escaped_ascii(joined):  # of a key, or of a number in a string
+        return True
+    return bool(pc.any(pc.match_substring_regex(values, plan.shifted_far)).as_py())
 
 
 def _nests_deep(joined: bytes, values: pa.BinaryArray) -> bool:

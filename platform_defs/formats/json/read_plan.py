@@ -1,16 +1,25 @@
 """How a contract's messages are read by `pyarrow.json`: its schema, a struct for each object that is taken apart."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from platform_defs.contract.column_types import JSON
 from platform_defs.contract.message_path import MessagePath
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model import Contract, Field
 from platform_defs.formats.arrow import ArrowField
 from platform_defs.formats.json.columns import read_as
 from platform_defs.formats.json.message_shape import ObjectShape, message_shape
 from platform_defs.formats.json.single import MAX_DEPTH
+
+# For RE2: a number with so many decimals, written out or by its exponent, that pyarrow shifts the digits by more than
+# its table of powers holds. It reads past the table's end: what it then takes for the number is garbage, or it crashes.
+_SHIFTED_FAR = r'\s*:\s*"?[+-]?[0-9]*(?:\.[0-9]{30,}|[0-9.]*[eE]-[0-9]{2,})[0-9eE+-]*\s*[",}]'
+
+
+_MOST_NAMED = 20  # keys: RE2 is fastest with few
 
 
 @dataclass
@@ -23,10 +32,12 @@ class ReadPlan:
     places: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by position: indexes in the schema, outer first
     whole: dict[int, MessagePath] = field(default_factory=dict)  # by position: the json columns
     readable: bool = True  # whether one schema can ask for all of it
+    shifted_far: str | None = None  # what no decimal may look like where pyarrow is to read it; None without decimals
 
     def __post_init__(self) -> None:
         self.whole = {n: item.path for n, item in enumerate(self.contract.fields) if item.type == JSON}
         self.schema = pa.schema(self._fields(self.shape, ()))
+        self.shifted_far = _shifted_far(self.contract.fields)
         self.readable &= all(len(item.path) <= MAX_DEPTH for item in self.contract.fields)  # pyarrow reads any depth
 
     def _fields(self, shape: ObjectShape, above: tuple[int, ...]) -> list[ArrowField]:
@@ -42,6 +53,14 @@ class ReadPlan:
             if inner := self._fields(below, (*above, len(fields))):
                 fields.append(pa.field(key, pa.struct(inner)))
         return fields
+
+
+def _shifted_far(fields: Sequence[Field]) -> str | None:
+    """The expression, with the keys of the decimals where each can be spelled in one way only (but for \\u escapes)."""
+    keys = {item.path[-1] for item in fields if pa.types.is_decimal(item.type.arrow)}
+    plain = all(re.fullmatch("[A-Za-z0-9_.-]+", key) for key in keys)
+    named = f'"(?:{"|".join(map(re.escape, sorted(keys)))})"' if plain and len(keys) <= _MOST_NAMED else '"'
+    return named + _SHIFTED_FAR if keys else None
 
 
 def read_plan(contract: Contract) -> ReadPlan:
