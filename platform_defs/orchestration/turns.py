@@ -3,15 +3,16 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import dagster as dg
 from pyspark.sql import SparkSession
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.batch import Budget, drain
+from platform_defs.engine.batch import Budget, Outside, drain
 from platform_defs.engine.ports import Published
-from platform_defs.errors import Fenced, GateFailed, PipelineHeld, TidegateError
+from platform_defs.errors import Fenced, GateFailed, PipelineHeld, RunStopped, TidegateError
 from platform_defs.operations.open_run import open_run
 from platform_defs.orchestration.goals import Turned
 from platform_defs.orchestration.reporter import Reporter
@@ -53,7 +54,7 @@ class Turns:
             with (
                 reporter.halt_reported(),
                 open_run(pipeline, self._endpoints, self._session, run_id, unless_held=True) as outside,
-                reporter.turn(outside),
+                reporter.turn(self._stopped_with_the_run(outside)),
             ):
                 return self._drained(pipeline, reporter)
         except PipelineHeld:
@@ -86,7 +87,7 @@ class Turns:
         return self._spark.has_ended()
 
     def stop(self) -> None:
-        """Make the turns that are being taken end: their Spark jobs are cancelled, nothing of them is published."""
+        """Make the turns that are being taken end: their Spark jobs are cancelled, and no failure is counted for it."""
         self._stopped.set()
         self._spark.cancel_jobs()
 
@@ -110,6 +111,9 @@ class Turns:
         reporter.turn_ended(at)
         return Turned(batches, at)
 
+    def _stopped_with_the_run(self, outside: Outside) -> Outside:
+        return replace(outside, limit=replace(outside.limit, stopped=self._stopped.is_set))
+
     def _reporter(self, pipeline: Pipeline) -> Reporter:
         """The run's reporter of a pipeline: it sums up what all of its turns did."""
         if pipeline.name not in self._reporters:
@@ -125,6 +129,8 @@ class Turns:
         """Log at once what the run will fail with at its end."""
         if isinstance(error, Fenced):
             self._context.log.warning(f"{name}: stopped cleanly, another run has taken it over. {error}")
+        elif isinstance(error, RunStopped):
+            self._context.log.warning(str(error))
         else:
             self._context.log.error(f"{name}: {error}", exc_info=not isinstance(error, TidegateError))
 
