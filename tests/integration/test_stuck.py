@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -14,9 +15,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.batch import plan_batch
+from platform_defs.verdicts import TRIES
 from resources.endpoints import Endpoints
 from resources.settings import PROJECT_ROOT
 from tests.chaos.dagster import views, wait_for
+from tests.chaos.halts import acknowledge, halted
 from tests.chaos.verdicts import failures, plain, single_entry
 from tests.dagster_runs import execute, failure
 from tests.world import World, transfers
@@ -90,3 +94,43 @@ def test_what_was_cancelled_because_the_run_was_stopped_is_no_failure(
         stopping.join()
     assert failures(world, pipeline) == (0, 0)
     assert not world.ledger.status(pipeline.name).held
+
+
+def die(world: World, pipeline: Pipeline) -> None:
+    """A run takes the pipeline over and is killed: its session goes, and it releases nothing."""
+    world.ledger.acquire(pipeline.contract).connection.close()
+    wait_for(lambda: not world.ledger.status(pipeline.name).held, 10)
+
+
+def pending(world: World) -> Pipeline:
+    """A pipeline with a batch whose offsets are fixed, and no failure."""
+    pipeline = world.caught_up()
+    world.send(pipeline, transfers(4))
+    with world.open_run(pipeline) as outside:
+        assert plan_batch(pipeline.contract, outside)
+    return pipeline
+
+
+def test_a_batch_of_which_run_after_run_dies_halts(world: World) -> None:
+    pipeline = pending(world)
+    world.rows("update tidegate.pipeline set batch_failures = %s where name = %s", TRIES - 2, pipeline.name)
+    die(world, pipeline)
+    assert failures(world, pipeline)[1] == TRIES - 2  # who comes next notes it
+    die(world, pipeline)
+    assert failures(world, pipeline)[1] == TRIES - 1
+    detail = halted(world, pipeline, "keeps_failing")
+    assert (detail["tries"], detail["error_class"]) == (TRIES, "RunDied")
+    assert "died before it could say why" in detail["error"]
+    acknowledge(world, pipeline)
+    (batch,) = world.drain(pipeline)
+    assert batch.messages == 4
+    assert failures(world, pipeline) == (0, 0)
+
+
+def test_a_run_that_is_fenced_alive_has_not_died(world: World) -> None:
+    pipeline = pending(world)
+    for _ in range(2):
+        alive = world.ledger.acquire(pipeline.contract)
+        with closing(world.ledger.acquire(pipeline.contract)):  # as a replay takes a pipeline over
+            assert alive.fenced()
+            assert failures(world, pipeline)[1] == 0
