@@ -138,6 +138,8 @@ LIKELY: dict[str, tuple[str, ...]] = {
     "positions of another topic are not seen": ("rename", "plan_a_batch"),
     "a partition that the answer lacks is forgotten": ("fall_behind", "settle"),
     "a stopped server counts against a batch": ("plan_a_batch", "lose_the_session"),
+    "a run that dies counts for nothing": ("plan_a_batch", "stop", "start"),
+    "a session that was ended counts for nothing": ("plan_a_batch", "lose_the_session"),
     "what ends with its server has died": ("plan_a_batch", "lose_the_session", "start"),
 }
 
@@ -152,5 +154,4 @@ SOON = {
     "positions keep the epoch of an earlier leader",
     "a red gate is published",
     "a gate stays red for ever",
-    "a run that dies counts for nothing",
 }
