@@ -136,6 +136,7 @@ class Published:
     unknown_fields: int
     checks: tuple[CheckResult, ...]
     timings: Mapping[str, float]  # seconds by step
+    view: TopicView | None = None  # of the topic, just before it was published; None of one that is reported late
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sqlalchemy.exc import OperationalError
-
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BrokerAway, LedgerAway, PipelineHeld
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, remember
+from resources.dagster.storage import STORAGE_AWAY
 
 LOOK = 5.0  # seconds between two looks at all pipelines
 # Seconds after which a run that the sensor started ends: its failures are shown then, and the next begins.
@@ -142,7 +141,7 @@ class WhatIsDue:
         """Who is due. A look that fails ends no turn that is being taken: what is away, the turn may not need."""
         try:
             seen, others = self._look(self._contracts), self._others()
-        except (LedgerAway, OperationalError):
+        except (LedgerAway, *STORAGE_AWAY):
             if not taken:
                 raise
             self._end = 0.0  # the run's own session may be gone: the next run begins afresh

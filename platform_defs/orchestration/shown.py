@@ -1,7 +1,7 @@
 """What Dagster shows of a pipeline's checks: a run that the sensor started repeats none of it.
 
-Such runs come every few minutes, and a check that passed before and passes again is no news. To tell Dagster of each
-would be most of what a small batch costs.
+Such runs come every few minutes, and a check that passed before and passes again is no news. To log each would be most
+of what a small batch costs.
 """
 
 import time
@@ -13,7 +13,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from platform_defs.contract.model import Contract
 from platform_defs.orchestration.checks import check_specs
 
-REPEATED = 3600.0  # seconds after which a check that still passes is told again, so that it is seen to be evaluated
+REPEATED = 3600.0  # seconds after which a check that still passes is logged again, so that it is seen to be evaluated
 
 
 class Shown:
@@ -24,13 +24,13 @@ class Shown:
         self._passed: dict[dg.AssetCheckKey, float] | None = None  # when, in seconds since the epoch
 
     def repeats(self, found: dg.AssetCheckEvaluation) -> bool:
-        """Whether Dagster shows the check as passed, told not long ago, and it has passed again."""
+        """Whether Dagster shows the check as passed, logged not long ago, and it has passed again."""
         if self._passed is None:
             self._passed = self._asked()
         return found.passed and time.time() - self._passed.get(found.asset_check_key, 0.0) < REPEATED
 
-    def told(self, found: dg.AssetCheckEvaluation) -> None:
-        """Dagster has been told."""
+    def logged(self, found: dg.AssetCheckEvaluation) -> None:
+        """Dagster has it."""
         known = {} if self._passed is None else self._passed
         known.pop(found.asset_check_key, None)
         if found.passed:

@@ -13,9 +13,11 @@ from dagster._core.storage.local_compute_log_manager import LocalComputeLogManag
 from dagster._core.storage.root import LocalArtifactStorage
 from dagster._serdes import ConfigurableClassData
 from dagster_postgres import DagsterPostgresStorage
+from dagster_postgres.utils import DagsterPostgresException
 from psycopg import sql
 from sqlalchemy import create_engine
 from sqlalchemy.engine import Engine, make_url
+from sqlalchemy.exc import OperationalError
 from typing_extensions import override
 
 from platform_defs.errors import LedgerAway, TidegateError
@@ -23,6 +25,7 @@ from resources.postgres.connection import connect
 from resources.settings import Settings, settings
 
 SCHEMA = "dagster"
+STORAGE_AWAY = (OperationalError, DagsterPostgresException)  # what Dagster raises where its storage does not answer
 MOST = 20  # connections of a process at once; one of them is kept
 RECYCLED = 600  # seconds after which a kept connection is opened anew
 

@@ -174,9 +174,9 @@ class Ledger:
 
     # The lineage outbox
 
-    def unsent_lineage(self) -> list[LineageEvent]:
-        """The next events to be sent, at most 100, in the order in which they must leave."""
-        return [LineageEvent(**row) for row in self._rows("unsent_lineage")]
+    def unsent_lineage(self, most: int) -> list[LineageEvent]:
+        """The next events to be sent, at most so many, in the order in which they must leave."""
+        return [LineageEvent(**row) for row in self._rows("unsent_lineage", most=most)]
 
     def mark_sent(self, sequence: int) -> None:
         """Note that the lineage event has left."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import pytest
+from dagster_postgres.utils import DagsterPostgresException
 from sqlalchemy.exc import OperationalError
 
 from assets import find_contract
@@ -166,7 +167,10 @@ def test_a_batch_that_keeps_failing_is_tried_while_no_other_is() -> None:
     assert any(len(names) > 1 for _, names in beside)
 
 
-@pytest.mark.parametrize("away", [LedgerAway("away"), BrokerAway("away"), OperationalError("", None, Exception())])
+@pytest.mark.parametrize(
+    "away",
+    [LedgerAway("away"), BrokerAway("away"), OperationalError("", None, Exception()), DagsterPostgresException()],
+)
 def test_a_look_that_fails_ends_no_turn(away: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(goals, "LOOK", 0.05)
     monkeypatch.setattr(rounds, "GLANCE", 0.01)

@@ -192,7 +192,7 @@ UPDATE tidegate.batch SET told_at = now() WHERE batch_id = %(batch_id)s AND told
 
 -- unsent_lineage: lineage events in the order in which they must be sent. Those of a replay wait until it is in place.
 SELECT sequence, event FROM tidegate.lineage_event JOIN tidegate.batch USING (batch_id)
- WHERE emitted_at IS NULL AND right(pipeline, 7) <> '~replay' ORDER BY sequence LIMIT 100;
+ WHERE emitted_at IS NULL AND right(pipeline, 7) <> '~replay' ORDER BY sequence LIMIT %(most)s;
 
 -- mark_sent: a lineage event has been sent.
 UPDATE tidegate.lineage_event SET emitted_at = now() WHERE sequence = %(sequence)s;
