@@ -22,6 +22,7 @@ from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.ports import Staged
 from resources.postgres.ledger import Ledger
 
+PAGE = 100  # events that are sent before it is asked for more
 PRODUCER = "https://pypi.org/project/tidegate"
 
 
@@ -58,7 +59,7 @@ def run_id(pipeline: str, batch_id: int) -> UUID:
 
 def emit_waiting(ledger: Ledger, home: Path) -> int:
     """Send the events that wait in the outbox, in order; stops at the first that cannot be sent. How many were sent."""
-    waiting = ledger.unsent_lineage()
+    waiting = ledger.unsent_lineage(PAGE)
     if not waiting:
         return 0
     client = _client(home)

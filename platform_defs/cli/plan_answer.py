@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from platform_defs.offsets import tasks_for
 from platform_defs.words import plural
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class HeldBy:
 
 @dataclass(frozen=True)
 class PlannedRange:
-    """A range of a partition that one task reads; `until_offset` is not included."""
+    """A range of a partition, read by one task; `until_offset` is not included."""
 
     partition: int
     from_offset: int
@@ -169,7 +170,7 @@ def _batch(planned: Plan) -> PlannedBatch:
     pending = planned.pending
     ranges = [PlannedRange(item.partition, item.from_offset, item.until_offset, len(item)) for item in planned.ranges]
     batch_id = pending.batch_id if pending else None
-    return PlannedBatch(batch_id, pending is not None, planned.offsets, len(ranges), ranges)
+    return PlannedBatch(batch_id, pending is not None, planned.offsets, tasks_for(planned.ranges), ranges)
 
 
 def sentence(answer: PlanAnswer) -> str:

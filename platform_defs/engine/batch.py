@@ -179,7 +179,7 @@ def _attempt(
     crash_points.reach("after_audit")
     record = BatchRecord(checks, clock.steps, outside.lineage.of_batch(contract, staged, checks))
     try:
-        publish(ledger, outside.broker, contract, staged, record)
+        view = publish(ledger, outside.broker, contract, staged, record)
     except RowRefused as refusal:
         raise _refused_by_table(contract, ledger, staged, refusal) from refusal
     crash_points.reach("after_commit")
@@ -195,6 +195,7 @@ def _attempt(
         staged.unknown_fields,
         tuple(checks),
         clock.steps,
+        view,
     )
 
 

@@ -13,7 +13,7 @@ from platform_defs.engine import crash_points
 from platform_defs.engine.ports import Broker, PipelineHold, Publication, Staged
 from platform_defs.engine.topic_view import describe
 from platform_defs.errors import OutcomeUnknown, RowsLost, StagingLost, TidegateError
-from platform_defs.offsets import Position, still_there
+from platform_defs.offsets import Position, TopicView, still_there
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,9 @@ TRANSACTIONS: Mapping[Delivery, tuple[PublishTransaction, ...]] = {
 }
 
 
-def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: Staged, record: BatchRecord) -> None:
-    """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing.
+def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: Staged, record: BatchRecord) -> TopicView:
+    """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing. The topic as it was
+    before that.
 
     Raises Fenced, Halt, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the ledger has
     the outcome.
@@ -117,7 +118,8 @@ def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: St
     # 1. A consumer does not notice that a topic was deleted and created again while it reads. What was read may be gone
     #    by now: coverage proves that it was read, and retention is free to take it.
     read = read_up_to(staged)
-    still_there(contract.pipeline, read, describe(broker, contract.topic, read))
+    view = describe(broker, contract.topic, read)
+    still_there(contract.pipeline, read, view)
     if {item.range for item in staged.coverage} != set(staged.pending.ranges):
         raise StagingLost.ranges()
     if contract.delivery == "at_most_once":
@@ -132,6 +134,7 @@ def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: St
             for step in part.steps:  # 2. to 7.
                 step.run(transaction, record)
         # 8. COMMIT, on leaving the block.
+    return view
 
 
 def read_up_to(staged: Staged) -> list[Position]:

@@ -78,7 +78,6 @@ def propose(url: str, contract: Contract) -> Adoption | None:
     Raises BadInput where a table is missing, cannot be filled, or is another pipeline's; LedgerAway.
     """
     with connect(url) as connection, database_errors(), connection.transaction():
-        require_current(connection)
         return _decide(connection, contract)
 
 
@@ -109,6 +108,7 @@ def adopt(url: str, contract: Contract, decided: Adoption, reason: str, who: str
 
 def _decide(connection: Connection, contract: Contract) -> Adoption | None:
     """With the pipeline's row locked, so that what is decided can be carried out in the same transaction."""
+    require_current(connection)
     ledger = AdoptionLedger(connection, contract.pipeline)
     newest = ledger.lock()
     outputs = ledger.outputs()

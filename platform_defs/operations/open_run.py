@@ -25,21 +25,24 @@ def open_run(
     spark: Callable[[], SparkSession],
     run_id: str | None = None,
     *,
+    ledger: Ledger | None = None,
     unless_held: bool = False,
 ) -> Generator[Outside]:
-    """Become the owner of `pipeline` for as long as the block runs (step 0). Migrates the ledger first.
+    """Become the owner of `pipeline` for as long as the block runs (step 0). Migrates the ledger first, unless the
+    caller has done so and hands it over.
 
     A run that has the pipeline is fenced, or, with `unless_held` and if it is alive, left alone: PipelineHeld is
     raised. Raises Halt where the pipeline is halted, BadInput where a table is not what the contract says or the ledger
     is newer than the code, LedgerAway where Postgres is.
     """
-    ledger = Ledger(endpoints.postgres_url)
-    ledger.migrate()
+    if ledger is None:
+        ledger = Ledger(endpoints.postgres_url)
+        ledger.migrate()
     options = endpoints.kafka_options()
     held = ledger.acquire(pipeline.contract, run_id, unless_held=unless_held)
-    place = conninfo_to_dict(endpoints.postgres_url)
-    events = OpenLineageEvents(endpoints.bootstrap_servers, f"{place.get('host')}:{place.get('port', 5432)}")
     try:
+        place = conninfo_to_dict(endpoints.postgres_url)
+        events = OpenLineageEvents(endpoints.bootstrap_servers, f"{place.get('host')}:{place.get('port', 5432)}")
         auditor = GreatExpectationsAuditor(endpoints.postgres_url)
         limit = JobLimit(settings().batch_timeout_seconds)
         yield Outside(held, KafkaBroker(options), KafkaSource(options), spark, events, auditor, limit)

@@ -7,27 +7,28 @@ run reports.
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 
 import dagster as dg
-from sqlalchemy.exc import OperationalError
 
 from platform_defs import offsets
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.ports import Published
-from platform_defs.errors import BadInput, BrokerAway, GateFailed, PipelineHeld, TidegateError
-from platform_defs.offsets import TopicView
+from platform_defs.errors import GateFailed, PipelineHeld, TidegateError
 from platform_defs.orchestration.events import Tally, evaluation, materializations
 from platform_defs.orchestration.halts import not_halted
+from platform_defs.orchestration.runs import scheduled
+from platform_defs.orchestration.shown import Shown
+from resources.dagster.storage import STORAGE_AWAY
 from resources.endpoints import Endpoints
 from resources.kafka.broker import show_progress
-from resources.lineage import emit_waiting
+from resources.lineage import PAGE, emit_waiting
 from resources.postgres.ledger import Ledger
 from resources.postgres.row_counts import row_count
 from resources.settings import settings
 
-VIEW_SECONDS = 1.0  # how old the broker's end offsets may be in a lag that is reported
 PROGRESS_SECONDS = 30.0  # between two commits of the consumer group, which only Kafka's own tools read
 _emitting = threading.Lock()  # one outbox for all pipelines: its events are sent in order
 
@@ -45,11 +46,11 @@ class Reporter:
         self.options = endpoints.kafka_options()
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.batches = 0
+        self._shown = Shown(context.instance, contract) if scheduled(context.run) else None
         self._outside: Outside | None = None
-        self._view: tuple[float, TopicView] | None = None
         self._halt_reported = False
         self._at: Mapping[int, int] = {}
-        self._shown: tuple[float, Mapping[int, int]] = (0.0, {})
+        self._progress: tuple[float, Mapping[int, int]] = (time.monotonic(), {})
 
     @property
     def outside(self) -> Outside:
@@ -61,7 +62,7 @@ class Reporter:
         """While the pipeline has its turn. Begins with the batches that an earlier run committed and did not report."""
         first, self._outside = self._outside is None, outside
         if first:
-            self._report_earlier()
+            self._with_warning(self._report_earlier)
         yield
 
     @contextmanager
@@ -79,7 +80,7 @@ class Reporter:
 
     def published(self, batch: Published) -> None:
         """Report a batch of this run."""
-        self._report(batch, lag=self._lag())
+        self._with_warning(partial(self._report, batch))
         seconds = sum(batch.timings.values())
         self.context.log.info(
             f"{self.contract.pipeline}: batch {batch.batch_id}: {batch.messages:,} messages, {batch.rows:,} rows, "
@@ -98,14 +99,14 @@ class Reporter:
         """Send lineage, and now and then commit the consumer group. `at`: the next offsets, by partition."""
         self._at = at
         self._send_lineage()
-        if time.monotonic() - self._shown[0] > PROGRESS_SECONDS:
+        if time.monotonic() - self._progress[0] > PROGRESS_SECONDS:
             self._with_warning(self._show_progress)
 
     def finish(self) -> None:
         """Report the totals of a run of several batches, and where the pipeline is to Kafka's tools."""
         if self.batches > 1:
             for tally in self.tallies.values():
-                self._log(evaluation(tally))
+                self._log_news(evaluation(tally))
         self._with_warning(self._show_progress)
         self._send_lineage()
 
@@ -115,9 +116,10 @@ class Reporter:
                 f"{self.contract.pipeline}: batch {batch.batch_id}: committed by an earlier run, which ended before "
                 "reporting it"
             )
-            self._report(batch, lag=None)
+            self._report(batch)
 
-    def _report(self, batch: Published, lag: int | None) -> None:
+    def _report(self, batch: Published) -> None:
+        lag = None if batch.view is None else sum(offsets.lag(self.outside.ledger.positions(), batch.view).values())
         counts = {t.name: row_count(self.ledger, self.contract, t, batch.batch_id) for t in self.contract.tables}
         heard = [self._log(event) for event in materializations(self.contract, batch, lag, counts)]
         for result in batch.checks:
@@ -135,7 +137,19 @@ class Reporter:
         self.tallies.setdefault((result.table, result.name), Tally(result)).add(result, batch_id)
 
     def _log_check(self, result: CheckResult, *, published: bool = True) -> bool:
-        return self._log(evaluation(self.tallies[result.table, result.name], published=published))
+        return self._log_news(evaluation(self.tallies[result.table, result.name], published=published))
+
+    def _log_news(self, found: dg.AssetCheckEvaluation) -> bool:
+        """Tell Dagster of a check, unless it shows the same (shown.py). Whether Dagster knows."""
+        if self._shown is None:
+            return self._log(found)
+        with suppress(*STORAGE_AWAY):  # its storage does not answer: it will not answer `_log` either
+            if self._shown.repeats(found):
+                return True
+        heard = self._log(found)
+        if heard:
+            self._shown.logged(found)
+        return heard
 
     def _report_halt(self) -> None:
         try:
@@ -143,7 +157,7 @@ class Reporter:
         except TidegateError as error:
             self.context.log.warning(f"could not find out whether {self.contract.pipeline} is halted: {error}")
             return
-        self._halt_reported = self._log(found)
+        self._halt_reported = self._log_news(found)
 
     def _log(self, event: dg.AssetMaterialization | dg.AssetCheckEvaluation) -> bool:
         """Tell Dagster. False where its storage did not answer: the next run is to try again."""
@@ -152,34 +166,20 @@ class Reporter:
         except Exception as error:  # noqa: BLE001  # a rule renamed, an asset gone: the batch is committed all the same
             name = self.contract.pipeline
             self.context.log.warning(f"{name}: everything is committed, but Dagster did not take {event}: {error}")
-            return not isinstance(error, OperationalError)
+            return not isinstance(error, STORAGE_AWAY)
         return True
-
-    def _lag(self) -> int | None:
-        try:
-            view = self._recent_view()
-        except (BrokerAway, BadInput) as error:
-            self.context.log.warning(f"the lag of {self.contract.pipeline} is unknown: {error}")
-            return None
-        return sum(offsets.lag(self.outside.ledger.positions(), view).values())
-
-    def _recent_view(self) -> TopicView:
-        now = time.monotonic()
-        if self._view is None or now - self._view[0] > VIEW_SECONDS:
-            self._view = (now, self.outside.broker.describe(self.contract.topic))
-        return self._view[1]
 
     def _send_lineage(self) -> None:
         with _emitting:
             self._with_warning(self._emit)
 
     def _emit(self) -> None:
-        while emit_waiting(self.ledger, settings().home):
+        while emit_waiting(self.ledger, settings().home) == PAGE:
             continue
 
     def _show_progress(self) -> None:
-        if self.batches and self._at and self._at != self._shown[1]:
-            self._shown = (time.monotonic(), self._at)
+        if self.batches and self._at and self._at != self._progress[1]:
+            self._progress = (time.monotonic(), self._at)
             show_progress(self.options, f"tidegate-{self.contract.pipeline}", self.contract.topic, self._at)
 
     def _with_warning(self, report: Callable[[], None]) -> None:

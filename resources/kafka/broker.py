@@ -4,9 +4,17 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
@@ -137,14 +145,14 @@ def show_progress(options: Mapping[str, str], group: str, topic: str, next_offse
 
     Raises BrokerAway, also where the group has a member of another program, since the broker then refuses.
     """
-    consumer = Consumer({**options, "group.id": group, "enable.auto.commit": False})
+    at = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, p, n) for p, n in sorted(next_offsets.items())])
     try:
-        consumer.commit(
-            offsets=[TopicPartition(topic, p, n) for p, n in sorted(next_offsets.items())], asynchronous=False
-        )
-    except KafkaException as error:
-        raise BrokerAway(
-            f"the offsets of the consumer group {group} could not be committed: {error.args[0].str()}"
-        ) from error
-    finally:
-        consumer.close()
+        _answer(_kept_admin(frozenset(options.items())).alter_consumer_group_offsets([at], request_timeout=5)[group])
+    except (KafkaException, _Transient) as error:
+        raise BrokerAway(f"the offsets of the consumer group {group} could not be committed: {error}") from error
+
+
+@cache
+def _kept_admin(options: frozenset[tuple[str, str]]) -> Any:
+    """For what nothing depends on: it may remember brokers that have left."""
+    return _admin(dict(options))

@@ -185,32 +185,38 @@ class PostgresPublication:
         )
 
     def _record_ranges(self) -> None:
-        for item in self.staged.coverage:
-            span = item.range
-            self._execute(
-                "write_batch_range",
-                **self._batch,
-                topic=span.topic,
-                topic_id=self.staged.pending.topic_id,
-                partition=span.partition,
-                from_offset=span.from_offset,
-                until_offset=span.until_offset,
-                messages=item.messages,
-                gaps=multirange(item.gaps),
-                leader_epoch=self._epochs[span.partition],
-            )
+        epochs = self._epochs
+        self._execute_all(
+            "write_batch_range",
+            [
+                {
+                    "topic": item.range.topic,
+                    "topic_id": self.staged.pending.topic_id,
+                    "partition": item.range.partition,
+                    "from_offset": item.range.from_offset,
+                    "until_offset": item.range.until_offset,
+                    "messages": item.messages,
+                    "gaps": multirange(item.gaps),
+                    "leader_epoch": epochs[item.range.partition],
+                }
+                for item in self.staged.coverage
+            ],
+        )
 
     def _record_checks(self, checks: Sequence[CheckResult]) -> None:
-        for check in checks:
-            self._execute(
-                "write_check",
-                **self._batch,
-                check_name=check.name,
-                table_name=check.table,
-                severity=check.severity,
-                passed=check.passed,
-                observed=Jsonb(check.observed),
-            )
+        self._execute_all(
+            "write_check",
+            [
+                {
+                    "check_name": check.name,
+                    "table_name": check.table,
+                    "severity": check.severity,
+                    "passed": check.passed,
+                    "observed": Jsonb(check.observed),
+                }
+                for check in checks
+            ],
+        )
 
     def _count(self) -> int:
         query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(staging_table(self.staged.staging_id), self.winners)
@@ -222,6 +228,11 @@ class PostgresPublication:
 
     def _execute(self, name: str, **parameters: Any) -> None:
         self.connection.execute(queries()[name], parameters)
+
+    def _execute_all(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Once for each of `rows`, in one round trip: the pipeline's row is locked meanwhile."""
+        with self.connection.cursor() as cursor:
+            cursor.executemany(queries()[name], [{**self._batch, **row} for row in rows])
 
 
 def _values(span: PartitionSpan) -> sql.Composable:

@@ -4,7 +4,7 @@ import psycopg
 from psycopg import sql
 
 from platform_defs.contract.model import Contract, Table
-from resources.postgres.connection import connect
+from resources.postgres.connection import connect, database_errors
 from resources.postgres.ledger import Ledger
 from resources.postgres.tables import identifier
 
@@ -19,7 +19,7 @@ def row_count(ledger: Ledger, contract: Contract, table: Table, batch_id: int) -
 
 
 def _counted(url: str, table: Table) -> int | None:
-    with connect(url) as connection:
+    with connect(url) as connection, database_errors("table"):
         connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(LIMIT)))
         try:
             row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(identifier(table.name))).fetchone()

@@ -33,9 +33,9 @@ def test_only_a_full_batch_is_followed_by_another_in_the_same_turn(offsets: tupl
 def test_a_batch_that_has_failed_often_is_tried_alone_though_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     failures, clock = iter([0, ALONE - 1, ALONE, ALONE, ALONE]), iter([10.0, 9.0 + ALONE_FOR, 10.0 + ALONE_FOR])
     context: Any = None
-    monkeypatch.setattr(turns, "Ledger", lambda _: _Counting(failures))
     monkeypatch.setattr(turns.time, "monotonic", lambda: next(clock))
-    taken = Turns(context, [], Endpoints("", ""), context)
+    counting: Any = _Counting(failures)
+    taken = Turns(context, [], Endpoints("", ""), counting, context)
     assert [taken.alone("a") for _ in range(5)] == [False, False, True, True, False]
     assert not taken.alone("a"), "Postgres is away: its turn says so"
 
@@ -107,14 +107,14 @@ def test_a_batch_that_kills_its_process_halts_and_none_of_those_beside_it(
     """Two hundred pipelines, all of them due all the time, the killer's message the oldest of them."""
     names = [f"p{number}" for number in range(200)]
     machine = Machine(dict.fromkeys(names, takes) | {"p0": dies_after}, "p0")
-    monkeypatch.setattr(turns, "Ledger", lambda _: machine)
     monkeypatch.setattr(turns.time, "monotonic", lambda: machine.now)
+    ledger: Any = machine
     context: Any = None
     for _ in range(3 * TRIES):
-        machine.process(Turns(context, [], Endpoints("", ""), context), names)
+        machine.process(Turns(context, [], Endpoints("", ""), ledger, context), names)
         if machine.halted:
             break
     assert machine.halted == {"p0"}
-    machine.process(Turns(context, [], Endpoints("", ""), context), names)
+    machine.process(Turns(context, [], Endpoints("", ""), ledger, context), names)
     assert machine.halted == {"p0"}
     assert not {"p1", "p2"} - set(machine.commits), "those beside it have gone on"

@@ -41,9 +41,10 @@ SELECT 1 FROM tidegate.pipeline
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s AND state = 'active'
    FOR UPDATE;
 
--- positions: where the pipeline is, by partition, and in which topic: the one it has read, whatever its contract names.
-SELECT partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end, topic
-  FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
+-- positions: where these pipelines are, by partition, and in which topic: the one that was read, whatever the contract
+-- names.
+SELECT pipeline, partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end, topic
+  FROM tidegate.source_position WHERE pipeline = ANY(%(pipelines)s) ORDER BY pipeline, partition;
 
 -- pending: the batch whose offsets are fixed, if there is one, and how many of the messages before it were dead letters.
 SELECT pending, recent_messages FROM tidegate.pipeline WHERE name = %(pipeline)s;
@@ -206,7 +207,7 @@ UPDATE tidegate.batch SET told_at = now() WHERE batch_id = %(batch_id)s AND told
 
 -- unsent_lineage: lineage events in the order in which they must be sent. Those of a replay wait until it is in place.
 SELECT sequence, event FROM tidegate.lineage_event JOIN tidegate.batch USING (batch_id)
- WHERE emitted_at IS NULL AND right(pipeline, 7) <> '~replay' ORDER BY sequence LIMIT 100;
+ WHERE emitted_at IS NULL AND right(pipeline, 7) <> '~replay' ORDER BY sequence LIMIT %(most)s;
 
 -- mark_sent: a lineage event has been sent.
 UPDATE tidegate.lineage_event SET emitted_at = now() WHERE sequence = %(sequence)s;
