@@ -243,6 +243,7 @@ SPARK: Sequence[Ruling] = (
 OWN: Mapping[type[TidegateError], Verdict] = {
     errors.Retryable: RETRY,
     errors.Fenced: AWAY,
+    errors.RunStopped: AWAY,
     errors.BrokerAway: AWAY,
     errors.LedgerAway: AWAY,
     errors.OutcomeUnknown: AWAY,

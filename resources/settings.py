@@ -68,6 +68,17 @@ class Settings(BaseSettings):
         description="Not supported, and refused when set: Spark Connect cannot run a batch. Use TIDEGATE_SPARK_MASTER.",
     )
 
+    batch_timeout_seconds: float = Field(
+        default=900.0,
+        gt=0,
+        allow_inf_nan=False,
+        description=(
+            "How long the Spark job of a batch may take. After so long it is cancelled: a transform that never returns "
+            "would keep other pipelines waiting. That counts as a failure of the batch, which halts after ten of them."
+        ),
+        examples=["3600"],
+    )
+
     @field_validator("home")
     @classmethod
     def _absolute(cls, home: Path) -> Path:
@@ -122,6 +133,7 @@ class Setting:
 def _setting(name: str) -> Setting:
     field = Settings.model_fields[name]
     default = ".tidegate in the project's folder" if name == "home" else field.default
+    default = f"{default:g}" if isinstance(default, float) else default
     example = field.examples[0] if field.examples else None
     return Setting(PREFIX + name.upper(), field.description or "", default, example)
 

@@ -14,6 +14,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -23,6 +24,7 @@ from platform_defs.engine import audit, crash_points
 from platform_defs.engine.breaker import break_circuit
 from platform_defs.engine.failure import record_failure
 from platform_defs.engine.find_poison import REFUSALS, Failure, Trials
+from platform_defs.engine.job_limit import JobLimit
 from platform_defs.engine.planning import TASKS, decide
 from platform_defs.engine.ports import (
     Auditor,
@@ -47,6 +49,7 @@ from platform_defs.errors import (
     LogTruncated,
     NotReproduced,
     RowRefused,
+    RunStopped,
     SparkAway,
     TidegateError,
     TooManyRefused,
@@ -66,6 +69,7 @@ class Outside:
     spark: Callable[[], SparkSession]  # started only when there is something to read
     lineage: LineageEvents
     auditor: Auditor
+    limit: JobLimit = field(default_factory=JobLimit)
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
             yield published
             if time.monotonic() - started > budget.seconds:
                 return
-    except Fenced:
+    except (Fenced, RunStopped):  # nothing has failed
         raise
     except TidegateError as error:
         record_failure(pipeline.name, outside.ledger, error)
@@ -202,8 +206,10 @@ def _set_aside(pending: PendingBatch) -> Refusal | None:
 
 def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork) -> Staged:
     """Steps 2 to 5. A transform or COPY that fails leads to the message on which it does."""
+    spark = outside.spark()  # its start is not the batch's time
     try:
-        return stage(outside.spark(), outside.ledger, pipeline, pending, work)
+        with outside.limit.within(spark, pipeline, pending):
+            return stage(spark, outside.ledger, pipeline, pending, work)
     except LogTruncated as cut:
         asked = sorted({item.partition for item in pending.ranges if item.new_leader})
         if not asked:  # no new leader was asked about, so this is not the broker's answer
@@ -220,7 +226,8 @@ def _poison(
 ) -> "_Excluded":
     """The message that makes the batch fail in the transform or in COPY, to be left out."""
     area = outside.ledger.open_staging(pending)
-    trials = Trials(outside.spark(), outside.ledger, outside.broker, pipeline, work, area)
+    within = partial(outside.limit.within, outside.spark(), pipeline, pending)
+    trials = Trials(outside.spark(), outside.ledger, outside.broker, pipeline, work, area, within)
     poison, why = trials.find_poison(failure)
     stage = "publish" if pipeline.transform is None else "transform"
     if isinstance(why, RowRefused):

@@ -4,11 +4,13 @@ Nothing is tried again without end, unless a system is away: platform_defs/verdi
 """
 
 from platform_defs import verdicts
-from platform_defs.engine.ports import LONG, SHORT, PipelineHold
-from platform_defs.errors import Fenced, Halt, OutcomeUnknown, Retryable, RowsLost, TidegateError
+from platform_defs.engine.ports import LONG, SHORT, Counts, PipelineHold
+from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, Retryable, RowsLost, TidegateError
 from platform_defs.halts import KeepsFailing
 from platform_defs.verdicts import TRIES, Verdict
 from platform_defs.words import plural
+
+SESSION_ENDED = "57P01"  # admin_shutdown: by pg_terminate_backend, or since the server stops
 
 
 def record_failure(pipeline: str, ledger: PipelineHold, error: TidegateError) -> None:
@@ -31,9 +33,30 @@ def _back_off(ledger: PipelineHold, error: TidegateError, verdict: Verdict) -> i
     """How often in a row the pending batch has failed; 0 while Postgres cannot be told of it."""
     pause = SHORT if isinstance(error, Retryable) else LONG
     try:
-        return ledger.back_off(pause, counts=verdict is not Verdict.AWAY)
-    except TidegateError:  # the session is gone: it is `error` that matters
+        return ledger.back_off(pause, counts=_counts(error, verdict))
+    except TidegateError:  # Postgres cannot be asked: it is `error` that matters
         return 0
+
+
+def _counts(error: TidegateError, verdict: Verdict) -> Counts:
+    """Whether this failure brings the batch nearer to a halt.
+
+    A system's absence does not, for however long it lasts or comes back: not Kafka's, and of Postgres neither a server
+    that was stopped or failed over, nor a way to it that was cut, nor a lack of connections or room. But one row may
+    make its backend crash (a trigger, an extension, a value too large for its memory), with which Postgres ends every
+    session and recovers within seconds; or make a function end the session that it runs in. So a lost session counts
+    where it went with a crash of a server that goes on, and one that was ended by command where the server went on.
+    Neither says whose fault it was. That it comes again, ten times in a row with no commit in between, the last times
+    with no other batch at work (orchestration/turns.py), does: a batch that is innocent of the crashes commits as soon
+    as one of its tries falls between two of them. Where recovery takes longer than this run waits, the next one counts
+    the failure as it takes the pipeline over (resources/postgres/take_over.py).
+    """
+    if verdict is not Verdict.AWAY:
+        return Counts.ALWAYS
+    if isinstance(error, LedgerAway) and error.sqlstate == SESSION_ENDED:
+        return Counts.UNLESS_STOPPED
+    lost = isinstance(error, OutcomeUnknown) or (isinstance(error, LedgerAway) and error.sqlstate is None)
+    return Counts.IF_CRASHED if lost else Counts.NEVER
 
 
 def _keeps_failing(tries: int, error: TidegateError) -> str:

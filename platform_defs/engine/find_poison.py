@@ -6,7 +6,8 @@ it calls is broken, and no message is.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -31,7 +32,8 @@ Failure = TransformFailed | RowRefused
 @dataclass(frozen=True)
 class Trials:
     """Tries at parts of a batch, in the job that the batch itself runs in. `area` is a staging area of their own: what
-    they make is copied there, since COPY may be what refuses it, and thrown away.
+    they make is copied there, since COPY may be what refuses it, and thrown away. Each try is made `within` a limit of
+    time (`engine.job_limit`).
     """
 
     spark: SparkSession
@@ -40,6 +42,7 @@ class Trials:
     pipeline: Pipeline
     work: TaskWork
     area: StagingArea
+    within: Callable[[], AbstractContextManager[None]]
     failed: list[OffsetRange] = field(default_factory=list[OffsetRange])  # single messages, in the order of the tries
 
     def find_poison(self, failure: Failure) -> tuple[OffsetRange, Failure]:
@@ -64,7 +67,8 @@ class Trials:
         """Why `item` fails, or None. What a system is to blame for is raised."""
         alone = replace(self.work, ranges=(item,), area=self.area)
         try:
-            run(stage_frame(self.spark, self.pipeline, alone), alone)
+            with self.within():
+                run(stage_frame(self.spark, self.pipeline, alone), alone)
         except (TransformFailed, RowRefused) as failure:
             if len(item) == 1:
                 self.failed.append(item)

@@ -7,6 +7,7 @@ picklable and opens its connections there.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -192,6 +193,15 @@ SHORT = Pause(10.0, 300.0)  # a system is away: it may be back soon
 LONG = Pause(30.0, 3_600.0)  # a person has to correct something, and each try reads the batch again
 
 
+class Counts(StrEnum):
+    """Whether a failure of a run counts against the batch that is pending."""
+
+    ALWAYS = "always"
+    NEVER = "never"
+    UNLESS_STOPPED = "unless stopped"  # if Postgres has not been started again since the run took the pipeline over
+    IF_CRASHED = "if crashed"  # the same, and if it has recovered from a crash since
+
+
 class Auditor(Protocol):
     """Judges the contract's batch rules over staged rows, over a connection of its own."""
 
@@ -312,11 +322,11 @@ class PipelineHold(Protocol):
         """
         ...
 
-    def back_off(self, pause: Pause = LONG, *, counts: bool = True) -> int:
+    def back_off(self, pause: Pause = LONG, *, counts: Counts = Counts.ALWAYS) -> int:
         """Keep the pending batch, and let the sensor wait before it is tried again. Does nothing for a fenced run.
 
-        How often in a row the pending batch has failed by now, less failures that do not `count`: those of systems that
-        were away. 0 where no batch is pending.
+        How often in a row the pending batch has failed by now, of the failures that count. 0 where no batch is pending.
+        Over another session where the run's own is gone.
         """
         ...
 

@@ -4,6 +4,7 @@ TidegateError
 ├── Retryable                nothing was lost and nothing half-written; the next run continues from the ledger
 │   ├── Fenced               another run took the pipeline over; this one changed nothing
 │   ├── PipelineHeld         another run works on the pipeline, and this one does not take it over
+│   ├── RunStopped           the run was stopped before it had published the batch; the next one reads it again
 │   ├── BrokerAway           Kafka did not answer within the limit
 │   ├── LedgerAway           Postgres did not answer within the limit, or cannot do what it is asked just now
 │   ├── SparkAway            Spark lost the job: an executor, the session or its files are gone
@@ -21,7 +22,8 @@ TidegateError
 ├── BatchRejected            the batch cannot be published as it is; the same offsets are tried again after a back-off
 │   ├── GateFailed           a blocking check failed
 │   ├── TransformBroken      the transform, or what it calls, fails on every message that it is tried on
-│   └── TooManyRefused       more messages fail in the transform or the table than are isolated one by one
+│   ├── TooManyRefused       more messages fail in the transform or the table than are isolated one by one
+│   └── BatchTooSlow         its Spark job was still running after the time limit, and was cancelled
 ├── InternalError            a mistake of Tidegate's own; nothing was lost, and it is tried again after a back-off
 ├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
@@ -50,6 +52,7 @@ from platform_defs.errors.bad_input import (
 )
 from platform_defs.errors.batches import (
     BatchRejected,
+    BatchTooSlow,
     GateFailed,
     Halt,
     InternalError,
@@ -72,6 +75,7 @@ from platform_defs.errors.retryable import (
     OutcomeUnknown,
     PipelineHeld,
     Retryable,
+    RunStopped,
     SparkAway,
     StagingLost,
 )
@@ -80,6 +84,7 @@ from platform_defs.errors.root import TidegateError, restore
 __all__ = [
     "BadInput",
     "BatchRejected",
+    "BatchTooSlow",
     "BrokerAway",
     "ChangedMeanwhile",
     "Fenced",
@@ -102,6 +107,7 @@ __all__ = [
     "Retryable",
     "RowRefused",
     "RowsLost",
+    "RunStopped",
     "SparkAway",
     "StagingLost",
     "TidegateError",

@@ -101,6 +101,39 @@ class TooManyRefused(BatchRejected):
         )
 
 
+class BatchTooSlow(BatchRejected):
+    """A Spark job of the batch had not ended after the time limit, and was cancelled.
+
+    `seconds` is the limit, `file` the transform's, if there is one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        pipeline: str | None = None,
+        batch_id: int | None = None,
+        seconds: float = 0.0,
+        file: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.pipeline, self.batch_id, self.seconds, self.file = pipeline, batch_id, seconds, file
+
+    @classmethod
+    def after(cls, pipeline: str, batch_id: int, seconds: float, file: str | None) -> "BatchTooSlow":
+        hangs = f"{file}, or what it calls, may never return: give every call in it a time limit. " if file else ""
+        return cls(
+            f"the Spark job of batch {batch_id} of {pipeline} was still running after {seconds:g} seconds and was "
+            f"cancelled; nothing was published. {hangs}If the batch is only slow, raise "
+            "TIDEGATE_BATCH_TIMEOUT_SECONDS; a lower batchMessages in the contract makes the batches after this one "
+            "smaller",
+            pipeline=pipeline,
+            batch_id=batch_id,
+            seconds=seconds,
+            file=file,
+        )
+
+
 class InternalError(TidegateError):
     """A mistake of Tidegate's own: what it did not expect. Nothing was published; it is tried again after a back-off.
 

@@ -69,6 +69,23 @@ class PipelineHeld(Retryable):
         )
 
 
+class RunStopped(Retryable):
+    """The run was stopped, and with it the Spark job of its batch. That is no failure, and nothing counts it."""
+
+    def __init__(self, message: str, *, pipeline: str | None = None, batch_id: int | None = None) -> None:
+        super().__init__(message)
+        self.pipeline, self.batch_id = pipeline, batch_id
+
+    @classmethod
+    def before(cls, pipeline: str, batch_id: int) -> "RunStopped":
+        return cls(
+            f"the run was stopped before batch {batch_id} of {pipeline} was published. Nothing of it was written; the "
+            "next run reads it again",
+            pipeline=pipeline,
+            batch_id=batch_id,
+        )
+
+
 class BrokerAway(Retryable):
     """Kafka could not be reached within the limit."""
 

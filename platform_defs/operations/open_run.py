@@ -8,12 +8,14 @@ from pyspark.sql import SparkSession
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
+from platform_defs.engine.job_limit import JobLimit
 from resources.endpoints import Endpoints
 from resources.kafka.broker import KafkaBroker
 from resources.kafka.source import KafkaSource
 from resources.lineage import OpenLineageEvents
 from resources.postgres.auditor import GreatExpectationsAuditor
 from resources.postgres.ledger import Ledger
+from resources.settings import settings
 
 
 @contextmanager
@@ -42,6 +44,7 @@ def open_run(
         place = conninfo_to_dict(endpoints.postgres_url)
         events = OpenLineageEvents(endpoints.bootstrap_servers, f"{place.get('host')}:{place.get('port', 5432)}")
         auditor = GreatExpectationsAuditor(endpoints.postgres_url)
-        yield Outside(held, KafkaBroker(options), KafkaSource(options), spark, events, auditor)
+        limit = JobLimit(settings().batch_timeout_seconds)
+        yield Outside(held, KafkaBroker(options), KafkaSource(options), spark, events, auditor, limit)
     finally:
         held.close()

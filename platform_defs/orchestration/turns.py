@@ -3,21 +3,23 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import dagster as dg
 from pyspark.sql import SparkSession
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.batch import Budget, drain
+from platform_defs.engine.batch import Budget, Outside, drain
 from platform_defs.engine.ports import Published
-from platform_defs.errors import Fenced, GateFailed, PipelineHeld, TidegateError
+from platform_defs.errors import Fenced, GateFailed, PipelineHeld, RunStopped, TidegateError
 from platform_defs.operations.open_run import open_run
 from platform_defs.orchestration.goals import Turned
 from platform_defs.orchestration.reporter import Reporter
 from platform_defs.verdicts import TRIES
 from resources.endpoints import Endpoints
 from resources.postgres.ledger import Ledger
+from resources.settings import settings
 from resources.spark.session import SparkResource
 
 SHARE = Budget(batches=4, seconds=10.0)  # of one turn; a batch that has begun is finished
@@ -25,6 +27,9 @@ SHARE = Budget(batches=4, seconds=10.0)  # of one turn; a batch that has begun i
 # all are tried again at the same time. Alone, it halts by itself, and the others go on.
 ALONE = TRIES // 2
 ALONE_FOR = 60.0  # seconds that the others wait for it at most, and it for them: a turn may hang
+# Failures after which it is alone for as long as a turn can take: two more halt it, and one may be a death that is
+# counted only when the next run takes the pipeline over. So no batch halts for what another did beside it.
+LAST = TRIES - 2
 AGAIN = 0.5  # seconds after which a pipeline that another run holds may be asked for again
 
 
@@ -56,7 +61,7 @@ class Turns:
                 open_run(
                     pipeline, self._endpoints, self._session, run_id, ledger=self._ledger, unless_held=True
                 ) as outside,
-                reporter.turn(outside),
+                reporter.turn(self._stopped_with_the_run(outside)),
             ):
                 return self._drained(pipeline, reporter)
         except PipelineHeld:
@@ -82,14 +87,15 @@ class Turns:
         if failures < ALONE:
             return False
         now = time.monotonic()
-        return now - self._alone_since.setdefault(name, now) < ALONE_FOR
+        patience = ALONE_FOR if failures < LAST else settings().batch_timeout_seconds + ALONE_FOR
+        return now - self._alone_since.setdefault(name, now) < patience
 
     def over(self) -> bool:
         """Whether no turn can be taken any more: pipelines that have had no turn must not fail for another's sake."""
         return self._spark.has_ended()
 
     def stop(self) -> None:
-        """Make the turns that are being taken end: their Spark jobs are cancelled, nothing of them is published."""
+        """Make the turns that are being taken end: their Spark jobs are cancelled, and no failure is counted for it."""
         self._stopped.set()
         self._spark.cancel_jobs()
 
@@ -113,6 +119,9 @@ class Turns:
         reporter.turn_ended(at)
         return Turned(batches, at)
 
+    def _stopped_with_the_run(self, outside: Outside) -> Outside:
+        return replace(outside, limit=replace(outside.limit, stopped=self._stopped.is_set))
+
     def _reporter(self, pipeline: Pipeline) -> Reporter:
         """The run's reporter of a pipeline: it sums up what all of its turns did."""
         if pipeline.name not in self._reporters:
@@ -127,6 +136,8 @@ class Turns:
         """Log at once what the run will fail with at its end."""
         if isinstance(error, Fenced):
             self._context.log.warning(f"{name}: stopped cleanly, another run has taken it over. {error}")
+        elif isinstance(error, RunStopped):
+            self._context.log.warning(str(error))
         else:
             self._context.log.error(f"{name}: {error}", exc_info=not isinstance(error, TidegateError))
 

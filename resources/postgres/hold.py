@@ -1,6 +1,6 @@
 """A run's hold on one pipeline: everything that it writes, always under its epoch and owner."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,13 +8,24 @@ from uuid import UUID, uuid4
 
 import psycopg
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
-from platform_defs.engine.ports import LONG, AuditView, Coverage, FaultGroup, Pause, Publication, RefusedRow, Staged
-from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, PipelineHeld, TidegateError
-from platform_defs.halts import GateRed, HaltDetail, read_detail
+from platform_defs.engine.ports import (
+    LONG,
+    AuditView,
+    Counts,
+    Coverage,
+    FaultGroup,
+    Pause,
+    Publication,
+    RefusedRow,
+    Staged,
+)
+from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
+from platform_defs.halts import GateRed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 from platform_defs.recent import Recent
 from resources.postgres import tables
@@ -29,10 +40,10 @@ from resources.postgres.connection import (
     database_errors,
     queries,
 )
-from resources.postgres.migrations import require_current
 from resources.postgres.positions import positions_of
 from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
+from resources.postgres.take_over import TakenOver, refuse_held, take_over
 
 
 def acquire(
@@ -40,18 +51,19 @@ def acquire(
 ) -> "PostgresHold":
     """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables (`claims.claim`).
 
-    Raises Halt where the pipeline is halted, LedgerAway where its row cannot be locked, BadInput where a table is not
-    what the contract says, or the ledger is another version's. With `unless_held` an owner that is alive is not
-    fenced: PipelineHeld is raised instead.
+    Raises Halt where the pipeline is halted, or is halted now since run after run has died of its batch; LedgerAway
+    where its row cannot be locked, BadInput where a table is not what the contract says, or the ledger is another
+    version's. With `unless_held` an owner that is alive is not fenced: PipelineHeld is raised instead.
     """
     name, owner = contract.pipeline, uuid4()
     connection = _session(url, name, owner)
     try:
         with database_errors():
             if unless_held:
-                _refuse_held(connection, name)  # before the row is locked: its owner may be publishing
-            epoch = _take_over(connection, name, owner, run_id, unless_held=unless_held)
-        held = PostgresHold(url, contract, Holder(name, epoch, owner, run_id), connection)
+                refuse_held(connection, name)  # before the row is locked: its owner may be publishing
+            taken = take_over(connection, name, owner, run_id, unless_held=unless_held)
+        held = PostgresHold(url, contract, Holder(name, taken.epoch, owner, run_id), connection)
+        _halt_where_runs_die(held, taken)
         _claim_tables(held, rebuilding=rebuilding)
     except BaseException:
         connection.close()
@@ -170,7 +182,8 @@ class PostgresHold:
                     f"they were committed: {error}"
                 ) from error
             if not self._committed(batch_id):
-                raise LedgerAway(f"the connection died before batch {batch_id} was in the ledger: {error}") from error
+                said = f"the connection died before batch {batch_id} was in the ledger: {error}"
+                raise LedgerAway(said, sqlstate=getattr(error, "sqlstate", None)) from error
         except BaseException:
             self._roll_back()
             raise
@@ -203,12 +216,11 @@ class PostgresHold:
             (tries,) = self.connection.execute(queries()["note_red_gate"], noted).fetchone() or (0,)
         return tries
 
-    def back_off(self, pause: Pause = LONG, *, counts: bool = True) -> int:
-        """See engine.ports.PipelineHold. Over another session where the run's own is gone."""
-        if not self.connection.closed:
-            return _back_off(self.connection, self.holder, pause, counts=counts)
-        with connect(self.url) as connection:
-            return _back_off(connection, self.holder, pause, counts=counts)
+    def back_off(self, pause: Pause = LONG, *, counts: Counts = Counts.ALWAYS) -> int:
+        """See engine.ports.PipelineHold."""
+        given = {"first": pause.first, "longest": pause.longest, "counts": counts}
+        row = self._even_so("back_off", given)
+        return row[0] if row else 0
 
     def halt(self, detail: HaltDetail) -> None:
         """See engine.ports.PipelineHold."""
@@ -225,12 +237,27 @@ class PostgresHold:
                 tables.drop_staging(self.connection, staging_id)
 
     def close(self) -> None:
-        """Give the pipeline back and end the session; where the session is gone, the next run takes over.
+        """Give the pipeline back and end the session. Where Postgres cannot be asked, the next run takes over.
 
-        Closed, never committed: whatever an interrupt left open on it is rolled back.
+        Whatever an interrupt left open on it is rolled back, never committed.
         """
-        with closing(self.connection), suppress(TidegateError), database_errors():
-            self.connection.execute(queries()["release"], self.holder.key)
+        with closing(self.connection), suppress(TidegateError):
+            if self.connection.info.transaction_status != TransactionStatus.IDLE:
+                self._roll_back()
+            self._even_so("release", {})
+
+    def _even_so(self, query: str, given: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """The row that a statement returns, over another session where the run's own is gone, as may be found now."""
+        values = {**self.holder.key, **given}
+        try:
+            if not self.connection.closed:
+                with database_errors():
+                    return _one_row(self.connection, query, values)
+        except LedgerAway:
+            if not self.connection.closed:
+                raise
+        with connect(self.url) as connection, database_errors():
+            return _one_row(connection, query, values)
 
     @contextmanager
     def _owned(self) -> Generator[None]:
@@ -267,52 +294,12 @@ def _session(url: str, pipeline: str, owner: UUID) -> Connection:
     return connect(url, application_name(pipeline, owner), settings={"lock_timeout": LOCK_WAIT})
 
 
-def _refuse_held(connection: Connection, name: str) -> None:
-    """Raise PipelineHeld where the pipeline's owner is alive."""
-    row = connection.execute(queries()["held_by"], {"pipeline": name}).fetchone()
-    if row is not None:
-        raise PipelineHeld.by_run(name, row[0])
-
-
-def _take_over(connection: Connection, name: str, owner: UUID, run_id: str | None, *, unless_held: bool) -> int:
-    """Lock the pipeline's row and take epoch + 1; a publication in flight is waited for, a stopped one is ended."""
-    key = {"pipeline": name, "owner": owner, "run_id": run_id}
-    epoch, fenced = 0, None
-    connection.execute(queries()["register_pipeline"], key)
-    for last_try in (False, True):
-        try:
-            with connection.transaction():
-                row = connection.execute(queries()["lock_pipeline"], key).fetchone()
-                if row is None:  # registered above; only the pipeline that builds a replay is ever deleted
-                    raise Fenced(f"{name} was discarded meanwhile; nothing was changed", pipeline=name)
-                _, fenced, state, code, detail = row
-                if state == "halted":
-                    raise Halt(
-                        name, read_detail(code, detail), "an earlier run halted it, and it has not been settled."
-                    )
-                if unless_held:
-                    _refuse_held(connection, name)  # again, now that no other run can take it
-                (epoch,) = connection.execute(queries()["take_over"], key).fetchone() or (0,)
-                require_current(connection)  # a migration that was in progress has fenced this run, or is seen here
-            break
-        except psycopg.errors.LockNotAvailable as error:
-            if connection.execute(queries()["replacing"], key).fetchone() == (True,):
-                raise LedgerAway(
-                    f"a replay of {name} is being put in place; the next run can start once that is done"
-                ) from error
-            if last_try:
-                raise LedgerAway(
-                    f"the ledger's row of {name} stayed locked for {LOCK_WAIT} twice; pg_locks shows by which session"
-                ) from error
-            (holding,) = connection.execute(queries()["current_owner"], key).fetchone() or (None,)
-            _end_sessions(connection, name, holding)
-    _end_sessions(connection, name, fenced)
-    return epoch
-
-
-def _end_sessions(connection: Connection, pipeline: str, owner: UUID | None) -> None:
-    if owner is not None:
-        connection.execute(queries()["end_sessions"], {"application_name": application_name(pipeline, owner)})
+def _halt_where_runs_die(held: PostgresHold, taken: TakenOver) -> None:
+    if (found := taken.halt) is None:
+        return
+    held.halt(found)
+    held.close()
+    raise Halt(held.holder.pipeline, found, found.error)
 
 
 def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
@@ -326,16 +313,14 @@ def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
             if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
                 tables.refuse_unique(held.connection, contract.row_table)
     except BadInput:
-        held.back_off(counts=False)  # no batch has failed
+        held.back_off(counts=Counts.NEVER)  # no batch has failed
         held.close()
         raise
 
 
-def _back_off(connection: Connection, holder: Holder, pause: Pause, *, counts: bool) -> int:
-    given = {"first": pause.first, "longest": pause.longest, "counts": counts}
-    with database_errors():
-        row = connection.execute(queries()["back_off"], {**holder.key, **given}).fetchone()
-    return row[0] if row else 0
+def _one_row(connection: Connection, query: str, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    cursor = connection.execute(queries()[query], values)
+    return cursor.fetchone() if cursor.description else None
 
 
 def _coverage(topic: str, row: tuple[Any, ...]) -> Coverage:

@@ -17,6 +17,7 @@ from tests.chaos import (  # noqa: F401
     spark,
     stale,
     storage,
+    stuck,
     tables,
     topics,
     transactions,

@@ -117,8 +117,7 @@ def test_a_pipeline_that_run_after_run_dies_of_waits_longer_each_time(world: Wor
     world.send(pipeline, transfers(4))
     pauses: list[float] = []
     for _ in range(4):
-        with world.open_run(pipeline) as outside:
-            outside.ledger.connection.close()  # as a run whose process dies
+        world.ledger.acquire(pipeline.contract).connection.close()  # as a run whose process dies
         pauses.append(_pause(world, pipeline))
     assert pauses[0] == 0
     assert 0 < pauses[1] < pauses[2] < pauses[3]

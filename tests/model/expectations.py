@@ -10,6 +10,7 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
 from platform_defs.contract.model import Contract, Table
+from platform_defs.engine.ports import Counts
 from platform_defs.errors import (
     BadInput,
     BrokerAway,
@@ -29,6 +30,8 @@ from tests.model.judged import Judged
 from tests.model.log import Log
 from tests.model.runs import Run
 from tests.model.seen import Seen, Span, left_out, look, positions
+
+DEATHS = 3  # failures in a row after which the pipeline halts, where the last one was a death
 
 
 class Expectations(RuleBasedStateMachine):
@@ -51,6 +54,7 @@ class Expectations(RuleBasedStateMachine):
     committed: dict[int, tuple[int, str]]  # by batch: epoch and owner
     judged: Judged
     failures: Counter[int]  # of the pending batch, by its id, that count
+    died: bool  # the last owner, without a word; nobody has taken over since
     seen: Seen  # after the last step
 
     # The steps of whoever owns the pipeline, and what each must come to.
@@ -118,7 +122,7 @@ class Expectations(RuleBasedStateMachine):
             self._halt(run, halt, expected)
         except GateFailed:
             assert expected == "gate failed"
-            self._fail(run, counts=True)
+            self._fail(run, Counts.ALWAYS, counted=True)
             self._end(run)
         else:
             assert expected is None
@@ -126,12 +130,15 @@ class Expectations(RuleBasedStateMachine):
         self.fired[str(expected)] += 1
         return False
 
-    def _fail(self, run: Run, *, counts: bool) -> None:
-        """As drain does it. Only what fails with a batch pending counts, and no system that is away."""
-        pending = self.look()["pipeline"]["pending"]
-        if pending and counts:
-            self.failures[pending["batch_id"]] += 1
+    def _fail(self, run: Run, counts: Counts, *, counted: bool) -> None:
+        """As drain does it. Only what fails with a batch pending is counted."""
+        if counted:
+            self._one_more_failure()
         run.hold.back_off(counts=counts)
+
+    def _one_more_failure(self) -> None:
+        if pending := self.look()["pipeline"]["pending"]:
+            self.failures[pending["batch_id"]] += 1
 
     def _commit(self, run: Run) -> None:
         expected, held = self._refusal(), self._owner_key()
@@ -217,6 +224,8 @@ class Expectations(RuleBasedStateMachine):
             with pytest.raises(Halt):
                 self.ledger.acquire(self.contract)
             return
+        if self._note_death():
+            return
         if self.seen and self.contract.accumulates and left_out(self.look(), self.all_tables[-1].name):
             with pytest.raises(BadInput, match=r"was last written by.*tidegate replay"):
                 self.ledger.acquire(self.contract)
@@ -232,11 +241,26 @@ class Expectations(RuleBasedStateMachine):
                 fenced.hold.positions()
             self._gone(fenced)
 
+    def _note_death(self) -> bool:
+        """If the last owner died, who takes over now counts that. Whether it is once too often: then it halts."""
+        died, self.died = self.died, False
+        if not died or not (pending := self.look()["pipeline"]["pending"]):
+            return False
+        self._one_more_failure()
+        if self.failures[pending["batch_id"]] < DEATHS:
+            return False
+        with pytest.raises(Halt) as halt:
+            self.ledger.acquire(self.contract)
+        self.halted = halt.value.code
+        assert self.halted == "keeps_failing"
+        self.fired["died too often"] += 1
+        return True
+
     def _settle_gate(self, batch: BatchChoice) -> None:
         decided = settlement.propose(self.contract, self.ledger, self.log, None, batch)
         assert decided
         settlement.settle(self.url, self.contract, decided, "the model", "nobody")
-        self.owner, self.halted, self.judged.tries = None, None, Counter()
+        self.owner, self.halted, self.died, self.judged.tries = None, None, False, Counter()
         self.failures.clear()
         self.fired[f"red gate: {batch}"] += 1
 
@@ -245,6 +269,10 @@ class Expectations(RuleBasedStateMachine):
     def _rival(self, what: str) -> None:
         """Another run, which comes when nobody knows yet what became of a COMMIT; and may commit a batch at once."""
         if what != "no":
+            assert self.owner
+            self._gone(self.owner, died=True)
+            if self._note_death():
+                return
             self.owner = Run(self.ledger.acquire(self.contract), self.log)
             self.runs.append(self.owner)
         if what == "committing":
@@ -274,11 +302,14 @@ class Expectations(RuleBasedStateMachine):
         run.hold.close()
         self._gone(run)
 
-    def _gone(self, run: Run) -> None:
+    def _gone(self, run: Run, *, died: bool = False) -> None:
+        """With `died`, it has said nothing to the ledger; whoever comes finds that its session is gone."""
         run.hold.connection.close()
         self.runs = [other for other in self.runs if other is not run]
         if run is self.owner:
-            self.owner = None
+            self.owner, self.died = None, died
+            while died and self.ledger.status(self.contract.pipeline).held:
+                continue
 
     def _others(self) -> list[Run]:
         return [run for run in self.runs if run is not self.owner]

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
+from platform_defs.engine.ports import Counts
 from platform_defs.errors import BrokerAway, Fenced, LedgerAway, OutcomeUnknown, Retryable
 from platform_defs.halts import RetentionPassed
 from platform_defs.offsets import OffsetRange, Position
@@ -29,6 +30,11 @@ from tests.model.seen import check, positions
 from tests.model.topic_events import EVENTS, Draw, TopicEvents, event, some
 
 FAVOURED = 4
+ENDS = {"closed": None, "gate failed": Counts.ALWAYS, "system away": Counts.NEVER}  # of runs that end by themselves
+CHANGES = {  # what a server that crashes, or is started again, changes
+    "crash": "DELETE FROM tidegate_staging.holder WHERE pipeline = %s",
+    "restart": "UPDATE tidegate.pipeline SET server_started = server_started - interval '1 hour' WHERE name = %s",
+}
 
 
 class Machine(TopicEvents):
@@ -41,7 +47,7 @@ class Machine(TopicEvents):
         self.contract = new_contract(f"m{uuid4().hex[:10]}", keyed=keyed, batch_messages=batch_messages)
         self.keyed, self.all_tables, self.log = keyed, self.contract.tables, Log(self.contract.topic, partitions)
         self.ledger, self.session = Ledger(self.url), connect(self.url, "the model")
-        self.runs, self.owner, self.halted, self.settling = [], None, None, False
+        self.runs, self.owner, self.halted, self.settling, self.died = [], None, None, False, False
         self.kept, self.committed, self.failures, self.seen, self.judged = [], {}, Counter(), {}, Judged()
         self._start(survives=True)
 
@@ -106,13 +112,33 @@ class Machine(TopicEvents):
 
     @event(2, lambda self: self.owner)
     def stop(self, draw: Draw) -> None:
-        how = draw(st.sampled_from(["killed", "closed", "gate failed", "system away"]))
-        assert self.owner
-        if how in ("gate failed", "system away"):
-            self._fail(self.owner, counts=how == "gate failed")
-        if how != "killed":
-            self.owner.hold.close()
-        self._gone(self.owner)
+        how = draw(st.sampled_from(["killed", *ENDS]))
+        run = self.owner
+        assert run
+        if how == "killed":
+            self._gone(run, died=True)
+            return
+        if counts := ENDS[how]:
+            self._fail(run, counts, counted=counts is Counts.ALWAYS)
+        self._end(run)
+
+    @event(2, lambda self: self.owner)
+    def lose_the_session(self, draw: Draw) -> None:
+        """Cut off, ended by command, or gone with a server that crashes or is started again. The run says so in another
+        session; or, since the server was away for longer, nobody does.
+        """
+        run, how = self.owner, draw(st.sampled_from(["cut", "ended", "crash", "restart"]))
+        assert run
+        if how in CHANGES:
+            self.session.execute(CHANGES[how].encode(), [self.contract.pipeline])
+        run.hold.connection.close()
+        if how == "restart" and draw(st.booleans()):
+            self._gone(run)
+            return
+        told = Counts.UNLESS_STOPPED if how == "ended" else Counts.IF_CRASHED
+        self._fail(run, told, counted=how in ("ended", "crash"))
+        self.fired[f"session lost: {how}"] += 1
+        self._end(run)
 
     @event(4, lambda self: self.owner and self.owner.staged and not self._refusal())
     def die_in_commit(self, draw: Draw) -> None:
@@ -133,12 +159,13 @@ class Machine(TopicEvents):
         if arrives and not away:
             assert run.publish() == batch_id
         else:
-            with pytest.raises(OutcomeUnknown if away else Fenced if rival == "starting" else LedgerAway):
+            fenced = rival == "starting" or self.halted == "keeps_failing"
+            with pytest.raises(OutcomeUnknown if away else Fenced if fenced else LedgerAway):
                 run.publish()
         self.fired[
             f"COMMIT {'arrived' if arrives else 'lost'}, {rival} rival, Postgres {'away' if away else 'there'}"
         ] += 1
-        self._gone(run)
+        self._gone(run, died=True)
 
     # What happens to the database.
 
@@ -195,7 +222,7 @@ class Machine(TopicEvents):
             self._settle_gate("publish" if start == "beginning" else "dead-letters")
             return
         # All partitions are known: none is forgotten since an answer lacks it.
-        if self.log.behind and self.halted != "too_many_dead_letters":
+        if self.log.behind and self.halted not in ("too_many_dead_letters", "keeps_failing"):
             with pytest.raises(BrokerAway, match="is stale"):
                 self._unchanged(lambda: settlement.propose(self.contract, self.ledger, self.log, start))
             self.fired["stale at ack"] += 1
@@ -204,7 +231,7 @@ class Machine(TopicEvents):
         decided = settlement.propose(self.contract, self.ledger, self.log, start)
         assert decided
         settlement.settle(self.url, self.contract, decided, "the model", "nobody")
-        self.settling, self.halted = True, None
+        self.settling, self.halted, self.died = True, None, False
         self.failures.clear()
         self.fired["settled"] += 1
         now = {span.partition: span.topic_id for span in positions(self.look())}

@@ -28,17 +28,22 @@ from resources.postgres.settlement_ledger import PartitionChange
 # log is changed by settlements alone, which take the next epoch. Nor that of forget_position with the new log: what is
 # settled rests on an answer that has every partition.
 Mutate = Callable[[pytest.MonkeyPatch], None]
+SAME_SERVER = "server_started IS NOT DISTINCT FROM pg_postmaster_start_time()"
 OWNED = " AND epoch = %(epoch)s AND owner = %(owner)s"
 
 
-def _without(statement: str, part: str) -> Mutate:
-    """The named statement of resources/postgres/sql without that part of it."""
+def _with(statement: str, part: str, instead: str) -> Mutate:
+    """The named statement of resources/postgres/sql with something else instead of that part of it."""
 
     def mutate(patch: pytest.MonkeyPatch) -> None:
         assert part in queries()[statement]
-        patch.setitem(cast("dict[str, Any]", queries()), statement, queries()[statement].replace(part, ""))
+        patch.setitem(cast("dict[str, Any]", queries()), statement, queries()[statement].replace(part, instead))
 
     return mutate
+
+
+def _without(statement: str, part: str) -> Mutate:
+    return _with(statement, part, "")
 
 
 def _instead(owner: Any, name: str, replacement: Any) -> Mutate:
@@ -86,7 +91,14 @@ MUTANTS: dict[str, Mutate] = {
     "whoever was fenced can halt": _without("halt", OWNED),
     "the pending batch is not cleared": _without("clear_pending", "pending = NULL, "),
     "a commit does not forget how often its batch failed": _without("clear_pending", "batch_failures = 0, "),
-    "a system that is away counts against a batch": _without("back_off", " AND %(counts)s"),
+    "a system that is away counts against a batch": _with("back_off", "'never' THEN false", "'never' THEN true"),
+    "a session that was cut counts against a batch": _with("back_off", "h.owner =", "false AND h.owner ="),
+    "a crash of Postgres counts for nothing": _with("back_off", "h.owner =", "true OR h.owner ="),
+    "a session that was ended counts for nothing": _with("back_off", "'unless stopped'", "''"),
+    "a stopped server counts against a batch": _with("back_off", SAME_SERVER, "true"),
+    "a run that dies counts for nothing": _with("take_over", SAME_SERVER, "false"),
+    "a run that is fenced alive has died": _with("take_over", "application_name =", "false AND application_name ="),
+    "what ends with its server has died": _with("take_over", SAME_SERVER, "true"),
     "rows of attempts that lost are published": _instead(
         PostgresPublication, "winners", property(lambda _: sql.SQL("true"))
     ),
@@ -126,6 +138,10 @@ LIKELY: dict[str, tuple[str, ...]] = {
     "positions keep the epoch of an earlier leader": ("elect", "publish_a_batch"),
     "positions of another topic are not seen": ("rename", "plan_a_batch"),
     "a partition that the answer lacks is forgotten": ("fall_behind", "settle"),
+    "a stopped server counts against a batch": ("plan_a_batch", "lose_the_session"),
+    "a run that dies counts for nothing": ("plan_a_batch", "stop", "start"),
+    "a session that was ended counts for nothing": ("plan_a_batch", "lose_the_session"),
+    "what ends with its server has died": ("plan_a_batch", "lose_the_session", "start"),
 }
 
 # Those that are found within seconds: `make test` plays them, the others are `slow`.

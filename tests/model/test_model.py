@@ -14,7 +14,9 @@ from platform_defs import offsets
 from platform_defs.engine import audit, topic_view
 from platform_defs.errors import TidegateError
 from resources.endpoints import Endpoints
+from resources.postgres import take_over
 from resources.postgres.ledger import Ledger
+from tests.model.expectations import DEATHS
 from tests.model.machine import Machine
 from tests.model.mutants import LIKELY, MUTANTS, SOON
 
@@ -46,6 +48,11 @@ HAPPENED = {
     "too_many_dead_letters",
     "gate failed",
     "gate_red",
+    "died too often",
+    "session lost: cut",
+    "session lost: ended",
+    "session lost: crash",
+    "session lost: restart",
     "red gate: retry",
     "red gate: publish",
     "red gate: dead-letters",
@@ -68,6 +75,7 @@ def machine(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> type[Machi
     Ledger(endpoints.postgres_url).migrate()
     monkeypatch.setattr(offsets, "MESSAGES_WORTH_A_TASK", 2)  # so that small ranges are split, as large ones are
     monkeypatch.setattr(audit, "GATE_TRIES", 2)
+    monkeypatch.setattr(take_over, "TRIES", DEATHS)
     monkeypatch.setattr(topic_view, "SECONDS", 0)  # a broker that is behind stays so for as long as it is asked
     return type("Machine", (Machine,), {"url": endpoints.postgres_url, "fired": Counter()})
 

@@ -51,6 +51,8 @@ EXAMPLES: list[TidegateError] = [
     errors.GateFailed("failed", [CheckResult("sum", "s.t", "blocking", False, {"observed_value": 1})]),
     errors.TransformBroken.on_sample(5, "division by zero", "transfers.py"),
     errors.TooManyRefused.of_batch("p", 3, 20, "division by zero"),
+    errors.BatchTooSlow.after("p", 3, 900.0, "transfers.py"),
+    errors.RunStopped.before("p", 3),
     *(Halt("p", read_detail(code, stored), "seen.") for code, stored in SAMPLE.items()),
     BadInput("no such column", file="a.odcs.yaml", line=3, field="amount"),
     errors.TopicMissing.named("t"),

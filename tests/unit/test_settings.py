@@ -150,6 +150,7 @@ def test_every_setting_has_a_description_and_an_example_that_it_takes(monkeypatc
         "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS",
         "TIDEGATE_SPARK_MASTER",
         "TIDEGATE_SPARK_REMOTE",
+        "TIDEGATE_BATCH_TIMEOUT_SECONDS",
         "TIDEGATE_KAFKA_*",
     }
     for setting in SETTINGS:

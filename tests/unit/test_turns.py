@@ -1,7 +1,8 @@
 """When a pipeline's turn ends, and when it has its turn alone."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,10 @@ from platform_defs.engine.ports import Published
 from platform_defs.errors import LedgerAway
 from platform_defs.offsets import OffsetRange
 from platform_defs.orchestration import turns
+from platform_defs.orchestration.goals import SHIFT
+from platform_defs.orchestration.rounds import HANDS, _next
 from platform_defs.orchestration.turns import ALONE, ALONE_FOR, Turns, _may_leave_more
+from platform_defs.verdicts import TRIES
 from resources.endpoints import Endpoints
 
 
@@ -45,3 +49,72 @@ class _Counting:
             return next(self._failures)
         except StopIteration:
             raise LedgerAway("away") from None
+
+
+@dataclass
+class Machine:
+    """Processes that take turns by the real rules, and one pipeline whose batch kills them. Time is what it says.
+
+    `seconds` is how long a batch of each takes: of the killer, until the process dies. Whoever takes a pipeline over
+    counts a death, as the ledger does; a commit forgets them.
+    """
+
+    seconds: Mapping[str, float]
+    killer: str
+    now: float = 0.0
+    counted: Counter[str] = field(default_factory=Counter[str])
+    died: set[str] = field(default_factory=set[str])  # pipelines whose last owner has died
+    halted: set[str] = field(default_factory=set[str])
+    commits: Counter[str] = field(default_factory=Counter[str])
+
+    def batch_failures(self, name: str) -> int:
+        return self.counted[name]
+
+    def process(self, taken: Turns, order: Sequence[str]) -> None:
+        """A run, until it dies or its time is over. `order` is that of the oldest messages."""
+        queue, ends = deque(order), dict[str, float]()
+        until = self.now + SHIFT
+        while self.now < until or ends:
+            wanted = [name for name in queue if name not in ends and name not in self.halted]
+            for name in _next(wanted if self.now < until else (), list(ends), taken, HANDS):
+                self._begin(name, ends)
+                taken._alone_since.pop(name, None)
+            self.now += 1.0
+            for name in [name for name, end in ends.items() if end <= self.now]:
+                if name == self.killer:
+                    self.died |= set(ends)
+                    return
+                del ends[name]
+                taken._alone_since.pop(name, None)
+                self.counted[name] = 0
+                self.commits[name] += 1
+                queue.remove(name)
+                queue.append(name)
+
+    def _begin(self, name: str, ends: dict[str, float]) -> None:
+        self.counted[name] += name in self.died
+        self.died.discard(name)
+        if self.counted[name] >= TRIES:
+            self.halted.add(name)
+        else:
+            ends[name] = self.now + self.seconds[name]
+
+
+@pytest.mark.parametrize(("dies_after", "takes"), [(1.0, 1.0), (70.0, 30.0), (200.0, 300.0), (500.0, 880.0)])
+def test_a_batch_that_kills_its_process_halts_and_none_of_those_beside_it(
+    dies_after: float, takes: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred pipelines, all of them due all the time, the killer's message the oldest of them."""
+    names = [f"p{number}" for number in range(200)]
+    machine = Machine(dict.fromkeys(names, takes) | {"p0": dies_after}, "p0")
+    monkeypatch.setattr(turns.time, "monotonic", lambda: machine.now)
+    ledger: Any = machine
+    context: Any = None
+    for _ in range(3 * TRIES):
+        machine.process(Turns(context, [], Endpoints("", ""), ledger, context), names)
+        if machine.halted:
+            break
+    assert machine.halted == {"p0"}
+    machine.process(Turns(context, [], Endpoints("", ""), ledger, context), names)
+    assert machine.halted == {"p0"}
+    assert not {"p1", "p2"} - set(machine.commits), "those beside it have gone on"

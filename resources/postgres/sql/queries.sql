@@ -8,17 +8,25 @@ SELECT %(pipeline)s WHERE NOT EXISTS (SELECT 1 FROM tidegate.pipeline WHERE name
 SELECT owner FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- lock_pipeline: step 0; waits for a publication in flight, up to lock_timeout.
-SELECT epoch, owner, state, halt_code, halt_detail FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
+SELECT epoch, owner, state, halt_code, halt_detail, batch_failures, run_id FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
 -- take_over: from here on a run with an older (epoch, owner) changes nothing. An owner that is still there did not end
 -- by itself: should this run die as well, the next one waits, and works on other pipelines first. A commit forgets it.
+-- Its pending batch has failed, unless the owner is `alive` or has a session, or Postgres was started again since.
+WITH held AS (INSERT INTO tidegate_staging.holder (pipeline, owner) VALUES (%(pipeline)s, %(owner)s)
+                  ON CONFLICT (pipeline) DO UPDATE SET owner = excluded.owner)
 UPDATE tidegate.pipeline
-   SET epoch = epoch + 1, owner = %(owner)s, run_id = %(run_id)s, updated_at = now(),
-       failed_tries = failed_tries + (owner IS NOT NULL)::int,
+   SET epoch = epoch + 1, owner = %(owner)s, run_id = %(run_id)s, server_started = pg_postmaster_start_time(),
+       updated_at = now(), failed_tries = failed_tries + (owner IS NOT NULL)::int,
+       batch_failures = batch_failures + (
+         owner IS NOT NULL AND owner IS DISTINCT FROM %(alive)s::uuid AND pending IS NOT NULL
+         AND server_started IS NOT DISTINCT FROM pg_postmaster_start_time()
+         AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name =
+                         'tidegate/' || left(name, 20) || '/' || replace(owner::text, '-', '')))::int,
        retry_at = CASE WHEN owner IS NULL THEN retry_at
                        ELSE greatest(retry_at, now() + interval '5 seconds' * 2 ^ least(failed_tries, 6)) END
  WHERE name = %(pipeline)s
-RETURNING epoch;
+RETURNING epoch, batch_failures;
 
 -- fence_all: in a migration. Runs of the version before know nothing of what it added; none takes a pipeline over unseen.
 LOCK TABLE tidegate.pipeline IN SHARE ROW EXCLUSIVE MODE;
@@ -157,8 +165,15 @@ UPDATE tidegate.pipeline
 RETURNING (red_gate ->> 'tries')::int;
 
 -- back_off: a run failed; the sensor waits for the first pause, then twice as long each time, up to the longest one.
+-- What a lost session counts for, Postgres knows: whether it is the same server, and has recovered from a crash since.
 UPDATE tidegate.pipeline
-   SET failed_tries = failed_tries + 1, batch_failures = batch_failures + (pending IS NOT NULL AND %(counts)s)::int,
+   SET failed_tries = failed_tries + 1, batch_failures = batch_failures + (
+         pending IS NOT NULL AND CASE %(counts)s
+           WHEN 'always' THEN true
+           WHEN 'never' THEN false
+           ELSE server_started IS NOT DISTINCT FROM pg_postmaster_start_time()
+                AND (%(counts)s = 'unless stopped'
+                     OR NOT EXISTS (SELECT FROM tidegate_staging.holder AS h WHERE h.owner = %(owner)s)) END)::int,
        retry_at = now() + interval '1 second' * least(%(longest)s, %(first)s * 2 ^ least(failed_tries, 10)),
        updated_at = now()
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
