@@ -4,8 +4,8 @@ Nothing is tried again without end, unless a system is away: platform_defs/verdi
 """
 
 from platform_defs import verdicts
-from platform_defs.engine.ports import LONG, SHORT, PipelineHold
-from platform_defs.errors import Fenced, Halt, OutcomeUnknown, Retryable, RowsLost, TidegateError
+from platform_defs.engine.ports import LONG, SHORT, SUSPECTED, Pause, PipelineHold
+from platform_defs.errors import Fenced, Halt, MessagesSuspected, OutcomeUnknown, Retryable, RowsLost, TidegateError
 from platform_defs.halts import KeepsFailing
 from platform_defs.verdicts import TRIES, Verdict
 from platform_defs.words import plural
@@ -29,11 +29,16 @@ def record_failure(pipeline: str, ledger: PipelineHold, error: TidegateError) ->
 
 def _back_off(ledger: PipelineHold, error: TidegateError, verdict: Verdict) -> int:
     """How often in a row the pending batch has failed; 0 while Postgres cannot be told of it."""
-    pause = SHORT if isinstance(error, Retryable) else LONG
     try:
-        return ledger.back_off(pause, counts=verdict is not Verdict.AWAY)
+        return ledger.back_off(_pause(error), counts=verdict is not Verdict.AWAY)
     except TidegateError:  # the session is gone: it is `error` that matters
         return 0
+
+
+def _pause(error: TidegateError) -> Pause:
+    if isinstance(error, MessagesSuspected):
+        return SUSPECTED
+    return SHORT if isinstance(error, Retryable) else LONG
 
 
 def _keeps_failing(tries: int, error: TidegateError) -> str:
