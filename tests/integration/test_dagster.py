@@ -10,9 +10,9 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.reserved import NOT_HALTED
 from platform_defs.definitions import compose
 from platform_defs.errors import Halt
-from platform_defs.orchestration.halts import NOT_HALTED
 from platform_defs.orchestration.keys import verify_key
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.sensors import look
