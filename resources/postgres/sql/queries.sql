@@ -155,8 +155,8 @@ UPDATE tidegate.pipeline
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
 RETURNING (red_gate ->> 'tries')::int;
 
--- note_suspects: the messages that seem to make the pending batch fail; those that were noted before have their time with
--- them. For how many seconds the latest of them has been suspected.
+-- note_suspects: the messages that seem to make the pending batch fail; those that were noted before have their time
+-- with them. For how many seconds the latest of them has been suspected.
 UPDATE tidegate.pipeline
    SET pending = jsonb_set(pending, '{suspects}',
          (SELECT jsonb_agg(jsonb_build_object('since', extract(epoch FROM now())) || jsonb_strip_nulls(s))
