@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import psycopg
 
+from platform_defs.orchestration.keys import LAG_SENSOR
+
 INSERTED = (
     "SELECT schemaname, relname, n_tup_ins FROM pg_stat_user_tables"
     " WHERE schemaname IN ('tidegate', 'tidegate_staging', 'dagster')"
@@ -16,9 +18,8 @@ RUNS = (
     " WHERE create_timestamp >= to_timestamp(%s)::timestamp GROUP BY status"
 )
 TICKS = (
-    "SELECT tick_body::json->'tick_data'->>'instigator_name', (tick_body::json->'tick_data'->>'timestamp')::float,"
-    " (tick_body::json->'tick_data'->>'end_timestamp')::float"
-    " FROM dagster.job_ticks WHERE timestamp >= to_timestamp(%s)::timestamp ORDER BY 1, 2"
+    "SELECT (tick_body::json->>'timestamp')::float, (tick_body::json->>'end_timestamp')::float FROM dagster.job_ticks"
+    " WHERE timestamp >= to_timestamp(%s)::timestamp AND tick_body::json->>'job_name' = %s ORDER BY 1"
 )
 
 
@@ -34,9 +35,8 @@ class Batches:
 
 @dataclass(frozen=True)
 class Tick:
-    """One evaluation of a sensor."""
+    """One evaluation of the sensor that starts runs."""
 
-    sensor: str
     started: float  # seconds since the epoch
     seconds: float
 
@@ -62,9 +62,9 @@ def runs(database: psycopg.Connection, since: float) -> list[tuple[str, int, flo
 
 
 def ticks(database: psycopg.Connection, since: float) -> list[Tick]:
-    """The ended ticks of every sensor since then."""
-    found = database.execute(TICKS, [since]).fetchall()
-    return [Tick(name, start, end - start) for name, start, end in found if end is not None]
+    """Its ended ticks since then."""
+    found = database.execute(TICKS, [since, LAG_SENSOR]).fetchall()
+    return [Tick(start, end - start) for start, end in found if end is not None]
 
 
 def working_runs(database: psycopg.Connection) -> int:

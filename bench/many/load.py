@@ -46,7 +46,7 @@ class Load:
 
     def __init__(self, options: Mapping[str, str], planned: Sequence[Planned]) -> None:
         self._planned = planned
-        self._producer = Producer({**options, "enable.idempotence": True, "linger.ms": 20, "log_level": 2})
+        self._producer = Producer({**options, "enable.idempotence": True, "linger.ms": 100, "log_level": 2})
         self.times = {item.topic: [array("d") for _ in range(PARTITIONS)] for item in planned}
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._send_all, name="load", daemon=True)

@@ -24,8 +24,12 @@ from resources.endpoints import Endpoints, connection
 from resources.local import dagster as ui
 from resources.settings import settings
 
+FIRST_ROUND = 300.0  # seconds, at most, for what happens once: runs start, tables are made, a backlog is read
 CATCH_UP = 120.0  # seconds, at most, from the last message until all are read and no run works
 SETTLE = 10.0  # for the runs that end and the statistics that follow
+
+LATENCY = Limits().lag_seconds  # of every contract
+ALLOWED = 60.0  # seconds beyond it that a message may wait
 
 Progress = Callable[[str], None]
 
@@ -45,7 +49,8 @@ class Measured:
     """All that the report is made of. Shares are of one core."""
 
     planned: tuple[Planned, ...]
-    started: float  # when the first message was sent, seconds since the epoch
+    first_round: float | None  # seconds from the first message until no pipeline was behind; None: some still were
+    started: float  # when that was over and the measurement began, seconds since the epoch
     minutes: float
     latency: float  # seconds, of every contract
     messages: int
@@ -136,25 +141,29 @@ def _watched(
     load = Load(endpoints.kafka_options(), planned)
     watch = Watch(endpoints.postgres_url, load.times, planned)
     with psycopg.connect(endpoints.postgres_url, autocommit=True, application_name=BENCH) as database:
-        rows, cpu, started = ledger.rows_inserted(database), processes.cpu_seconds(home), time.time()
         load.start()
         watch.start()
         try:
+            first_round = _first_round(planned, watch, say)
+            rows, cpu, started = ledger.rows_inserted(database), processes.cpu_seconds(home), time.time()
+            first, sent = len(watch.looks), load.messages
             _let_it_run(planned, endpoints, watch, started + 60 * minutes, say)
             load.stop()
             busy = processes.shares(cpu, processes.cpu_seconds(home), time.time() - started)
-            looks = len(watch.looks)
+            looks = watch.looks[first:]
+            sent = load.messages - sent
             caught_up = _caught_up(database, watch, min(CATCH_UP, 60 * minutes), say)
             added = Counter(ledger.rows_inserted(database))
             added.subtract(rows)
             return Measured(
                 planned,
+                first_round,
                 started,
                 minutes,
-                Limits().lag_seconds,
-                load.messages,
+                LATENCY,
+                sent,
                 broker,
-                watch.looks[:looks],
+                looks,
                 ledger.ticks(database, started),
                 ledger.batches(database, started),
                 ledger.runs(database, started),
@@ -166,6 +175,21 @@ def _watched(
         finally:
             load.stop()
             watch.stop()
+
+
+def _first_round(planned: tuple[Planned, ...], watch: Watch, say: Progress) -> float | None:
+    """Seconds until every pipeline has committed a batch and none has a message that is too old."""
+    judged = [item.topic for item in planned if item.judged]
+    began = time.monotonic()
+    while (seconds := time.monotonic() - began) < FIRST_ROUND:
+        time.sleep(1)
+        late = [topic for topic in judged if watch.looks and watch.looks[-1].ages[topic] > LATENCY + ALLOWED]
+        read = watch.moved.issuperset(judged)
+        if read and not late:
+            return seconds
+        if int(seconds) % 10 == 0:
+            say(f"the first round: {len(watch.moved)} topics read, {len(late)} pipelines behind")
+    return None
 
 
 def _let_it_run(planned: tuple[Planned, ...], endpoints: Endpoints, watch: Watch, until: float, say: Progress) -> None:

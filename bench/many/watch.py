@@ -67,7 +67,7 @@ class Watch:
         self.moved |= {topic for (topic, _), offset in positions.items() if offset}
         now = time.time()
         ages = {item.topic: oldest(self.times, positions, item.topic, now) for item in self.planned}
-        sessions = Counter(str(name).partition("/")[0] for (name,) in database.execute(SESSIONS))
+        sessions = Counter(_kind(name) for (name,) in database.execute(SESSIONS))
         return Look(now, ages, sessions)
 
 
@@ -79,6 +79,12 @@ def oldest(times: Times, positions: Mapping[tuple[str, int], int], topic: str, n
         if (position := positions.get((topic, number), 0)) < len(sent)
     )
     return max(0.0, now - min(unread, default=now))
+
+
+def _kind(name: str) -> str:
+    """What a session is for, by its application name."""
+    first, _, rest = name.partition("/")
+    return "a pipeline's" if "/" in rest and not rest.startswith("run/") else rest.partition("/")[0] or first
 
 
 def _positions(database: psycopg.Connection) -> list[tuple[str, int, int]]:

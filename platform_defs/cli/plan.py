@@ -79,7 +79,7 @@ def look(contract: Contract) -> tuple[PlanAnswer, Plan | None]:
     from platform_defs.engine.topic_view import describe
 
     systems = outside()
-    found = systems.ledger.status_and_positions(contract)
+    found = systems.ledger.overview([contract.pipeline])[contract.pipeline]
     status = found.status
     answer = state_of(contract, status)
     try:

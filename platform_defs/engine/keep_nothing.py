@@ -12,7 +12,7 @@ from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import task
 from platform_defs.engine.job import bound, range_numbers, run
-from platform_defs.engine.ports import Coverage, Recorder, Source
+from platform_defs.engine.ports import Coverage, Recorder, Recording, Source
 from platform_defs.engine.stage import stage_frame
 from platform_defs.engine.task import TaskWork
 from platform_defs.formats.block import Block
@@ -40,9 +40,13 @@ def _count_rows(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[p
 
 
 class _Nowhere:
-    """A staging area, and its recorder, that keep nothing."""
+    """A staging area, its recording and its recorder, that keep nothing."""
 
     staging_id = 0
+
+    @contextmanager
+    def recording(self) -> Generator[Recording]:
+        yield self
 
     @contextmanager
     def recorder(

@@ -72,6 +72,14 @@ class Recorder(Protocol):
         ...
 
 
+class Recording(Protocol):
+    """A connection to the staging area, for as long as a task works."""
+
+    def recorder(self, partition: int, attempt: UUID) -> AbstractContextManager[Recorder]:
+        """The transaction of one attempt at one range; it commits when the block ends without an error."""
+        ...
+
+
 class StagingArea(Protocol):
     """Where the tasks of one try at a batch leave what they made."""
 
@@ -80,8 +88,8 @@ class StagingArea(Protocol):
         """The number of the try, which names its staging table."""
         ...
 
-    def recorder(self, partition: int, attempt: UUID) -> AbstractContextManager[Recorder]:
-        """The transaction of one attempt at one range; it commits when the block ends without an error."""
+    def recording(self) -> AbstractContextManager[Recording]:
+        """What a task records its ranges over, one after the other."""
         ...
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:

@@ -16,7 +16,7 @@ from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
-from platform_defs.engine.ports import Coverage, MessagePlace, Refusal, Source, StagingArea
+from platform_defs.engine.ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.errors import MessageMisplaced, RowRefused
 from platform_defs.formats.arrow import (
@@ -70,15 +70,16 @@ class TaskWork:
 
 def read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Steps 2 and 3 for each range whose number arrives: rows as `decoded_schema`; the rest goes to the recorder."""
-    for batch in numbers:
-        for number in integers(columns_of(batch)[0]):
-            yield from read_range(work, work.ranges[number])
+    with work.area.recording() as recording:
+        for batch in numbers:
+            for number in integers(columns_of(batch)[0]):
+                yield from _read_range(work, work.ranges[number], recording)
 
 
-def read_range(work: TaskWork, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+def _read_range(work: TaskWork, wanted: OffsetRange, recording: Recording) -> Iterator[pa.RecordBatch]:
     """The rows of one range; at its proven end the dead letters and the coverage are stored in one transaction."""
     attempt, tally = uuid4(), _Tally(wanted)
-    with work.area.recorder(wanted.partition, attempt) as recorder:
+    with recording.recorder(wanted.partition, attempt) as recorder:
         for block in work.source.read(wanted, work.cluster_id):
             rows, faults, unknown = _set_aside(work, block, *_decode(work, wanted.partition, block))
             recorder.dead_letters(block, faults)

@@ -23,15 +23,17 @@ def open_run(
     spark: Callable[[], SparkSession],
     run_id: str | None = None,
     *,
+    ledger: Ledger | None = None,
     unless_held: bool = False,
 ) -> Generator[Outside]:
-    """Become the owner of `pipeline` for as long as the block runs (step 0). Migrates the ledger first.
+    """Become the owner of `pipeline` for as long as the block runs (step 0). Migrates the ledger first: that of
+    `endpoints`, unless one is handed over that keeps its connections.
 
     A run that has the pipeline is fenced, or, with `unless_held` and if it is alive, left alone: PipelineHeld is
     raised. Raises Halt where the pipeline is halted, BadInput where a table is not what the contract says or the ledger
     is newer than the code, LedgerAway where Postgres is.
     """
-    ledger = Ledger(endpoints.postgres_url)
+    ledger = ledger or Ledger(endpoints.postgres_url)
     ledger.migrate()
     options = endpoints.kafka_options()
     held = ledger.acquire(pipeline.contract, run_id, unless_held=unless_held)

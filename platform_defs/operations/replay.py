@@ -103,7 +103,7 @@ class Replay:
         """Drop what was built and not put in place. False where there is nothing."""
         url = self.endpoints.postgres_url
         alone = self._replacement.alone(url)
-        with suppress(LedgerMissing), alone, reading(url) as connection, connection.transaction():
+        with suppress(LedgerMissing), alone, reading(connect(url)) as connection, connection.transaction():
             return self._replacement.forget(connection)
         return False
 

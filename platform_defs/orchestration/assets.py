@@ -15,7 +15,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.contract.reserved import outputs
 from platform_defs.errors import GateFailed, Halt, TidegateError
 from platform_defs.orchestration.checks import check_specs
-from platform_defs.orchestration.goals import EverythingThere, Goal, WhatIsDue
+from platform_defs.orchestration.goals import EverythingThere, Goal, OtherRuns, WhatIsDue
 from platform_defs.orchestration.halts import halt_metadata
 from platform_defs.orchestration.keys import PIPELINE_TAG, is_row_table, table_key, topic_key
 from platform_defs.orchestration.memory import sensor_memory
@@ -24,10 +24,9 @@ from platform_defs.orchestration.runs import live, of_tables, report_dead, sched
 from platform_defs.orchestration.survey import Survey
 from platform_defs.orchestration.turns import Turns
 from platform_defs.words import plural
-from resources.dagster.run_session import RunSession
+from resources.dagster.run_session import TAG, RunSession
 from resources.endpoints import connection
 from resources.postgres.auditor import warm_up
-from resources.postgres.ledger import Ledger
 from resources.spark.session import SparkResource
 
 LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
@@ -83,15 +82,15 @@ def _definition(name: str, members: Sequence[Pipeline], pipelines: Sequence[Pipe
 
 def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spark: SparkResource) -> None:
     contracts, endpoints = [item.contract for item in pipelines], connection()
-    Ledger(endpoints.postgres_url).migrate()
     survey = Survey(endpoints)
+    survey.ledger.migrate()
     own = context.run.run_id
     for run_id in report_dead(context.instance, survey.live_runs, contracts, besides=own):
         context.log.warning(f"run {run_id} was shown as started, but its process is gone: reported as failed")
     asked = of_tables(context.selected_asset_keys | {k.asset_key for k in context.selected_asset_check_keys}, contracts)
     chosen = [item for item in contracts if item.pipeline in asked]
     warm_up(chosen)  # imports Great Expectations while Spark starts
-    turns = Turns(context, pipelines, endpoints, spark)
+    turns = Turns(context, pipelines, endpoints, survey.ledger, spark)
     try:
         failures = in_rounds(_goal(context, contracts, chosen, survey), turns)
     finally:
@@ -110,12 +109,13 @@ def _goal(
     if not scheduled(context.run):
         return EverythingThere(survey.look(chosen))
 
-    def by_hand() -> frozenset[str]:
-        others = live(context.instance, contracts, besides=context.run.run_id)
-        return frozenset(name for run in others if not scheduled(run) for name in selected(run, contracts))
+    def others() -> OtherRuns:
+        runs = [item.dagster_run for item in live(context.instance, contracts, besides=context.run.run_id)]
+        by_hand = frozenset(name for run in runs if not scheduled(run) for name in selected(run, contracts))
+        return OtherRuns(by_hand, relief=any(scheduled(run) and run.tags.get(TAG) == "open" for run in runs))
 
     first = [contract.pipeline for contract in chosen]
-    return WhatIsDue(contracts, first, sensor_memory(context.instance), survey.look, by_hand)
+    return WhatIsDue(contracts, first, sensor_memory(context.instance), survey.look, others)
 
 
 def _failure(failures: Mapping[str, Exception], taken: Sequence[str]) -> dg.Failure:

@@ -16,6 +16,8 @@ from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, rememb
 LOOK = 5.0  # seconds between two looks at all pipelines
 # Seconds after which a run that the sensor started ends: its failures are shown then, and the next begins.
 SHIFT = 600.0
+# Seconds before that from which the next run may start: it takes half of them. Once it has started, this one ends.
+HANDOVER = 45.0
 PATIENCE = 900.0  # seconds for which a run by hand waits for a pipeline that another run holds
 
 
@@ -81,11 +83,19 @@ def _ends(seen: Seen) -> Mapping[int, int] | None:
     return {p: held.end for p, held in seen.view.partitions.items()} if isinstance(seen.view, TopicView) else None
 
 
+@dataclass(frozen=True)
+class OtherRuns:
+    """What the other runs of Dagster leave to this one."""
+
+    by_hand: frozenset[str] = frozenset()  # the pipelines that were asked for by hand
+    relief: bool = False  # whether one is at work that the sensor started, as it did this one
+
+
 class WhatIsDue:
     """Works on what is due, the oldest unread message first, until nothing is: what the sensor starts runs for.
 
     `first` is what the run was asked for. What becomes due meanwhile is taken up as well, so that it need not wait for
-    another run to start, unless `others` (those that were asked for by hand) or another run has it.
+    another run to start, unless it was asked for by hand (`others`) or another run has it.
     """
 
     def __init__(
@@ -94,7 +104,7 @@ class WhatIsDue:
         first: Iterable[str],
         waits: Waits,
         look: Callable[[Sequence[Contract]], Sequence[Seen]],
-        others: Callable[[], frozenset[str]],
+        others: Callable[[], OtherRuns],
     ) -> None:
         self._contracts, self._waits, self._look, self._others = contracts, waits, look, others
         began = time.time()
@@ -131,7 +141,7 @@ class WhatIsDue:
     def _looked(self, taken: set[str]) -> list[str]:
         """Who is due. A look that fails ends no turn that is being taken: what is away, the turn may not need."""
         try:
-            seen, asked = self._look(self._contracts), self._others()
+            seen, others = self._look(self._contracts), self._others()
         except (LedgerAway, OperationalError):
             if not taken:
                 raise
@@ -141,9 +151,12 @@ class WhatIsDue:
             if not taken:
                 raise
             return self._due
+        if others.relief and time.monotonic() > self._end - HANDOVER:
+            self._end = 0.0
+            return []
         now = time.time()
         self._waits = remember(self._waits, seen, now)
-        not_ours = asked | self._failed | {item.contract.pipeline for item in seen if item.status.held} - taken
+        not_ours = others.by_hand | self._failed | {item.contract.pipeline for item in seen if item.status.held} - taken
         decided = [decide(item, self._waits.get(item.contract.pipeline), now) for item in seen]
         due = sorted((item for item in decided if isinstance(item, Due)), key=lambda item: item.since)
         return [item.pipeline for item in due if item.pipeline not in not_ours]

@@ -7,7 +7,7 @@ run reports.
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import dagster as dg
 from sqlalchemy.exc import OperationalError
@@ -20,6 +20,8 @@ from platform_defs.errors import BadInput, BrokerAway, GateFailed, PipelineHeld,
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.events import Tally, evaluation, materializations
 from platform_defs.orchestration.halts import not_halted
+from platform_defs.orchestration.runs import scheduled
+from platform_defs.orchestration.shown import Shown
 from resources.endpoints import Endpoints
 from resources.kafka.broker import show_progress
 from resources.lineage import emit_waiting
@@ -45,11 +47,12 @@ class Reporter:
         self.options = endpoints.kafka_options()
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.batches = 0
+        self._shown = Shown(context.instance, contract) if scheduled(context.run) else None
         self._outside: Outside | None = None
         self._view: tuple[float, TopicView] | None = None
         self._halt_reported = False
         self._at: Mapping[int, int] = {}
-        self._shown: tuple[float, Mapping[int, int]] = (0.0, {})
+        self._progress: tuple[float, Mapping[int, int]] = (0.0, {})
 
     @property
     def outside(self) -> Outside:
@@ -98,14 +101,14 @@ class Reporter:
         """Send lineage, and now and then commit the consumer group. `at`: the next offsets, by partition."""
         self._at = at
         self._send_lineage()
-        if time.monotonic() - self._shown[0] > PROGRESS_SECONDS:
+        if time.monotonic() - self._progress[0] > PROGRESS_SECONDS:
             self._with_warning(self._show_progress)
 
     def finish(self) -> None:
         """Report the totals of a run of several batches, and where the pipeline is to Kafka's tools."""
         if self.batches > 1:
             for tally in self.tallies.values():
-                self._log(evaluation(tally))
+                self._log_news(evaluation(tally))
         self._with_warning(self._show_progress)
         self._send_lineage()
 
@@ -135,7 +138,18 @@ class Reporter:
         self.tallies.setdefault((result.table, result.name), Tally(result)).add(result, batch_id)
 
     def _log_check(self, result: CheckResult, *, published: bool = True) -> bool:
-        return self._log(evaluation(self.tallies[result.table, result.name], published=published))
+        return self._log_news(evaluation(self.tallies[result.table, result.name], published=published))
+
+    def _log_news(self, found: dg.AssetCheckEvaluation) -> bool:
+        """Tell Dagster of a check, unless it shows the same (shown.py). Whether Dagster knows."""
+        if self._shown is None:
+            return self._log(found)
+        with suppress(OperationalError):  # its storage does not answer: it will not answer `_log` either
+            if self._shown.repeats(found):
+                return True
+        heard = self._log(found)
+        self._shown.told(found)
+        return heard
 
     def _report_halt(self) -> None:
         try:
@@ -143,7 +157,7 @@ class Reporter:
         except TidegateError as error:
             self.context.log.warning(f"could not find out whether {self.contract.pipeline} is halted: {error}")
             return
-        self._halt_reported = self._log(found)
+        self._halt_reported = self._log_news(found)
 
     def _log(self, event: dg.AssetMaterialization | dg.AssetCheckEvaluation) -> bool:
         """Tell Dagster. False where its storage did not answer: the next run is to try again."""
@@ -178,8 +192,8 @@ class Reporter:
             continue
 
     def _show_progress(self) -> None:
-        if self.batches and self._at and self._at != self._shown[1]:
-            self._shown = (time.monotonic(), self._at)
+        if self.batches and self._at and self._at != self._progress[1]:
+            self._progress = (time.monotonic(), self._at)
             show_progress(self.options, f"tidegate-{self.contract.pipeline}", self.contract.topic, self._at)
 
     def _with_warning(self, report: Callable[[], None]) -> None:

@@ -1,5 +1,6 @@
 """Turn by turn: several pipelines in one process, a few at a time, none of them for long."""
 
+import os
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -7,8 +8,7 @@ from typing import Protocol
 
 from platform_defs.orchestration.goals import Goal, Turned
 
-# Turns at a time. Most of a small batch is waiting: for Spark's scheduler, the broker, a COMMIT.
-HANDS = 3
+HANDS = (os.cpu_count() or 1) + 1  # turns at a time: a small batch waits as long as it works
 GLANCE = 1.0  # seconds after which the goal is asked again though no turn has ended
 
 

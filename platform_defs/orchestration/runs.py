@@ -59,11 +59,11 @@ def unfinished(instance: DagsterInstance) -> Sequence[RunRecord]:
     return instance.get_run_records(RunsFilter(statuses=UNFINISHED))
 
 
-def live(instance: DagsterInstance, contracts: Sequence[Contract], besides: str | None = None) -> list[DagsterRun]:
+def live(instance: DagsterInstance, contracts: Sequence[Contract], besides: str | None = None) -> list[RunRecord]:
     """The runs that work on one of these pipelines now, or are going to. Ask after `report_dead`."""
     now = datetime.now(UTC)
-    runs = [item.dagster_run for item in unfinished(instance) if not _abandoned(item, now)]
-    return [run for run in runs if run.run_id != besides and selected(run, contracts)]
+    records = [item for item in unfinished(instance) if not _abandoned(item, now)]
+    return [item for item in records if item.dagster_run.run_id != besides and selected(item.dagster_run, contracts)]
 
 
 def report_dead(

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import dagster as dg
-from dagster import DagsterInstance, DagsterRun
+from dagster import DagsterInstance, DagsterRun, RunRecord
 
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput
+from platform_defs.orchestration.goals import HANDOVER, SHIFT
 from platform_defs.orchestration.halts import stale_halt_checks
 from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.keys import LAG_SENSOR, PIPELINE_TAG, STARTED_FOR, table_keys
@@ -23,9 +24,10 @@ from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, from_c
 from platform_defs.words import plural
 from resources.endpoints import connection
 
-EVERY = 5  # seconds
+EVERY = 5  # seconds between two ticks; where there are many pipelines,
+PIPELINES = 20  # a second for so many: a tick over 200 takes a tenth of a second of CPU, also when nothing happens
 MOST = 20  # pipelines that a run is asked for; it finds the others that are due by itself (orchestration/goals.py)
-TAKES_UP = 30.0  # seconds after which a pipeline that is due and that no working run took up gets a run of its own
+TAKES_UP = 45.0  # seconds after which a pipeline that is due and that no working run took up gets a run of its own
 RUNS = 2  # at once, where dagster.yaml says nothing
 
 
@@ -35,7 +37,7 @@ def lag_sensor(contracts: Sequence[Contract], job: AssetJob) -> dg.SensorDefinit
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name=LAG_SENSOR,
         job=job,
-        minimum_interval_seconds=EVERY,
+        minimum_interval_seconds=max(EVERY, len(contracts) // PIPELINES),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             "Starts a run for the pipelines that have as many unread messages as their contract's lagMessages, or one "
@@ -57,11 +59,12 @@ def look(
 ) -> dg.SensorResult:
     """One tick. Raises BrokerAway, LedgerAway, and BadInput for an unusable ledger."""
     report_dead(instance, survey.live_runs, contracts)
-    runs = live(instance, contracts)
+    records = live(instance, contracts)
     seen, now = survey.look(contracts), time.time()
     waits = remember(from_cursor(cursor), seen, now)
-    found = start(seen, waits, Working.of(instance, runs, contracts), now)
-    busy = {name for run in runs for name in selected(run, contracts)}
+    working = Working.of(instance, records, contracts, now)
+    found = start(seen, waits, working, now)
+    busy = {name for run in working.runs for name in selected(run, contracts)}
     free = [
         (item.contract, item.status) for item in seen if not item.status.held and item.contract.pipeline not in busy
     ]
@@ -75,18 +78,25 @@ class Working:
     runs: Sequence[DagsterRun]
     most: int  # runs at once
     by_hand: frozenset[str]  # pipelines that were asked for by hand: their run waits for its turn, or has it
+    leaving: frozenset[str] = frozenset()  # the ids of the runs whose shift is nearly over
 
     @classmethod
-    def of(cls, instance: DagsterInstance, runs: Sequence[DagsterRun], contracts: Sequence[Contract]) -> "Working":
+    def of(
+        cls, instance: DagsterInstance, records: Sequence[RunRecord], contracts: Sequence[Contract], now: float
+    ) -> "Working":
+        runs = [item.dagster_run for item in records]
+        leaving = {
+            item.dagster_run.run_id for item in records if item.start_time and now - item.start_time > SHIFT - HANDOVER
+        }
         queue = instance.get_concurrency_config().run_queue_config
         most = queue.max_concurrent_runs if queue and queue.max_concurrent_runs > 0 else RUNS
         by_hand = frozenset(name for run in runs if not scheduled(run) for name in selected(run, contracts))
-        return cls(runs, most, by_hand)
+        return cls(runs, most, by_hand, frozenset(leaving))
 
     @property
     def looks_itself(self) -> bool:
-        """Whether a run is there that takes up whatever becomes due."""
-        return any(map(scheduled, self.runs))
+        """Whether a run is there that takes up whatever becomes due, and stays for a while."""
+        return any(scheduled(run) and run.run_id not in self.leaving for run in self.runs)
 
 
 def start(seen: Sequence[Seen], waits: Waits, working: Working, now: float) -> dg.SensorResult:

@@ -6,20 +6,20 @@ from functools import cache
 from platform_defs.contract.model import Contract
 from platform_defs.errors import LedgerOutdated
 from platform_defs.orchestration.waiting import Seen
-from resources.dagster.run_session import PREFIX
+from resources.dagster.run_session import runs_with_session
 from resources.endpoints import Endpoints
 from resources.kafka.topics import KafkaTopics
 from resources.postgres.answers import StatusAndPositions
+from resources.postgres.kept import KeptConnections
 from resources.postgres.ledger import Ledger
-from resources.postgres.overview import LedgerOverview
 
 
 class Survey:
     """What the sensor keeps from tick to tick, and a run from look to look."""
 
     def __init__(self, endpoints: Endpoints) -> None:
-        self.endpoints = endpoints
-        self.ledger, self.topics = LedgerOverview(endpoints.postgres_url), KafkaTopics(endpoints.kafka_options())
+        self._kept = KeptConnections(endpoints.postgres_url)
+        self.ledger, self.topics = Ledger(endpoints.postgres_url, self._kept), KafkaTopics(endpoints.kafka_options())
 
     def look(self, contracts: Sequence[Contract]) -> list[Seen]:
         """Each of `contracts`. The ledger is asked first: no position is beyond the end that is seen with it.
@@ -41,17 +41,17 @@ class Survey:
 
     def live_runs(self) -> set[str]:
         """The ids of the Dagster runs whose process is alive, on any machine."""
-        return {name.removeprefix(PREFIX) for name in self.ledger.sessions(PREFIX)}
+        return runs_with_session(self.ledger)
 
     def close(self) -> None:
-        self.ledger.close()
+        self._kept.close()
 
     def _known(self, pipelines: Sequence[str]) -> dict[str, StatusAndPositions]:
         try:
-            return self.ledger.read(pipelines)
+            return self.ledger.overview(pipelines)
         except LedgerOutdated:
-            Ledger(self.endpoints.postgres_url).migrate()
-            return self.ledger.read(pipelines)
+            self.ledger.migrate()
+            return self.ledger.overview(pipelines)
 
 
 @cache

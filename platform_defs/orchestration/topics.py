@@ -1,7 +1,9 @@
 """Topics as external assets: Dagster does not materialize them, it shows what the broker says about them."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import dagster as dg
 
@@ -15,8 +17,9 @@ from platform_defs.words import plural
 from resources.endpoints import connection
 from resources.kafka.topics import KafkaTopics
 
-EVERY = 60  # seconds between two observations of a topic
+EVERY = 60  # seconds between two looks at a page of topics; where there are more topics, a second for each
 PAGE = 100  # topics in one tick: Dagster stores some 50 observations a second, and ends a tick after 60 seconds
+REPEATED = 3600.0  # seconds after which a topic is recorded again though nothing in it has changed
 
 
 @dataclass(frozen=True)
@@ -54,25 +57,44 @@ def observe_topics(topics: Sequence[str]) -> dg.SensorDefinition:
     """A sensor that records each topic's partitions, retention, replication and offsets.
 
     A tick records a page of them, and the cursor says where the next one goes on: up to PAGE topics are recorded once a
-    minute, more of them in turn.
+    minute, more of them in turn. A topic in which nothing has changed is recorded once an hour.
     """
+    news = News()
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name="topics",
-        minimum_interval_seconds=EVERY,
+        minimum_interval_seconds=max(EVERY, len(topics)),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Records each topic's partitions, retention, replication and end offsets, as the broker has them.",
+        description="Records the partitions, retention, replication and end offsets of each topic that has changed.",
     )
     def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         page, cursor = next_page(topics, context.cursor)
         found = observations(page, kept_survey(connection()).topics)
         for name, why in found.unseen.items():
             context.log.warning(f"{name} was not recorded: {why}")
-        said = f"Recorded {len(found.seen)} of {plural(len(topics), 'topic')}"
+        changed = news.among(found.seen, time.time())
+        said = f"Saw {len(found.seen)} of {plural(len(topics), 'topic')}, recorded {len(changed)} that changed"
         said += "".join(f"; {name}: {why}" for name, why in list(found.unseen.items())[:10])
-        return dg.SensorResult(asset_events=list(found.seen), skip_reason=said, cursor=cursor)
+        return dg.SensorResult(asset_events=changed, skip_reason=said, cursor=cursor)
 
     return observe
+
+
+class News:
+    """What this process has recorded of each topic, and when: what a restart forgets is recorded again."""
+
+    def __init__(self) -> None:
+        self._recorded: dict[dg.AssetKey, tuple[float, Mapping[str, Any]]] = {}
+
+    def among(self, seen: Sequence[dg.AssetObservation], now: float) -> list[dg.AssetObservation]:
+        """Those that are to be recorded `now` (seconds since the epoch)."""
+        found = [item for item in seen if self._is_news(item, now)]
+        self._recorded |= {item.asset_key: (now, item.metadata) for item in found}
+        return found
+
+    def _is_news(self, item: dg.AssetObservation, now: float) -> bool:
+        when, metadata = self._recorded.get(item.asset_key, (0.0, {}))
+        return now - when > REPEATED or metadata != item.metadata
 
 
 def next_page(topics: Sequence[str], cursor: str | None) -> tuple[Sequence[str], str]:

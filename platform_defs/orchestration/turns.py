@@ -36,9 +36,10 @@ class Turns:
         context: dg.AssetExecutionContext,
         pipelines: Sequence[Pipeline],
         endpoints: Endpoints,
+        ledger: Ledger,
         spark: SparkResource,
     ) -> None:
-        self._context, self._endpoints, self._spark = context, endpoints, spark
+        self._context, self._endpoints, self._ledger, self._spark = context, endpoints, ledger, spark
         self._pipelines: Mapping[str, Pipeline] = {item.name: item for item in pipelines}
         self._reporters: dict[str, Reporter] = {}
         self._alone_since: dict[str, float] = {}
@@ -52,7 +53,9 @@ class Turns:
         try:
             with (
                 reporter.halt_reported(),
-                open_run(pipeline, self._endpoints, self._session, run_id, unless_held=True) as outside,
+                open_run(
+                    pipeline, self._endpoints, self._session, run_id, ledger=self._ledger, unless_held=True
+                ) as outside,
                 reporter.turn(outside),
             ):
                 return self._drained(pipeline, reporter)
@@ -73,7 +76,7 @@ class Turns:
     def alone(self, name: str) -> bool:
         """Whether the pipeline's batch has failed so often that it is tried alone, for a while."""
         try:
-            failures = Ledger(self._endpoints.postgres_url).batch_failures(name)
+            failures = self._ledger.batch_failures(name)
         except TidegateError:
             return False  # its turn will say what is wrong
         if failures < ALONE:
@@ -113,8 +116,7 @@ class Turns:
     def _reporter(self, pipeline: Pipeline) -> Reporter:
         """The run's reporter of a pipeline: it sums up what all of its turns did."""
         if pipeline.name not in self._reporters:
-            ledger = Ledger(self._endpoints.postgres_url)
-            self._reporters[pipeline.name] = Reporter(self._context, pipeline.contract, ledger, self._endpoints)
+            self._reporters[pipeline.name] = Reporter(self._context, pipeline.contract, self._ledger, self._endpoints)
         return self._reporters[pipeline.name]
 
     def _session(self) -> SparkSession:

@@ -20,8 +20,6 @@ from resources.postgres.ledger import Ledger
 
 PREFIX = "tidegate/run/"
 TAG = "tidegate/session"  # of a run: "open" from its first line on, "closed" when it ends by itself
-
-
 AGAIN = 0.5  # seconds between two tries to open a session that was lost
 
 

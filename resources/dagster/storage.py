@@ -4,6 +4,7 @@ dagster.yaml names these classes, which need no variable: one that it names and 
 They find the database as everything else here does (resources.settings), again in each of Dagster's processes.
 """
 
+from functools import cache
 from typing import Any
 
 import click
@@ -13,7 +14,8 @@ from dagster._core.storage.root import LocalArtifactStorage
 from dagster._serdes import ConfigurableClassData
 from dagster_postgres import DagsterPostgresStorage
 from psycopg import sql
-from sqlalchemy.engine import make_url
+from sqlalchemy import create_engine
+from sqlalchemy.engine import Engine, make_url
 from typing_extensions import override
 
 from platform_defs.errors import LedgerAway, TidegateError
@@ -21,10 +23,21 @@ from resources.postgres.connection import connect
 from resources.settings import Settings, settings
 
 SCHEMA = "dagster"
+MOST = 20  # connections of a process at once; one of them is kept
+RECYCLED = 600  # seconds after which a kept connection is opened anew
 
 
 class Storage(DagsterPostgresStorage):
-    """Runs, events and schedules, in a schema of their own beside the ledger."""
+    """Runs, events and schedules, in a schema of their own beside the ledger, over connections that are kept.
+
+    Dagster opens one for each statement, except in its web server: logging in cost more than all of what a run writes.
+    """
+
+    def __init__(self, postgres_url: str, inst_data: ConfigurableClassData | None = None) -> None:
+        super().__init__(postgres_url, inst_data=inst_data)
+        engine = _kept_connections(postgres_url)
+        for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
+            part._engine = engine  # pyright: ignore[reportPrivateUsage]  # has no public name
 
     @classmethod
     @override
@@ -36,7 +49,7 @@ class Storage(DagsterPostgresStorage):
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "Storage":
         """The storage; creates its schema where it is missing. Without Postgres a command ends with one sentence."""
         try:
-            return cls(storage_url(_create_schema(_postgres_url())), inst_data=inst_data)
+            return cls(storage_url(_create_schema(_postgres_url())), inst_data)
         except TidegateError as error:
             raise click.ClickException(str(error)) from error
 
@@ -67,6 +80,14 @@ class Artifacts(LocalArtifactStorage):
     @override
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "Artifacts":
         return cls(_folder(settings(), "artifacts"), inst_data=inst_data)
+
+
+@cache
+def _kept_connections(url: str) -> Engine:
+    """A process's connections, for all parts. One whose server has restarted meanwhile is found before it is used."""
+    return create_engine(
+        url, isolation_level="AUTOCOMMIT", pool_size=1, max_overflow=MOST - 1, pool_pre_ping=True, pool_recycle=RECYCLED
+    )
 
 
 def storage_url(postgres_url: str) -> str:

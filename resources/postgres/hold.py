@@ -76,7 +76,7 @@ class PostgresHold:
     def positions(self) -> list[Position]:
         """See engine.ports.PipelineHold."""
         with database_errors():
-            return positions_of(self.connection, self.holder.pipeline)
+            return positions_of(self.connection, [self.holder.pipeline]).get(self.holder.pipeline, [])
 
     def pending(self) -> PendingBatch | None:
         """See engine.ports.PipelineHold."""

@@ -5,8 +5,8 @@ What a run writes is in hold.py, which is imported only where a run opens: a com
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,9 @@ from resources.postgres.answers import (
     StoredDeadLetter,
     status_of,
 )
-from resources.postgres.connection import connect, database_errors, queries
-from resources.postgres.migrations import LedgerVersion, migrate, reading, version
+from resources.postgres.connection import Connection, connect, database_errors, queries
+from resources.postgres.kept import KeptConnections
+from resources.postgres.migrations import LedgerVersion, is_current, migrate, reading, version
 from resources.postgres.positions import positions_of
 
 if TYPE_CHECKING:
@@ -42,21 +43,26 @@ Row = Mapping[str, Any]
 class Ledger:
     """The ledger in the database at `url` (a libpq URI). Where there is none yet, its answers are empty.
 
-    Every question raises LedgerAway, and LedgerOutdated or LedgerTooNew where the ledger is another version's.
+    Every question raises LedgerAway, and LedgerOutdated or LedgerTooNew where the ledger is another version's. Each has
+    a connection of its own, unless they are `kept`.
     """
 
     url: str
+    kept: KeptConnections | None = None
 
     def migrate(self) -> tuple[str, ...]:
         """Create the ledger or bring it up to date (resources/postgres/migrations.py): when a run opens, and by
         `tidegate migrate`; the migrations applied, by file name. What only reads does not need it: where there is no
         ledger yet, its answers are empty.
         """
+        with self._connection() as connection, database_errors():
+            if is_current(connection):
+                return ()
         return migrate(self.url)
 
     def version(self) -> LedgerVersion | None:
         """Which migrations the ledger has had; None where there is none yet."""
-        with connect(self.url) as connection, database_errors():
+        with self._connection() as connection, database_errors():
             return version(connection)
 
     def acquire(
@@ -86,19 +92,23 @@ class Ledger:
         """The position in each partition, by partition; none where the pipeline has not run yet. All are of one topic:
         the one that was read, whatever the contract names by now.
         """
-        with suppress(LedgerMissing), reading(self.url) as connection:
-            return positions_of(connection, pipeline)
+        with suppress(LedgerMissing), reading(self._connection()) as connection:
+            return positions_of(connection, [pipeline]).get(pipeline, [])
         return []
 
-    def status_and_positions(self, contract: Contract) -> StatusAndPositions:
-        """Both as of one moment, whatever commits meanwhile."""
-        with suppress(LedgerMissing), reading(self.url) as connection, connection.transaction():
+    def overview(self, pipelines: Sequence[str]) -> dict[str, StatusAndPositions]:
+        """Each of `pipelines`, all as of one moment, whatever commits meanwhile."""
+        rows: list[dict[str, Any]] = []
+        positions: Mapping[str, list[Position]] = {}
+        with suppress(LedgerMissing), reading(self._connection()) as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             with connection.cursor(row_factory=dict_row) as cursor:
-                found = cursor.execute(queries()["status"], {"pipelines": [contract.pipeline]}).fetchone()
-            status = status_of(contract.pipeline, found)
-            return StatusAndPositions(status, positions_of(connection, contract.pipeline))
-        return StatusAndPositions(PipelineStatus(contract.pipeline), [])
+                rows = cursor.execute(queries()["status"], {"pipelines": list(pipelines)}).fetchall()
+            positions = positions_of(connection, pipelines)
+        found = {row["pipeline"]: row for row in rows}
+        return {
+            name: StatusAndPositions(status_of(name, found.get(name)), positions.get(name, [])) for name in pipelines
+        }
 
     def progress(self, pipeline: str, topic: str) -> dict[int, PipelineProgress]:
         """By partition, where the pipeline is and the batch that moved it there."""
@@ -124,7 +134,7 @@ class Ledger:
 
         Asks the database, not the ledger: the first run of all has its session before there is a ledger.
         """
-        with connect(self.url) as connection, database_errors():
+        with self._connection() as connection, database_errors():
             rows = connection.execute(queries()["run_sessions"], {"prefix": prefix}).fetchall()
         return [name for (name,) in rows]
 
@@ -177,7 +187,7 @@ class Ledger:
     def _rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         with (
             suppress(LedgerMissing),
-            reading(self.url) as connection,
+            reading(self._connection()) as connection,
             connection.cursor(row_factory=dict_row) as cursor,
         ):
             return cursor.execute(queries()[query], parameters).fetchall()
@@ -190,8 +200,11 @@ class Ledger:
         return next(iter((self._row(query, **parameters) or {}).values()), None)
 
     def _execute(self, query: str, **parameters: Any) -> None:
-        with reading(self.url) as connection:
+        with reading(self._connection()) as connection:
             connection.execute(queries()[query], parameters)
+
+    def _connection(self) -> AbstractContextManager[Connection]:
+        return self.kept.one() if self.kept else connect(self.url)
 
     def _published(self, contract: Contract, row: Row) -> Published:
         from platform_defs.engine.ports import Published

@@ -7,7 +7,7 @@ connection to a ledger that this version of Tidegate understands, or says why th
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import psycopg
@@ -54,12 +54,17 @@ def migrate(url: str) -> tuple[str, ...]:
     also where another session has held a table of the ledger for longer than PATIENCE.
     """
     with connect(url, settings={"lock_timeout": SHORT_WAIT}) as connection, database_errors():
-        _require_utf8(connection)
-        found = version(connection)
-        if found is not None and not found.missing:
-            found.refuse_newer()
-            return ()
-        return _in_turn(connection)
+        return () if is_current(connection) else _in_turn(connection)
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether there is nothing to migrate. Raises LedgerTooNew, and BadInput as `migrate` does."""
+    _require_utf8(connection)
+    found = version(connection)
+    if found is None or found.missing:
+        return False
+    found.refuse_newer()
+    return True
 
 
 def _in_turn(connection: Connection) -> tuple[str, ...]:
@@ -108,13 +113,13 @@ def version(connection: Connection) -> LedgerVersion | None:
 
 
 @contextmanager
-def reading(url: str) -> Generator[Connection]:
-    """A connection (autocommit) to a ledger that this version of Tidegate understands.
+def reading(opened: AbstractContextManager[Connection]) -> Generator[Connection]:
+    """The connection (autocommit) that `opened` gives, to a ledger that this version of Tidegate understands.
 
     Raises LedgerMissing where there is none yet, LedgerOutdated or LedgerTooNew where it is another version's, and
     LedgerAway.
     """
-    with connect(url) as connection, database_errors():
+    with opened as connection, database_errors():
         require_current(connection)
         yield connection
 

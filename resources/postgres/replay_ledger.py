@@ -8,7 +8,7 @@ from psycopg.rows import dict_row
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine.replay_plan import History, PartitionHistory
-from resources.postgres.connection import queries
+from resources.postgres.connection import connect, queries
 from resources.postgres.migrations import reading
 
 
@@ -78,5 +78,5 @@ class ReplayLedger:
 
     def _rows(self, query: LiteralString, **parameters: Any) -> list[dict[str, Any]]:
         asked = {"pipeline": self.contract.pipeline, "topic": self.contract.topic, **parameters}
-        with reading(self.url) as connection, connection.cursor(row_factory=dict_row) as cursor:
+        with reading(connect(self.url)) as connection, connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(queries()[query], asked).fetchall()

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -68,10 +68,10 @@ class PostgresStaging:
             raise _copy_refused(error, self.url) from error
 
     @contextmanager
-    def recorder(self, partition: int, attempt: UUID) -> Generator["PostgresRecorder"]:
-        """A transaction that commits when the block ends well, with the coverage in it, and rolls back otherwise."""
-        with connect(self.url, self.application_name) as connection, database_errors(), connection.transaction():
-            yield PostgresRecorder(connection, self.staging_id, partition, attempt)
+    def recording(self) -> Generator["PostgresRecording"]:
+        """See engine.ports.StagingArea."""
+        with closing(connect(self.url, self.application_name)) as connection:
+            yield PostgresRecording(connection, self.staging_id)
 
 
 class _Source:
@@ -125,6 +125,20 @@ def _database(pid: int, session: str) -> tuple[Any, Any]:  # noqa: ARG001  # `pi
 
     database = adbc_driver_postgresql.connect(session)
     return database, dbapi._SharedDatabase(database)  # pyright: ignore[reportPrivateUsage]  # stays open with it
+
+
+@dataclass(frozen=True)
+class PostgresRecording:
+    """See engine.ports.Recording."""
+
+    connection: psycopg.Connection[tuple[Any, ...]]
+    staging_id: int
+
+    @contextmanager
+    def recorder(self, partition: int, attempt: UUID) -> Generator["PostgresRecorder"]:
+        """A transaction that commits when the block ends well, with the coverage in it, and rolls back otherwise."""
+        with database_errors(), self.connection.transaction():
+            yield PostgresRecorder(self.connection, self.staging_id, partition, attempt)
 
 
 @dataclass

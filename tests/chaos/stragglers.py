@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from uuid import UUID
 
 import psycopg
 import pyarrow as pa
 from pyspark import TaskContext
 
-from resources.postgres.staging import PostgresRecorder, PostgresStaging
+from resources.postgres.staging import PostgresRecording, PostgresStaging
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,8 @@ class LateCopy:
     def staging_id(self) -> int:
         return self.area.staging_id
 
-    def recorder(self, partition: int, attempt: UUID) -> AbstractContextManager[PostgresRecorder]:
-        return self.area.recorder(partition, attempt)
+    def recording(self) -> AbstractContextManager[PostgresRecording]:
+        return self.area.recording()
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         """The rows, in the first copy of the first task only when those of another copy are committed."""

@@ -208,5 +208,5 @@ def test_all_looks_share_one_connection(world: World) -> None:
     for _ in range(3):
         assert [item.lag for item in survey.look(contracts)] == [0, 0, 0]
         assert survey.live_runs() == set()
-        assert len(world.rows("SELECT 1 FROM pg_stat_activity WHERE application_name = 'tidegate/overview'")) == 1
+        assert len(world.rows("SELECT 1 FROM pg_stat_activity WHERE application_name = 'tidegate/kept'")) == 1
     survey.close()

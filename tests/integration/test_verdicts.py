@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 from urllib.parse import urlsplit
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import psycopg
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
 from platform_defs.engine.batch import Outside
-from platform_defs.engine.ports import Recorder, Source, StagingArea
+from platform_defs.engine.ports import Recording, Source, StagingArea
 from platform_defs.errors import (
     BadInput,
     BrokerAway,
@@ -109,8 +109,8 @@ class FailingArea:
     def staging_id(self) -> int:
         return self.real.staging_id
 
-    def recorder(self, partition: int, attempt: UUID) -> AbstractContextManager[Recorder]:
-        return self.real.recorder(partition, attempt)
+    def recording(self) -> AbstractContextManager[Recording]:
+        return self.real.recording()
 
     def copy(
         self,

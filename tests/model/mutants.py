@@ -64,7 +64,8 @@ def _never_afresh(limits: Limits, staged: Staged) -> Recent:
 
 def _of_the_contracts_topic(self: PostgresHold) -> list[Position]:
     """As older versions asked: a renamed topic looks like a pipeline that has not run yet."""
-    return [at for at in positions_of(self.connection, self.holder.pipeline) if at.topic == self.contract.topic]
+    found = positions_of(self.connection, [self.holder.pipeline]).get(self.holder.pipeline, [])
+    return [at for at in found if at.topic == self.contract.topic]
 
 
 def _forgetful(patch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ from platform_defs.engine.task import TaskWork
 from platform_defs.offsets import PendingBatch
 from resources.lineage import OpenLineageEvents
 from resources.postgres.hold import PostgresHold
-from resources.postgres.staging import PostgresRecorder
+from resources.postgres.staging import PostgresRecording
 from tests.model.log import Log
 
 NO_THIRTEENS = BatchRule(
@@ -68,7 +68,7 @@ def new_contract(name: str, *, keyed: bool, batch_messages: int) -> Contract:
 
 @dataclass
 class Area:
-    """A staging area (engine.ports.StagingArea) over one session that is kept: a new one for each range takes too
+    """A staging area (engine.ports.StagingArea) over one session that is kept: a new one for each task takes too
     long.
     """
 
@@ -76,9 +76,8 @@ class Area:
     connection: psycopg.Connection[Any]
 
     @contextmanager
-    def recorder(self, partition: int, attempt: UUID) -> Iterator[PostgresRecorder]:
-        with self.connection.transaction():
-            yield PostgresRecorder(self.connection, self.staging_id, partition, attempt)
+    def recording(self) -> Iterator[PostgresRecording]:
+        yield PostgresRecording(self.connection, self.staging_id)
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         table, rows = pa.Table.from_batches(list(batches), schema), 0

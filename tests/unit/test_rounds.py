@@ -13,7 +13,7 @@ from platform_defs.contract.model import Contract, Limits
 from platform_defs.errors import BrokerAway, LedgerAway, PipelineHeld
 from platform_defs.offsets import PartitionView, Position, TopicView
 from platform_defs.orchestration import goals, rounds
-from platform_defs.orchestration.goals import EverythingThere, Turned, WhatIsDue
+from platform_defs.orchestration.goals import EverythingThere, OtherRuns, Turned, WhatIsDue
 from platform_defs.orchestration.rounds import in_rounds
 from platform_defs.orchestration.waiting import Seen, Waiting, Waits
 from resources.postgres.answers import PipelineStatus
@@ -66,8 +66,8 @@ class Topics:
     def everything(self) -> EverythingThere:
         return EverythingThere(self.look(self.contracts))
 
-    def due(self, *first: str, waits: Waits | None = None, others: frozenset[str] = frozenset()) -> WhatIsDue:
-        return WhatIsDue(self.contracts, first, waits or {}, self.look, lambda: others)
+    def due(self, *first: str, waits: Waits | None = None, others: OtherRuns | None = None) -> WhatIsDue:
+        return WhatIsDue(self.contracts, first, waits or {}, self.look, lambda: others or OtherRuns())
 
     def _seen(self, contract: Contract) -> Seen:
         name = contract.pipeline
@@ -120,7 +120,7 @@ def test_what_becomes_due_while_a_run_is_there_is_taken_up_by_it() -> None:
 def test_what_another_run_has_is_left_to_it(other: str) -> None:
     topics = Topics(a=10, b=10)
     topics.held = {"b"} if other == "held by a run" else set()
-    assert in_rounds(topics.due("a", others=frozenset("b")), topics) == {}
+    assert in_rounds(topics.due("a", others=OtherRuns(frozenset("b"))), topics) == {}
     assert topics.turns == ["a"]
 
 
@@ -188,13 +188,23 @@ def test_a_look_that_fails_ends_no_turn(away: Exception, monkeypatch: pytest.Mon
     assert not topics.stopped.is_set()
 
 
+@pytest.mark.parametrize(("relief", "left", "read"), [(True, 0.0, 0), (False, 0.0, 10), (True, 60.0, 10)])
+def test_a_run_leaves_once_the_next_one_is_at_work_at_the_end_of_its_shift(
+    monkeypatch: pytest.MonkeyPatch, *, relief: bool, left: float, read: int
+) -> None:
+    monkeypatch.setattr(goals, "SHIFT", goals.HANDOVER - 1.0 + left)
+    topics = Topics(a=10)
+    in_rounds(topics.due(others=OtherRuns(relief=relief)), topics)
+    assert topics.read == {"a": read}
+
+
 def test_a_look_that_fails_ends_a_run_without_turns() -> None:
     def away(_: Sequence[Contract]) -> list[Seen]:
         raise LedgerAway("away")
 
     topics = Topics(a=10)
     with pytest.raises(LedgerAway):
-        in_rounds(WhatIsDue(topics.contracts, (), {}, away, frozenset), topics)
+        in_rounds(WhatIsDue(topics.contracts, (), {}, away, OtherRuns), topics)
 
 
 def test_once_spark_has_ended_no_pipeline_gets_a_turn_to_fail_in() -> None:

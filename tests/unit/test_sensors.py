@@ -34,11 +34,15 @@ def run(*, by_sensor: bool) -> DagsterRun:
 
 
 def asked(
-    pipelines: Sequence[Seen], waited: dict[str, float], runs: Sequence[DagsterRun] = (), by_hand: str = ""
+    pipelines: Sequence[Seen],
+    waited: dict[str, float],
+    runs: Sequence[DagsterRun] = (),
+    by_hand: str = "",
+    leaving: str = "",
 ) -> tuple[Sequence[dg.RunRequest], str]:
     """The run requests and the reason why there is none, after each pipeline has waited so many seconds."""
     waits = {name: Waiting(NOW - seconds, 0) for name, seconds in waited.items()}
-    found = start(pipelines, waits, Working(runs, 2, frozenset([by_hand])), NOW)
+    found = start(pipelines, waits, Working(runs, 2, frozenset([by_hand]), frozenset([leaving])), NOW)
     return found.run_requests or [], str(found.skip_reason.skip_message if found.skip_reason else "")
 
 
@@ -102,3 +106,9 @@ def test_a_run_is_of_each_pipeline_of_which_it_selects_a_table() -> None:
     assert selected(DagsterRun(job_name="__ASSET_JOB"), both) == ["bank", "web"]  # nothing selected is everything
     assert selected(DagsterRun(job_name="__ASSET_JOB", asset_selection=balances), both) == ["bank"]
     assert selected(DagsterRun(job_name="verify"), both) == []
+
+
+def test_the_next_run_is_asked_for_before_the_shift_of_the_last_one_is_over() -> None:
+    at_work, due = run(by_sensor=True), {"a": LATENCY + 1}
+    assert asked([seen("a")], due, [at_work])[0] == []
+    assert len(asked([seen("a")], due, [at_work], leaving=at_work.run_id)[0]) == 1

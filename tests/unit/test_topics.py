@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from dagster import AssetCheckKey, AssetKey
+from dagster import AssetCheckKey, AssetKey, AssetObservation
 
 from assets import find_pipeline
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.definitions import compose
-from platform_defs.orchestration.topics import PAGE, by_topic, next_page, topic_asset
+from platform_defs.orchestration.topics import PAGE, REPEATED, News, by_topic, next_page, topic_asset
 from tests.world import renamed
 
 
@@ -65,3 +65,14 @@ def test_a_page_goes_on_after_a_topic_that_is_gone() -> None:
     assert next_page(["a", "c"], "b") == (["c"], "")
     assert next_page(["a"], "z") == (["a"], "")
     assert next_page([], None) == ([], "")
+
+
+def test_a_topic_in_which_nothing_changes_is_recorded_once_an_hour() -> None:
+    def recorded(ends: dict[str, int], now: float) -> list[str]:
+        seen = [AssetObservation(AssetKey(name), metadata={"end_offsets": end}) for name, end in ends.items()]
+        return [item.asset_key.to_user_string() for item in news.among(seen, now)]
+
+    news = News()
+    assert recorded({"a": 1, "b": 1}, 10_000.0) == ["a", "b"]
+    assert recorded({"a": 1, "b": 2}, 10_060.0) == ["b"]
+    assert recorded({"a": 1, "b": 2}, 10_001.0 + REPEATED) == ["a"]

@@ -29,9 +29,9 @@ def test_only_a_full_batch_is_followed_by_another_in_the_same_turn(offsets: tupl
 def test_a_batch_that_has_failed_often_is_tried_alone_though_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     failures, clock = iter([0, ALONE - 1, ALONE, ALONE, ALONE]), iter([10.0, 9.0 + ALONE_FOR, 10.0 + ALONE_FOR])
     context: Any = None
-    monkeypatch.setattr(turns, "Ledger", lambda _: _Counting(failures))
     monkeypatch.setattr(turns.time, "monotonic", lambda: next(clock))
-    taken = Turns(context, [], Endpoints("", ""), context)
+    counting: Any = _Counting(failures)
+    taken = Turns(context, [], Endpoints("", ""), counting, context)
     assert [taken.alone("a") for _ in range(5)] == [False, False, True, True, False]
     assert not taken.alone("a"), "Postgres is away: its turn says so"
 

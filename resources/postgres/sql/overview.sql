@@ -8,10 +8,6 @@ SELECT p.name AS pipeline, p.state, p.halt_code, p.halt_detail, p.red_gate, p.pe
             WHERE application_name = 'tidegate/' || left(p.name, 20) || '/' || replace(p.owner::text, '-', '')) AS held
   FROM tidegate.pipeline AS p WHERE p.name = ANY(%(pipelines)s);
 
--- all_positions: where these pipelines are, by pipeline and partition, and in which topic: the one that was read.
-SELECT pipeline, topic, partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end
-  FROM tidegate.source_position WHERE pipeline = ANY(%(pipelines)s) ORDER BY pipeline, partition;
-
 -- held_by: the run whose live session holds the pipeline; no row where none does.
 SELECT run_id FROM tidegate.pipeline
  WHERE name = %(pipeline)s AND EXISTS (

@@ -33,9 +33,10 @@ SELECT 1 FROM tidegate.pipeline
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s AND state = 'active'
    FOR UPDATE;
 
--- positions: where the pipeline is, by partition, and in which topic: the one it has read, whatever its contract names.
-SELECT partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end, topic
-  FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
+-- positions: where these pipelines are, by partition, and in which topic: the one that was read, whatever the contract
+-- names.
+SELECT pipeline, partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end, topic
+  FROM tidegate.source_position WHERE pipeline = ANY(%(pipelines)s) ORDER BY pipeline, partition;
 
 -- pending: the batch whose offsets are fixed, if there is one, and how many of the messages before it were dead letters.
 SELECT pending, recent_messages FROM tidegate.pipeline WHERE name = %(pipeline)s;
