@@ -2,30 +2,29 @@
 
 import signal
 import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from resources.local import stack
 
 CUT_OFF = (signal.SIGTERM, signal.SIGHUP)  # what `timeout` and a closed terminal send; Ctrl-C raises by itself
 
 
-@contextmanager
-def ended_by_signals() -> Generator[None]:
+def ended_by_signals() -> AbstractContextManager[None]:
     """Inside, SIGTERM and SIGHUP leave by way of every `finally`, as Ctrl-C does."""
-    before = {number: signal.signal(number, _leave) for number in CUT_OFF}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return _answered(CUT_OFF, _leave)
+
+
+def undisturbed() -> AbstractContextManager[None]:
+    """Inside, a second signal does not cut the stopping short."""
+    return _answered((signal.SIGINT, *CUT_OFF), signal.SIG_IGN)
 
 
 @contextmanager
-def undisturbed() -> Generator[None]:
-    """Inside, a second signal does not cut the stopping short."""
-    numbers = (signal.SIGINT, *CUT_OFF)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+def _answered(signals: Iterable[signal.Signals], answer: Any) -> Generator[None]:
+    """Inside, `answer` handles these signals. (Any: as in signal.signal, whose type for it is private.)"""
+    before = {number: signal.signal(number, answer) for number in signals}
     try:
         yield
     finally:

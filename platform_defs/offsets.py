@@ -87,6 +87,22 @@ class TopicView:
 
 
 @dataclass(frozen=True)
+class Suspect:
+    """A message that seems to make its batch fail: where it is, why, and since when (of Unix, by the database's clock;
+    None until the ledger knows of it).
+    """
+
+    partition: int
+    offset: int
+    error: str
+    since: float | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.partition, self.offset
+
+
+@dataclass(frozen=True)
 class PendingBatch:
     """A batch whose offsets are fixed. It is read again, unchanged, until it commits or is dropped on purpose."""
 
@@ -97,6 +113,7 @@ class PendingBatch:
     dead_letters_accepted: bool = False  # by a person, with `tidegate ack`: however many there are
     checks_accepted: tuple[str, ...] = ()  # by a person: blocking checks that may fail, by name
     set_aside: str | None = None  # by a person: why every message of it is to be a dead letter
+    suspects: tuple[Suspect, ...] = ()  # what the last try that got so far found
     recent: Recent = field(default=NONE_YET, compare=False)  # the messages before it; kept in a column of its own
 
     def to_json(self) -> dict[str, Any]:
@@ -114,6 +131,7 @@ class PendingBatch:
             stored.get("dead_letters_accepted", False),
             tuple(stored.get("checks_accepted", ())),
             stored.get("set_aside"),
+            tuple(Suspect(**item) for item in stored.get("suspects", ())),
             recent,
         )
 

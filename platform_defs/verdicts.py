@@ -19,7 +19,7 @@ class Verdict(StrEnum):
     AWAY = "system away"  # tried again for as long as the system is away, busy or full
     RETRY = "retry"  # tried again, TRIES times in a row; then the pipeline halts
     REFUSED_ROW = "refused row"  # the message is found and becomes a dead letter
-    SUSPECT = "suspect message"  # the same, if it fails again and again while another message passes
+    SUSPECT = "suspect message"  # the same, if it still fails after a while, and another message passes
     BAD_INPUT = "bad input"  # a contract, table, setting or right is to be corrected; tried again like `retry`
     HALT = "halt"  # a person decides, at once
     BUG = "bug"  # a mistake of Tidegate's own; tried again like `retry`
@@ -246,6 +246,7 @@ OWN: Mapping[type[TidegateError], Verdict] = {
     errors.RunStopped: AWAY,
     errors.BrokerAway: AWAY,
     errors.LedgerAway: AWAY,
+    errors.MessagesSuspected: AWAY,
     errors.OutcomeUnknown: AWAY,
     errors.RowsLost: RETRY,
     errors.RowRefused: REFUSED,

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
 from pyspark.sql import SparkSession
 
 from assets import find_pipelines
@@ -137,6 +138,13 @@ class World:
         return self.rows(
             'select * from tidegate.dead_letter where pipeline = %s order by partition, "offset"', pipeline.name
         )
+
+    def suspected_long_ago(self, pipeline: Pipeline) -> None:
+        """Move the time back at which messages of the pending batch were suspected: the wait is over."""
+        (row,) = self.rows("select pending from tidegate.pipeline where name = %s", pipeline.name)
+        for suspect in row["pending"]["suspects"]:
+            suspect["since"] -= 3_600
+        self.rows("update tidegate.pipeline set pending = %s where name = %s", Jsonb(row["pending"]), pipeline.name)
 
     def position(self, pipeline: Pipeline) -> dict[int, int]:
         return {p.partition: p.next_offset for p in self.ledger.positions(pipeline.name)}

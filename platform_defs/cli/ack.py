@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, print_table
-from platform_defs.cli.reasons import required_reason
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, required_reason
 from platform_defs.errors import BadInput
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ class Start(StrEnum):
 def ack(
     pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
     execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason."),
-    reason: str | None = typer.Option(
-        None, help="Why; recorded with the user and the time.", show_default=False, metavar="TEXT"
-    ),
+    reason: ReasonOption = None,
     start: Start | None = typer.Option(
         None,
         "--from",
@@ -53,12 +51,7 @@ def ack(
     batch: Batch | None = typer.Option(
         None, help="What to do with a batch that fails a blocking check: retry by default.", show_default=False
     ),
-    expect: str | None = typer.Option(
-        None,
-        help="The fingerprint that was shown: fail, and change nothing, if it has changed.",
-        show_default=False,
-        metavar="FINGERPRINT",
-    ),
+    expect: ExpectOption = None,
     output: OutputOption = Output.human,
 ) -> None:
     """Show how to settle a halted pipeline; with --execute, settle it.

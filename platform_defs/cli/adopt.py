@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
-from platform_defs.cli.reasons import required_reason
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, required_reason
 from platform_defs.errors import BadInput
 
 if TYPE_CHECKING:
@@ -24,15 +24,8 @@ app = typer.Typer(add_completion=False)
 def adopt(
     pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
     execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason."),
-    reason: str | None = typer.Option(
-        None, help="Why; recorded with the user and the time.", show_default=False, metavar="TEXT"
-    ),
-    expect: str | None = typer.Option(
-        None,
-        help="The fingerprint that was shown: fail, and change nothing, if it has changed.",
-        show_default=False,
-        metavar="FINGERPRINT",
-    ),
+    reason: ReasonOption = None,
+    expect: ExpectOption = None,
     output: OutputOption = Output.human,
 ) -> None:
     """Bind tables that were restored or moved to their pipeline again.

@@ -1,6 +1,22 @@
-"""`--reason`: what changes a pipeline for good is recorded with it, the user and the time."""
+"""`--reason` and `--expect`: what changes a pipeline for good is recorded with the reason, the user and the time, and
+is what was shown before.
+"""
+
+from typing import Annotated
 
 import typer
+
+ReasonOption = Annotated[
+    str | None, typer.Option(help="Why; recorded with the user and the time.", show_default=False, metavar="TEXT")
+]
+ExpectOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The fingerprint that was shown: fail, and change nothing, if it has changed.",
+        show_default=False,
+        metavar="FINGERPRINT",
+    ),
+]
 
 
 def required_reason(execute: bool, reason: str | None) -> str:

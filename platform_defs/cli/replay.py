@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
-from platform_defs.cli.reasons import required_reason
+from platform_defs.cli.reasons import ReasonOption, required_reason
 from platform_defs.words import plural
 
 if TYPE_CHECKING:
@@ -29,9 +29,7 @@ def replay(
     execute: bool = typer.Option(
         False, "--execute", help="Put the rebuilt rows in place of the live ones. Requires --reason."
     ),
-    reason: str | None = typer.Option(
-        None, help="Why; recorded with the user and the time.", show_default=False, metavar="TEXT"
-    ),
+    reason: ReasonOption = None,
     discard: bool = typer.Option(False, "--discard", help="Drop what was rebuilt and not put in place."),
     output: OutputOption = Output.human,
 ) -> None:

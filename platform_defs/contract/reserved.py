@@ -30,7 +30,9 @@ SCHEMAS = {
 }
 REPLAY_SCHEMA = "__replay"  # ends the name of the schema in which a replay builds its tables
 SYSTEM_COLUMNS = ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin")
-CHECKS = ("not_halted", "message_decodes", "row_is_accepted", "contract_loads")  # that every pipeline has
+CONTRACT_LOADS, NOT_HALTED = "contract_loads", "not_halted"
+MESSAGE_DECODES, ROW_IS_ACCEPTED = "message_decodes", "row_is_accepted"
+CHECKS = (NOT_HALTED, MESSAGE_DECODES, ROW_IS_ACCEPTED, CONTRACT_LOADS)  # that every pipeline has
 
 
 def pipeline_mistake(name: str) -> str | None:

@@ -9,23 +9,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from platform_defs.contract.model import CheckResult, Contract
+from platform_defs.contract.reserved import MESSAGE_DECODES, ROW_IS_ACCEPTED
 from platform_defs.engine.ports import FaultGroup, Staged
 from platform_defs.errors import GateFailed, Halt
 from platform_defs.halts import GateRed
 
 SAMPLES = 10
 GATE_TRIES = 8  # a batch is judged so often before it halts its pipeline: for about an hour (`back_off`)
-DECODES = "message_decodes"
-REFUSED = "row_is_accepted"
 OF_MESSAGES = {
-    DECODES: "The message is a JSON object whose fields have the contract's types.",
-    REFUSED: "Neither the transform nor the table rejects the message, nor a person the whole batch.",
+    MESSAGE_DECODES: "The message is a JSON object whose fields have the contract's types.",
+    ROW_IS_ACCEPTED: "Neither the transform nor the table rejects the message, nor a person the whole batch.",
 }
 
 
 def row_check_names(contract: Contract) -> list[str]:
     """The checks that count messages: decoding, each row rule, and messages that the transform or the table rejects."""
-    return [DECODES, *(rule.name for rule in contract.row_rules), REFUSED]
+    return [MESSAGE_DECODES, *(rule.name for rule in contract.row_rules), ROW_IS_ACCEPTED]
 
 
 def row_check_descriptions(contract: Contract) -> dict[str, str]:
@@ -39,7 +38,7 @@ def row_checks(contract: Contract, faults: Sequence[FaultGroup], messages: int) 
     counts: dict[str, int] = {}
     samples: dict[str, list[Mapping[str, Any]]] = {}
     for group in faults:
-        name = {"decode": DECODES, "check": group.error_class}.get(group.stage, REFUSED)
+        name = {"decode": MESSAGE_DECODES, "check": group.error_class}.get(group.stage, ROW_IS_ACCEPTED)
         counts[name] = counts.get(name, 0) + group.count
         samples[name] = [*samples.get(name, []), *group.samples][:SAMPLES]
     return [

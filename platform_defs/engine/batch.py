@@ -23,10 +23,11 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
 from platform_defs.engine.breaker import break_circuit
 from platform_defs.engine.failure import record_failure
-from platform_defs.engine.find_poison import REFUSALS, Failure, Trials
+from platform_defs.engine.find_poison import REFUSALS, Failure, Trials, certain
 from platform_defs.engine.job_limit import JobLimit
 from platform_defs.engine.planning import TASKS, decide
 from platform_defs.engine.ports import (
+    SUSPECTED,
     Auditor,
     Broker,
     LineageEvents,
@@ -47,6 +48,7 @@ from platform_defs.errors import (
     Halt,
     InternalError,
     LogTruncated,
+    MessagesSuspected,
     NotReproduced,
     RowRefused,
     RunStopped,
@@ -55,8 +57,9 @@ from platform_defs.errors import (
     TooManyRefused,
     TransformFailed,
 )
+from platform_defs.formats.excerpt import excerpt
 from platform_defs.halts import AccumulateRefused, LogCut
-from platform_defs.offsets import PendingBatch
+from platform_defs.offsets import PendingBatch, Suspect
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,7 @@ def _attempt(
     aside = _set_aside(pending)
     work = TaskWork(contract, pending.ranges, outside.source, area, dict(excluded), pending.cluster_id, aside)
     staged = _stage(pipeline, outside, pending, work)
+    _wait_for_suspects(contract, ledger, pending, excluded)
     clock.lap("stage")
     crash_points.reach("after_stage")
     checks = _audit(contract, outside, staged)
@@ -227,14 +231,30 @@ def _poison(
     """The message that makes the batch fail in the transform or in COPY, to be left out."""
     area = outside.ledger.open_staging(pending)
     within = partial(outside.limit.within, outside.spark(), pipeline, pending)
-    trials = Trials(outside.spark(), outside.ledger, outside.broker, pipeline, work, area, within)
+    trials = Trials(outside.spark(), outside.ledger, outside.broker, pipeline, work, area, within, pending.suspects)
     poison, why = trials.find_poison(failure)
     stage = "publish" if pipeline.transform is None else "transform"
     if isinstance(why, RowRefused):
         refusal = Refusal(stage, why.error_class, f"Postgres cannot store what this message becomes: {why}")
     else:
-        refusal = Refusal(stage, "TransformFailed", f"the transform fails on this message: {why}")
+        said = f"the transform fails on this message: {why}"
+        refusal = Refusal(stage, "TransformFailed", said, certain=certain(why))
     return _Excluded((poison.partition, poison.from_offset), refusal)
+
+
+def _wait_for_suspects(
+    contract: Contract, ledger: PipelineHold, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal]
+) -> None:
+    """Raises MessagesSuspected where messages are left out that may yet become rows: all are waited for together."""
+    known = {item.place: item for item in pending.suspects}
+    found = {place: why.message for place, why in excluded.items() if not why.certain}
+    if not found:
+        return
+    suspects = [known.get(place, Suspect(*place, excerpt(why))) for place, why in found.items()]
+    if ledger.note_suspects(suspects) < SUSPECTED.first:
+        ((partition, offset), why), *_ = found.items()
+        first = f"{contract.topic}[{partition}] at offset {offset}: {why}"
+        raise MessagesSuspected.of_batch(contract.pipeline, pending.batch_id, len(suspects), first, SUSPECTED.first)
 
 
 def _audit(contract: Contract, outside: Outside, staged: Staged) -> list[CheckResult]:

@@ -4,8 +4,17 @@ Nothing is tried again without end, unless a system is away: platform_defs/verdi
 """
 
 from platform_defs import verdicts
-from platform_defs.engine.ports import LONG, SHORT, Counts, PipelineHold
-from platform_defs.errors import Fenced, Halt, LedgerAway, OutcomeUnknown, Retryable, RowsLost, TidegateError
+from platform_defs.engine.ports import LONG, SHORT, SUSPECTED, Counts, Pause, PipelineHold
+from platform_defs.errors import (
+    Fenced,
+    Halt,
+    LedgerAway,
+    MessagesSuspected,
+    OutcomeUnknown,
+    Retryable,
+    RowsLost,
+    TidegateError,
+)
 from platform_defs.halts import KeepsFailing
 from platform_defs.verdicts import TRIES, Verdict
 from platform_defs.words import plural
@@ -31,9 +40,8 @@ def record_failure(pipeline: str, ledger: PipelineHold, error: TidegateError) ->
 
 def _back_off(ledger: PipelineHold, error: TidegateError, verdict: Verdict) -> int:
     """How often in a row the pending batch has failed; 0 while Postgres cannot be told of it."""
-    pause = SHORT if isinstance(error, Retryable) else LONG
     try:
-        return ledger.back_off(pause, counts=_counts(error, verdict))
+        return ledger.back_off(_pause(error), counts=_counts(error, verdict))
     except TidegateError:  # Postgres cannot be asked: it is `error` that matters
         return 0
 
@@ -57,6 +65,12 @@ def _counts(error: TidegateError, verdict: Verdict) -> Counts:
         return Counts.UNLESS_STOPPED
     lost = isinstance(error, OutcomeUnknown) or (isinstance(error, LedgerAway) and error.sqlstate is None)
     return Counts.IF_CRASHED if lost else Counts.NEVER
+
+
+def _pause(error: TidegateError) -> Pause:
+    if isinstance(error, MessagesSuspected):
+        return SUSPECTED
+    return SHORT if isinstance(error, Retryable) else LONG
 
 
 def _keeps_failing(tries: int, error: TidegateError) -> str:

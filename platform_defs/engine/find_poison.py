@@ -1,11 +1,11 @@
 """Which message of a batch makes it fail: found by trying parts of the batch as the whole was tried.
 
-A message is blamed only where that is certain (Postgres or Spark says that a value is at fault), or where it fails
-again and again while another message, the control, passes before and after it. Where none passes, the transform or what
-it calls is broken, and no message is.
+A message is found only where that is certain (Postgres or Spark says that a value is at fault), or where it fails again
+while another message, the control, passes before and after it. Where none passes, the transform or what it calls is
+broken, and no message is. Where it is not certain, the batch waits, and the message has to be found once more
+(`_wait_for_suspects`, engine/batch.py).
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -20,11 +20,10 @@ from platform_defs.engine.stage import stage_frame
 from platform_defs.engine.task import TaskWork
 from platform_defs.engine.transform import transform_file
 from platform_defs.errors import NotReproduced, RowRefused, TransformBroken, TransformFailed
-from platform_defs.offsets import OffsetRange, TopicView, nth_offset, whole_spans
+from platform_defs.offsets import OffsetRange, Suspect, TopicView, nth_offset, whole_spans
 
 REFUSALS = 20  # messages that the transform or the table may refuse in one batch, each of which costs a bisection
 SAMPLE = 5  # messages: if the transform fails on all of these, it is not single messages
-PAUSES = (0.0, 1.0)  # seconds before each round of control, suspect: what a transform calls may be away for a moment
 
 Failure = TransformFailed | RowRefused
 
@@ -43,6 +42,7 @@ class Trials:
     work: TaskWork
     area: StagingArea
     within: Callable[[], AbstractContextManager[None]]
+    suspects: tuple[Suspect, ...] = ()  # of an earlier try: looked at first
     failed: list[OffsetRange] = field(default_factory=list[OffsetRange])  # single messages, in the order of the tries
 
     def find_poison(self, failure: Failure) -> tuple[OffsetRange, Failure]:
@@ -52,10 +52,10 @@ class Trials:
         when no message passes the transform, as far as that was tried.
         """
         control = None
-        if not _certain(failure) or (self._offsets > REFUSALS and self.pipeline.transform):
+        if not certain(failure) or (self._offsets > REFUSALS and self.pipeline.transform):
             control = self._control(failure)
         suspect, why = self._search()
-        if not _certain(why) and (control := control or self._control(why)) is not None:
+        if not certain(why) and (control := control or self._control(why)) is not None:
             self._confirm(suspect, control)
         return suspect, why
 
@@ -84,7 +84,7 @@ class Trials:
     def _search(self) -> tuple[OffsetRange, Failure]:
         """By halves. A part of which the first half passes fails in its second."""
         first = None
-        for item in self.work.ranges:
+        for item in (*self._known(), *self.work.ranges):
             first = self._failure(item)
             if first is None:
                 continue
@@ -92,6 +92,11 @@ class Trials:
             if (why := first if suspect == item else self._failure(suspect)) is not None:
                 return suspect, why
         raise NotReproduced.in_transform(str(first or "it passes now"))
+
+    def _known(self) -> Iterator[OffsetRange]:
+        for item in self.suspects:
+            if item.place not in self.work.excluded:
+                yield OffsetRange(self.work.contract.topic, item.partition, item.offset, item.offset + 1)
 
     def _halved(self, item: OffsetRange) -> OffsetRange:
         while len(item) > 1:
@@ -116,17 +121,15 @@ class Trials:
         for item in islice(near, SAMPLE):
             if self._passes(item):
                 return item
-        if not _certain(why):
+        if not certain(why):
             raise self._broken(why)
         return None
 
     def _confirm(self, suspect: OffsetRange, control: OffsetRange) -> None:
-        """Control, suspect, control: the suspect fails each time, and the control passes."""
-        for pause in PAUSES:
-            time.sleep(pause)
-            self._require(control)
-            if self._failure(suspect) is None:
-                raise NotReproduced.in_transform("it passes now")
+        """Control, suspect, control: the suspect fails, and the control passes."""
+        self._require(control)
+        if self._failure(suspect) is None:
+            raise NotReproduced.in_transform("it passes now")
         self._require(control)
 
     def _require(self, control: OffsetRange) -> None:
@@ -137,7 +140,7 @@ class Trials:
         return TransformBroken.on_sample(len(set(self.failed)), str(why), transform_file(self.pipeline))
 
 
-def _certain(why: Failure) -> bool:
+def certain(why: Failure) -> bool:
     """Whether it is said to be a value's fault, by Postgres or by Spark."""
     return isinstance(why, RowRefused) or why.of_data
 

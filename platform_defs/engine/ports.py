@@ -16,7 +16,7 @@ import pyarrow as pa
 from platform_defs.contract.model import BatchRule, CheckResult, Contract, Fault, Stage
 from platform_defs.formats.block import Block
 from platform_defs.halts import GateRed, HaltDetail
-from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
+from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
 
 MessagePlace = tuple[int, int]  # where a message is in the topic: partition, offset
 
@@ -167,6 +167,9 @@ class Refusal:
     stage: Stage
     error_class: str
     message: str
+    certain: bool = (
+        True  # if not, what the transform calls may be away for this message: a later try is to fail as well
+    )
 
     def of_message(self, index: int) -> Fault:
         """As the fault of the message at `index` of its block."""
@@ -190,6 +193,7 @@ class Pause:
 
 
 SHORT = Pause(10.0, 300.0)  # a system is away: it may be back soon
+SUSPECTED = Pause(120.0, 300.0)  # what the transform calls may be away for some messages: a failover takes a minute
 LONG = Pause(30.0, 3_600.0)  # a person has to correct something, and each try reads the batch again
 
 
@@ -319,6 +323,12 @@ class PipelineHold(Protocol):
     def note_red_gate(self, gate: GateRed) -> int:
         """Remember which blocking checks the pending batch failed; how often it has failed them, this time included.
         0 for a fenced run, which changes nothing.
+        """
+        ...
+
+    def note_suspects(self, suspects: Sequence[Suspect]) -> float:
+        """Remember, in the place of those before, which messages of the pending batch seem to make it fail: of a new
+        one from now on. For how many seconds the latest of them has been suspected.
         """
         ...
 

@@ -14,6 +14,7 @@ TidegateError
 │   ├── MessageMisplaced     the Kafka client handed out a message that is not of the range; it is read again
 │   ├── StagingLost          staged rows or coverage are missing or disagree; the same ranges are read again
 │   ├── NotReproduced        a failure could not be reproduced; the same ranges are read again
+│   ├── MessagesSuspected    some messages fail in the transform; dead letters if they still do after a while
 │   ├── ChangedMeanwhile     what a person was shown, or what this depends on, has changed; look again
 │   └── OutcomeUnknown       the connection died in COMMIT and its outcome could not be read; the ledger has it
 ├── RowsLost                 at_most_once: the offsets were committed and the rows were not
@@ -69,6 +70,7 @@ from platform_defs.errors.retryable import (
     LedgerAway,
     LogTruncated,
     MessageMisplaced,
+    MessagesSuspected,
     MessageUnreadable,
     NotReproduced,
     OffsetsUnavailable,
@@ -98,6 +100,7 @@ __all__ = [
     "LogTruncated",
     "MessageMisplaced",
     "MessageUnreadable",
+    "MessagesSuspected",
     "NotReproduced",
     "OffsetsUnavailable",
     "OtherCluster",

@@ -50,6 +50,14 @@ class Fenced(Retryable):
             pipeline=pipeline,
         )
 
+    @classmethod
+    def in_another_log(cls, pipeline: str, topic: str, partition: int) -> "Fenced":
+        return cls(
+            f"{pipeline}: its other partitions are of another topic, or of one created before {topic} with partition "
+            f"{partition}; nothing was changed",
+            pipeline=pipeline,
+        )
+
 
 class PipelineHeld(Retryable):
     """Another run works on the pipeline and is alive. Nothing was changed."""
@@ -240,6 +248,29 @@ class NotReproduced(Retryable):
     @classmethod
     def in_table(cls, table: str, refusal: str) -> "NotReproduced":
         return cls(f"{table} rejected the batch ({refusal}) but now accepts it; it will be read again")
+
+
+class MessagesSuspected(Retryable):
+    """The transform fails on some messages of a batch, and on others it does not. What it calls may be away for these:
+    they become dead letters only if they still fail after a while.
+
+    `messages` is how many there are.
+    """
+
+    def __init__(self, message: str, *, pipeline: str | None = None, messages: int = 0) -> None:
+        super().__init__(message)
+        self.pipeline, self.messages = pipeline, messages
+
+    @classmethod
+    def of_batch(cls, pipeline: str, batch_id: int, messages: int, first: str, seconds: float) -> "MessagesSuspected":
+        """`first` says where the first one is, and why it fails; `seconds` is how long they have to fail."""
+        return cls(
+            f"{pipeline}: {plural(messages, 'message')} of batch {batch_id} cannot be transformed while others can. "
+            f"The first: {first}. Nothing was published: what the transform calls may be away for these. Those that "
+            f"still fail after {seconds:.0f} seconds become dead letters",
+            pipeline=pipeline,
+            messages=messages,
+        )
 
 
 class ChangedMeanwhile(Retryable):

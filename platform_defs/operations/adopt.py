@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput, ChangedMeanwhile
 from resources.postgres.adoption_ledger import AdoptionLedger, NamedOutput, SequenceStep
+from resources.postgres.claims import Output
 from resources.postgres.connection import Connection, connect, database_errors
 from resources.postgres.migrations import require_current
 
@@ -144,6 +145,7 @@ def _refuse_unfit(
 
 
 def _is_outdated(contract: Contract, item: NamedOutput, newest: int | None) -> bool:
-    """Whether the next run of a contract with this table demands a replay of it anyway (claims.Output)."""
-    now = next((table.definition for table in contract.tables if table.name == item.table_name), None)
-    return now is None or item.definition not in (None, now) or (item.batch_id or 0) < (newest or 0)
+    """Whether the next run of a contract with this table demands a replay of it anyway."""
+    held = Output(contract.pipeline, item.definition, item.batch_id, newest)
+    table = next((table for table in contract.tables if table.name == item.table_name), None)
+    return table is None or held.filled_otherwise(table) or held.behind

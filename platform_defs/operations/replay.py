@@ -5,7 +5,8 @@ name `<pipeline>~replay`, and stops at the live pipeline's positions. What it ma
 is put in place, in one transaction, is in resources/postgres/replacement.py.
 """
 
-from collections.abc import Callable, Generator
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -17,8 +18,17 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import replay_plan
 from platform_defs.engine.batch import Budget, Outside, drain
+from platform_defs.engine.ports import SUSPECTED, Published
 from platform_defs.engine.replay_plan import History, InTheNameOf, ReplayStart, UpTo
-from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, Halt, LedgerAway, LedgerMissing
+from platform_defs.errors import (
+    BadInput,
+    ChangedMeanwhile,
+    Fenced,
+    Halt,
+    LedgerAway,
+    LedgerMissing,
+    MessagesSuspected,
+)
 from platform_defs.offsets import Position, judge
 from platform_defs.operations.open_run import open_run
 from resources.endpoints import Endpoints
@@ -164,7 +174,7 @@ class Replay:
         replay_id, done = self._begun(history, say), 0
         with self._building(replay_id, history) as outside:
             try:
-                for batch in drain(self._built, outside, WHOLE):
+                for batch in self._batches(outside, say):
                     done += batch.messages
                     say(f"{done} of {history.messages} messages read again")
             except Halt as halt:
@@ -174,6 +184,16 @@ class Replay:
                     field=self.live.name,
                 ) from halt
         return replay_id
+
+    def _batches(self, outside: Outside, say: Say) -> Iterator[Published]:
+        """All that are left. One with suspected messages is read again once their time is over."""
+        while True:
+            try:
+                yield from drain(self._built, outside, WHOLE)
+                return
+            except MessagesSuspected as found:
+                say(f"waiting for {SUSPECTED.first:.0f} s. {found}")
+                time.sleep(SUSPECTED.first)
 
     def _begun(self, history: History, say: Say) -> int:
         """The id of the replay of just this, begun now or before."""

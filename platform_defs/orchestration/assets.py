@@ -85,7 +85,7 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
     survey = Survey(endpoints)
     survey.ledger.migrate()
     own = context.run.run_id
-    for run_id in report_dead(context.instance, survey.live_runs(), contracts, besides=own):
+    for run_id in report_dead(context.instance, survey.live_runs, contracts, besides=own):
         context.log.warning(f"run {run_id} was shown as started, but its process is gone: reported as failed")
     asked = of_tables(context.selected_asset_keys | {k.asset_key for k in context.selected_asset_check_keys}, contracts)
     chosen = [item for item in contracts if item.pipeline in asked]

@@ -16,9 +16,9 @@ import dagster as dg
 from dagster import DagsterInstance
 
 from platform_defs.contract.catalogue import BrokenContract
+from platform_defs.contract.reserved import CONTRACT_LOADS
 from platform_defs.orchestration.keys import table_key
 
-CHECK = "contract_loads"
 SENSOR = "broken_contracts"
 EVERY = 30  # seconds between two looks at what Dagster shows
 
@@ -72,7 +72,7 @@ def broken_asset(shown: BrokenAsset) -> dg.AssetsDefinition:
         ],
         check_specs=[
             dg.AssetCheckSpec(
-                CHECK,
+                CONTRACT_LOADS,
                 asset=shown.key,
                 description=(
                     "The contract and its transform can be loaded. Red until the file is corrected and the code "
@@ -94,7 +94,7 @@ def evaluation(shown: BrokenAsset) -> dg.AssetCheckEvaluation:
     """The check, failed: the sentence, and file, line and field of the mistake."""
     return dg.AssetCheckEvaluation(
         asset_key=shown.key,
-        check_name=CHECK,
+        check_name=CONTRACT_LOADS,
         passed=False,
         severity=dg.AssetCheckSeverity.ERROR,
         description=shown.sentence,

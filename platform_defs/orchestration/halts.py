@@ -12,12 +12,11 @@ from dagster import DagsterInstance
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 
 from platform_defs.contract.model import Contract
+from platform_defs.contract.reserved import NOT_HALTED
 from platform_defs.errors import Halt
 from platform_defs.orchestration.events import samples_table
 from platform_defs.orchestration.keys import table_key
 from resources.postgres.answers import PipelineStatus
-
-NOT_HALTED = "not_halted"
 
 
 def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:

@@ -6,7 +6,8 @@ sensor tick and every run's start checks here. Who works on a pipeline now, the 
 starts fences a live owner.
 """
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from dagster import AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
@@ -27,6 +28,7 @@ DIED = (
     "The process of this run is gone: its database session ended before the run did. What it committed stays; what it "
     "did not commit is read again by the next run."
 )
+REOPENED = 3.0  # seconds in which a run that has lost its session has another, once Postgres is there
 GRACE = 120.0  # seconds for a run to open its session, or to end after closing it
 
 
@@ -65,18 +67,21 @@ def live(instance: DagsterInstance, contracts: Sequence[Contract], besides: str 
 
 
 def report_dead(
-    instance: DagsterInstance, alive: set[str], contracts: Sequence[Contract], besides: str | None = None
+    instance: DagsterInstance, alive: Callable[[], set[str]], contracts: Sequence[Contract], besides: str | None = None
 ) -> list[str]:
-    """Report dead runs as failed, and return their ids. `besides` is the run that asks; `alive`, the runs that have
-    their session.
+    """Report dead runs as failed, and return their ids. `besides` is the run that asks; `alive` gives the runs that
+    have their session now.
+
+    One that seems dead is looked at again a little later: it may have lost its session, by a restart of Postgres say.
     """
     records = [item for item in unfinished(instance) if item.dagster_run.run_id != besides]
-    found = dead(records, alive, contracts, datetime.now(UTC))
-    # A run that ended meanwhile changed its tag before its session ended: read again, it no longer looks dead.
+    found = dead(records, alive(), contracts, datetime.now(UTC))
     if not found:
         return []
+    time.sleep(REOPENED)
+    still = alive()  # before the tags: a run that ended meanwhile changed its tag before its session ended
     again = instance.get_run_records(RunsFilter(run_ids=[item.dagster_run.run_id for item in found]))
-    found = dead(again, set(), contracts, datetime.now(UTC))
+    found = dead(again, still, contracts, datetime.now(UTC))
     for record in found:
         instance.report_run_failed(record.dagster_run, DIED)
     return [record.dagster_run.run_id for record in found]

@@ -58,7 +58,7 @@ def look(
     instance: DagsterInstance, contracts: Sequence[Contract], survey: Survey, cursor: str | None
 ) -> dg.SensorResult:
     """One tick. Raises BrokerAway, LedgerAway, and BadInput for an unusable ledger."""
-    report_dead(instance, survey.live_runs(), contracts)
+    report_dead(instance, survey.live_runs, contracts)
     records = live(instance, contracts)
     seen, now = survey.look(contracts), time.time()
     waits = remember(from_cursor(cursor), seen, now)

@@ -1,8 +1,13 @@
 """The database session by which a Dagster run is known to be alive.
 
 A run that is killed cannot report it: Dagster continues to show it as started. Its session ends with its process, so a
-run whose tag says that the session is open, and that has no session, is dead (orchestration/runs.py reports it).
+run whose tag says that the session is open, and that has no session, is dead (orchestration/runs.py reports it). A
+session that is lost while the process lives is opened again at once.
 """
+
+import socket
+import threading
+from multiprocessing.connection import wait
 
 import dagster as dg
 import psycopg
@@ -15,18 +20,59 @@ from resources.postgres.ledger import Ledger
 
 PREFIX = "tidegate/run/"
 TAG = "tidegate/session"  # of a run: "open" from its first line on, "closed" when it ends by itself
+AGAIN = 0.5  # seconds between two tries to open a session that was lost
+
+
+class KeptSession:
+    """A session of this `name` at `url` until `close`: a thread opens another whenever it is lost. It sleeps until the
+    session has something to say, and Postgres says nothing unasked but that it ends it, or that a setting has changed.
+
+    Raises LedgerAway where the first one cannot be opened.
+    """
+
+    def __init__(self, url: str, name: str) -> None:
+        self._url, self._name = url, name
+        self._connection = connect(url, name)
+        self._closing, (self._close, self._closed) = threading.Event(), socket.socketpair()
+        self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the session and the thread."""
+        self._closing.set()
+        self._close.close()  # wakes the thread up
+        self._thread.join(15.0)  # it may be opening the session again: connect_timeout
+
+    def _keep(self) -> None:
+        with self._closed:
+            while not self._closing.is_set():
+                try:
+                    wait([self._connection.fileno(), self._closed])
+                    self._connection.execute("SELECT 1")
+                except psycopg.Error:
+                    self._open_again()
+            self._connection.close()
+
+    def _open_again(self) -> None:
+        self._connection.close()
+        while not self._closing.wait(AGAIN):
+            try:
+                self._connection = connect(self._url, self._name)
+            except TidegateError:  # Postgres is away: tried again
+                continue
+            return
 
 
 class RunSession(dg.ConfigurableResource[None]):
     """Open for as long as the run's process works. Every op that takes minutes requires it."""
 
-    _connection: psycopg.Connection | None = PrivateAttr(default=None)
+    _session: KeptSession | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Open the session, then set the run's tag. Raises dg.Failure where the database cannot be reached."""
         run_id = context.run.run_id if context.run is not None else "none"
         try:
-            self._connection = connect(connection().postgres_url, PREFIX + run_id)
+            self._session = KeptSession(connection().postgres_url, PREFIX + run_id)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         self._tag(context, "open")
@@ -34,8 +80,8 @@ class RunSession(dg.ConfigurableResource[None]):
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Set the run's tag, then close the session: in the other order the run would look dead for a moment."""
         self._tag(context, "closed")
-        if self._connection is not None:
-            self._connection.close()
+        if self._session is not None:
+            self._session.close()
 
     def _tag(self, context: dg.InitResourceContext, state: str) -> None:
         if context.instance is not None and context.run is not None and context.instance.has_run(context.run.run_id):

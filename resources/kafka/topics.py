@@ -19,6 +19,7 @@ from confluent_kafka.admin._resource import ResourceType
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing
 from platform_defs.offsets import PartitionView, TopicView
 from resources.kafka.broker import ZERO_ID
+from resources.kafka.refusals import refusal, refusing
 
 KEPT = 600.0  # seconds: then a new client looks the address up again, which may lead to other brokers by now
 LOWS = 60.0  # seconds for which low watermarks are kept: half of the answers of a look
@@ -29,8 +30,8 @@ Facts = Mapping[str, int | str]
 class KafkaTopics:
     """Looks at topics. `options` are librdkafka's, with `bootstrap.servers`; `timeout` in seconds is for each question.
 
-    What is wrong with one topic is its own answer, a TidegateError, and hides no other. BrokerAway is raised only where
-    no broker answers at all.
+    What is wrong with one topic is its own answer, a TidegateError, and hides no other; what Kafka refuses to say of
+    the cluster is the answer of each. BrokerAway is raised only where no broker answers at all.
     """
 
     options: Mapping[str, str]
@@ -47,10 +48,12 @@ class KafkaTopics:
             return {}
         try:
             admin = self._admin()  # held while it answers: the futures of a client that is collected are cancelled
-            cluster = self._value(admin.describe_cluster(request_timeout=self.timeout)).cluster_id
+            cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster").cluster_id
         except BrokerAway:
             self._client = None  # the next look starts again from the bootstrap address
             raise
+        except TidegateError as refused:
+            return dict.fromkeys(names, refused)
         described = self._described(names)
         offsets = self._offsets([place for places in map(_places, described.values()) for place in places])
         return {name: self._view(name, cluster, described[name], offsets) for name in names}
@@ -76,7 +79,8 @@ class KafkaTopics:
     def _admin(self) -> Any:
         now = time.monotonic()
         if self._client is None or now - self._made > KEPT:
-            self._client, self._made = AdminClient(dict(self.options)), now
+            with refusing("a client for administration"):
+                self._client, self._made = AdminClient(dict(self.options)), now
         return self._client
 
     def _described(self, names: list[str]) -> dict[str, Any]:
@@ -143,25 +147,27 @@ class KafkaTopics:
     def _answer(self, future: "Future[Any]", topic: str) -> Any:
         """The answer about one topic, or the error that takes its place."""
         try:
-            return self._value(future)
-        except KafkaException as error:
-            reason: KafkaError = error.args[0]
-            if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return TopicMissing.named(topic)
-            return BrokerAway(f"Kafka at {self.options['bootstrap.servers']} does not describe {topic}: {reason.str()}")
-        except BrokerAway as error:
+            return self._value(future, topic)
+        except TidegateError as error:
             return error
 
-    def _value(self, future: "Future[Any]") -> Any:
-        """Raises BrokerAway where no answer came, KafkaException where the answer is an error about the topic."""
+    def _value(self, future: "Future[Any]", subject: str) -> Any:
+        """Raises BrokerAway where no answer came, and for an error that may pass; for others what `refusal` says."""
         try:
             return future.result(timeout=2 * self.timeout)
         except KafkaException as error:
-            if error.args[0].code() in _NO_ANSWER:
-                raise self._away(error.args[0].str()) from error
-            raise
+            raise self._refused(error.args[0], subject) from error
         except TimeoutError as error:
             raise self._away("no answer in time") from error
+
+    def _refused(self, reason: KafkaError, subject: str) -> TidegateError:
+        if reason.code() in _NO_ANSWER:
+            return self._away(reason.str())
+        if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return TopicMissing.named(subject)
+        refused = refusal(reason, f"to describe {subject}")
+        said = f"Kafka at {self.options['bootstrap.servers']} does not describe {subject}: {reason.str()}"
+        return refused or BrokerAway(said)
 
     def _away(self, why: str) -> BrokerAway:
         return BrokerAway(

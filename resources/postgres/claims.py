@@ -43,16 +43,25 @@ class Output:
     batch_id: int | None  # the last one that wrote to it
     newest_batch: int | None  # of the pipeline
 
+    def filled_otherwise(self, table: Table) -> bool:
+        """Whether it was filled in another way than the contract fills `table`."""
+        return self.definition not in (None, table.definition)
+
+    @property
+    def behind(self) -> bool:
+        """Whether batches were published without it."""
+        return (self.batch_id or 0) < (self.newest_batch or 0)
+
     def refuse_outdated(self, table: Table) -> None:
         """Raise BadInput where the rows that are there do not fit those that the next batch would add."""
         replay = f"Rebuild it from the log: tidegate replay {self.pipeline}"
-        if self.definition not in (None, table.definition):
+        if self.filled_otherwise(table):
             raise BadInput(
                 f"table {table.name} was filled as {self.definition}, and the contract now says {table.definition}: "
                 f"what it holds and what comes do not fit together. {replay}",
                 field=table.name,
             )
-        if (self.batch_id or 0) < (self.newest_batch or 0):
+        if self.behind:
             last = f"batch {self.batch_id}" if self.batch_id else "no batch"
             raise BadInput(
                 f"table {table.name} was last written by {last}, and {self.pipeline} has published up to batch "

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -26,7 +26,7 @@ from platform_defs.engine.ports import (
 )
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
 from platform_defs.halts import GateRed, HaltDetail
-from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
+from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
 from platform_defs.recent import Recent
 from resources.postgres import tables
 from resources.postgres.claims import claim
@@ -107,11 +107,7 @@ class PostgresHold:
                 place = {name: getattr(item, name) for name in names}
                 position = {**key, **place, "late": len(added) < len(every)}
                 if self.connection.execute(queries()["add_position"], position).rowcount != 1:
-                    raise Fenced(
-                        f"{self.holder.pipeline}: its other partitions are of another topic, or of one created before "
-                        f"{self.contract.topic} with partition {item.partition}; nothing was changed",
-                        pipeline=self.holder.pipeline,
-                    )
+                    raise Fenced.in_another_log(self.holder.pipeline, self.contract.topic, item.partition)
 
     def fix(self, view: TopicView, ranges: Sequence[OffsetRange]) -> PendingBatch:
         """See engine.ports.PipelineHold."""
@@ -215,6 +211,13 @@ class PostgresHold:
         with database_errors():
             (tries,) = self.connection.execute(queries()["note_red_gate"], noted).fetchone() or (0,)
         return tries
+
+    def note_suspects(self, suspects: Sequence[Suspect]) -> float:
+        """See engine.ports.PipelineHold."""
+        noted = {**self.holder.key, "suspects": Jsonb([asdict(item) for item in suspects])}
+        with self._owned():
+            (waited,) = self.connection.execute(queries()["note_suspects"], noted).fetchone() or (0.0,)
+        return waited
 
     def back_off(self, pause: Pause = LONG, *, counts: Counts = Counts.ALWAYS) -> int:
         """See engine.ports.PipelineHold."""

@@ -4,7 +4,7 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.errors import Halt, LedgerAway, NotReproduced, TransformBroken
+from platform_defs.errors import Halt, LedgerAway, MessagesSuspected, NotReproduced, TransformBroken
 from platform_defs.verdicts import TRIES
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
@@ -80,9 +80,9 @@ def error_text_quoted_in_a_value(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TRANSFORM_FAILS)
 def message_that_kills_the_worker(chaos: Chaos) -> Verdict:
-    """Blamed only once it has killed it again and again, while another message passed: then a dead letter."""
+    """Blamed only once it has killed it for two minutes, while another message passed: then a dead letter."""
     pipeline = single_entry(chaos.world, _calling(_dying))
-    letter = _one_refused(chaos.world, pipeline, "die")
+    letter = _one_refused(chaos.world, pipeline, "die", suspected=True)
     assert (letter["stage"], letter["error_class"]) == ("transform", "TransformFailed")
     return chaos.judge(pipeline, 1, "a dead letter")
 
@@ -120,6 +120,25 @@ def lookup_that_comes_back_during_the_search(chaos: Chaos) -> Verdict:
         assert len(list(Path(folder).iterdir())) >= 12, "the lookup was never away"
         assert world.dead_letters(pipeline) == []
         return chaos.judge(pipeline, 1, "no dead letter")
+
+
+@scenario(FaultClass.LOOKUP_AWAY)
+def lookup_that_is_away_for_some_keys(chaos: Chaos) -> Verdict:
+    """The others pass, and still no message is blamed at once: the lookup is back before the time is over."""
+    world = chaos.world
+    with tempfile.TemporaryDirectory() as folder:
+        there = Path(folder, "there")
+        pipeline = single_entry(world, _calling(_looking_up(str(there), ("in the shard",))))
+        world.send(pipeline, [transfer(n, memo="in the shard" if n in (3, 7) else "fine") for n in range(10)])
+        for tries in (1, 2):
+            with pytest.raises(MessagesSuspected, match=r"2 messages .*ConnectionError: the lookup is away"):
+                world.drain(pipeline)
+            assert world.dead_letters(pipeline) == []
+            assert failures(world, pipeline) == (tries, 0)
+        there.touch()
+        (batch,) = world.drain(pipeline)
+        assert (batch.messages, batch.dead_letters) == (10, 0)
+        return chaos.judge(pipeline, 2, "no dead letter")
 
 
 @scenario(FaultClass.KEEPS_FAILING, representative=True)
@@ -175,10 +194,16 @@ def plain(messages: DataFrame) -> DataFrame:
     return messages.select("transfer_id", account, "amount", "currency", "occurred_at", *OWN)
 
 
-def _one_refused(world: World, pipeline: Pipeline, memo: str, good: str = "fine") -> dict[str, Any]:
-    """Of eight messages, the one with this memo becomes the only dead letter; which."""
+def _one_refused(
+    world: World, pipeline: Pipeline, memo: str, good: str = "fine", *, suspected: bool = False
+) -> dict[str, Any]:
+    """Of eight messages, the one with this memo becomes the only dead letter, if `suspected` after a while; which."""
     values = [transfer(n, memo=memo if n == 5 else good) for n in range(8)]
     places = world.send(pipeline, values, partition=2)
+    if suspected:
+        with pytest.raises(MessagesSuspected):
+            world.drain(pipeline)
+        world.suspected_long_ago(pipeline)
     (batch,) = world.drain(pipeline)
     assert (batch.messages, batch.rows, batch.dead_letters) == (8, 7, 1)
     (letter,) = world.dead_letters(pipeline)
@@ -197,9 +222,11 @@ def _dying(memo: str) -> str:
     return memo
 
 
-def _looking_up(there: str) -> Callable[[str], str]:
+def _looking_up(there: str, keys: Sequence[str] = ()) -> Callable[[str], str]:
+    """A lookup that is away, for these keys or for all, until there is a file `there`."""
+
     def look_up(memo: str) -> str:
-        if not os.path.exists(there):
+        if (not keys or memo in keys) and not os.path.exists(there):
             raise ConnectionError("the lookup is away")
         return memo
 

@@ -10,9 +10,9 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.reserved import NOT_HALTED
 from platform_defs.definitions import compose
 from platform_defs.errors import Halt
-from platform_defs.orchestration.halts import NOT_HALTED
 from platform_defs.orchestration.keys import verify_key
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.sensors import look
@@ -264,4 +264,4 @@ def test_a_run_that_ended_by_itself_is_not_taken_for_dead(
     pipeline = new_pipeline("append", lag_messages=1)
     world.send(pipeline, views(1))
     assert run(pipeline).success
-    assert report_dead(instance, set(), [pipeline.contract]) == []
+    assert report_dead(instance, set[str], [pipeline.contract]) == []

@@ -4,18 +4,23 @@ from dataclasses import replace
 from datetime import UTC
 
 import pytest
+from pyspark.sql import functions as F
 
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine import batch
 from platform_defs.engine.batch import drain, plan_batch
-from platform_defs.errors import Fenced, LedgerAway
+from platform_defs.engine.ports import Pause
+from platform_defs.errors import Fenced, LedgerAway, MessagesSuspected
+from platform_defs.operations import replay
 from platform_defs.operations.replay import Replay
 from platform_defs.verification.verify import verify
 from resources.postgres import hold
 from resources.postgres.connection import queries
 from tests.chaos.proxy import CommitCutter
+from tests.chaos.verdicts import plain, single_entry
 from tests.integration.test_verify import customer, view
 from tests.replays import bank, counts, doubled, exact, execute, nothing_left, shown, views
-from tests.world import World, transfers
+from tests.world import World, transfer, transfers
 
 
 def test_what_has_not_changed_is_built_the_same_and_put_in_place_without_a_trace(world: World) -> None:
@@ -204,7 +209,7 @@ def test_lineage_of_a_replay_leaves_when_it_is_in_place(world: World) -> None:
         "select count(*) as n from tidegate.lineage_event join tidegate.batch using (batch_id) where pipeline = %s"
     )
     shown(world, pipeline)
-    sequences = {item.sequence for item in world.ledger.unsent_lineage()}
+    sequences = {item.sequence for item in world.ledger.unsent_lineage(100)}
     built = world.rows(
         "select sequence from tidegate.lineage_event join tidegate.batch using (batch_id) where pipeline = %s",
         f"{pipeline.name}~replay",
@@ -230,6 +235,22 @@ def test_a_row_that_is_the_same_stays_with_all_that_hangs_on_it(world: World) ->
     assert len(world.rows(f"select 1 from {pipeline.name}.notes")) == 20
     assert len(world.rows(f"select 1 from {table} where reviewed")) == 20
     exact(world, pipeline)
+
+
+@pytest.mark.slow
+def test_a_message_that_the_transform_fails_on_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.spark()  # a UDF is made of one
+    parse = F.udf(lambda memo: str(int(memo)), "string")
+    pipeline = single_entry(world, lambda messages: plain(messages.withColumn("currency", parse("memo"))))
+    world.send(pipeline, [transfer(n, memo="seven" if n == 5 else "756") for n in range(8)])
+    with pytest.raises(MessagesSuspected):
+        world.drain(pipeline)
+    world.suspected_long_ago(pipeline)
+    world.drain(pipeline)
+    for module in (batch, replay):
+        monkeypatch.setattr(module, "SUSPECTED", Pause(0.2, 1.0))
+    found = execute(world, pipeline)
+    assert counts(found) == {"postings": (7, 7, 0, 0), "dead letters": (1, 1, 0, 0)}
 
 
 def test_what_was_built_before_a_table_was_altered_is_built_again(world: World) -> None:

@@ -1,6 +1,7 @@
 """Each kind of error, planted at each place of a batch, has the verdict of platform_defs/verdicts.py."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, get_args
@@ -10,6 +11,7 @@ from uuid import uuid4
 import psycopg
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.ports import Recording, Source, StagingArea
@@ -25,9 +27,10 @@ from platform_defs.errors import (
     TidegateError,
 )
 from platform_defs.formats.block import Block
-from platform_defs.offsets import OffsetRange
-from platform_defs.verdicts import Place, Verdict, of_sqlstate
+from platform_defs.offsets import OffsetRange, TopicView
+from platform_defs.verdicts import Place, Verdict, of_kafka, of_sqlstate
 from resources.endpoints import Endpoints
+from resources.kafka.topics import KafkaTopics
 from resources.postgres.connection import connect, database_errors
 from resources.postgres.migrations import migrate
 from tests.chaos.moments import play
@@ -35,6 +38,7 @@ from tests.chaos.verdicts import failures, plain, refuse_rows, single_entry
 from tests.unit.test_verdicts import CODES
 from tests.world import World, transfer, transfers
 
+KINDS = {Verdict.AWAY: BrokerAway, Verdict.BAD_INPUT: BadInput, Verdict.BUG: InternalError}
 AS: Mapping[Verdict, type[TidegateError]] = {
     Verdict.AWAY: LedgerAway,
     Verdict.RETRY: LedgerAway,
@@ -53,6 +57,31 @@ def test_whatever_postgres_raises_becomes_the_error_of_its_verdict(endpoints: En
                 with pytest.raises(TidegateError, match="planted") as found, database_errors(place):
                     connection.execute(statement)
                 assert type(found.value) is AS[of_sqlstate(code, place)], (code, place)
+
+
+@pytest.mark.parametrize(
+    "code", ["CLUSTER_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE", "INVALID_REQUEST"]
+)
+def test_what_kafka_refuses_of_a_look_is_the_answer_of_the_topic_that_it_is_about(world: World, code: str) -> None:
+    """The real client, of which one question is answered with an error of Kafka's. One about the cluster is of all."""
+    pipelines = [world.new_pipeline() for _ in range(2)]
+    one, other = (pipeline.contract.topic for pipeline in pipelines)
+    assert all(map(world.ends, pipelines)), "asked until their partitions have leaders"
+    kind, topics = KINDS[of_kafka(code)], KafkaTopics(world.endpoints.kafka_options())
+    refused, real = Future[Any](), topics._admin()
+    refused.set_exception(KafkaException(KafkaError(getattr(KafkaError, code))))
+    described: Mapping[str, Any] = real.describe_topics(TopicCollection([one, other]))
+    topics._client = Failing(real, "describe_topics", lambda *_, **_named: {**described, one: refused})
+    views = topics.views([one, other])
+    assert (type(views[one]), type(views[other])) == (kind, TopicView), views
+    topics._client = Failing(real, "describe_cluster", lambda **_: refused)
+    if kind is BrokerAway:
+        with pytest.raises(BrokerAway, match=r"does not describe the cluster.*Leader not available"):
+            topics.views([one, other])
+        return
+    views = topics.views([one, other])
+    assert {type(view) for view in views.values()} == {kind}
+    assert code in str(views[other])
 
 
 # ── In a batch ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from resources.settings import PROJECT_ROOT
@@ -18,21 +19,11 @@ defs.get_repository_def().load_all_definitions()
 
 
 def test_definitions_load_without_a_stack(tmp_path: Path) -> None:
-    given = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
-    run = subprocess.run(
-        [sys.executable, "-c", LOADS],
-        cwd=PROJECT_ROOT,
-        env={**given, "TIDEGATE_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    run = _run([sys.executable, "-c", LOADS], tmp_path)
     assert run.returncode == 0, run.stderr
 
 
 def test_without_a_stack_a_command_ends_with_one_sentence(tmp_path: Path) -> None:
-    given = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
     command = [
         str(Path(sys.executable).parent / "dagster"),
         "asset",
@@ -42,15 +33,20 @@ def test_without_a_stack_a_command_ends_with_one_sentence(tmp_path: Path) -> Non
         "-m",
         "platform_defs.definitions",
     ]
-    run = subprocess.run(
+    run = _run(command, tmp_path)
+    assert run.returncode == 1
+    assert "start it with `tidegate stack up`" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def _run(command: Sequence[str], home: Path) -> subprocess.CompletedProcess[str]:
+    given = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+    return subprocess.run(
         command,
         cwd=PROJECT_ROOT,
-        env={**given, "TIDEGATE_HOME": str(tmp_path)},
+        env={**given, "TIDEGATE_HOME": str(home)},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert run.returncode == 1
-    assert "start it with `tidegate stack up`" in run.stderr
-    assert "Traceback" not in run.stderr

@@ -11,8 +11,9 @@ from dagster import AssetCheckKey, AssetKey, DagsterInstance
 
 from assets import ASSETS, BrokenContract, Catalogue, find_all, find_pipelines
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.reserved import CONTRACT_LOADS
 from platform_defs.definitions import composable, compose
-from platform_defs.orchestration.broken import CHECK, broken_assets, evaluation, not_shown
+from platform_defs.orchestration.broken import broken_assets, evaluation, not_shown
 
 PAGE_VIEWS = ASSETS / "web" / "page_views.odcs.yaml"
 TRANSFERS = ASSETS / "bank" / "transfers.odcs.yaml"
@@ -105,7 +106,7 @@ def test_the_sensor_reports_once_and_again_when_the_error_is_another(
             instance.report_runless_asset_event(event)
         return [event.asset_check_key for event in events if isinstance(event, dg.AssetCheckEvaluation)]
 
-    assert tick() == [AssetCheckKey(key_of("assets", "web", "page_views.odcs.yaml"), CHECK)]
+    assert tick() == [AssetCheckKey(key_of("assets", "web", "page_views.odcs.yaml"), CONTRACT_LOADS)]
     assert tick() == []
     path = typo.broken[0].path
     path.write_text(path.read_text().replace("timestmp", "datetim"))

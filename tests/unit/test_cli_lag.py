@@ -1,9 +1,9 @@
 """`tidegate lag` and a contract that cannot be used."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -13,6 +13,7 @@ from assets import read_contracts
 from platform_defs.cli.main import app
 from platform_defs.contract import catalogue
 from platform_defs.errors import BadInput, LedgerTooNew, TopicMissing
+from platform_defs.offsets import TopicView
 from resources.postgres.answers import PipelineStatus
 
 
@@ -67,9 +68,19 @@ def test_a_pipeline_that_is_named_must_have_its_topic(monkeypatch: pytest.Monkey
     assert lag_with(monkeypatch, missing, "bank_transfers").exception is missing
 
 
+@dataclass(frozen=True)
+class Refusing:
+    """A broker that answers every question with `error`."""
+
+    error: BadInput
+
+    def describe(self, topic: str) -> TopicView:  # noqa: ARG002  # as KafkaBroker has it
+        raise self.error
+
+
 def lag_with(monkeypatch: pytest.MonkeyPatch, error: BadInput, *arguments: str) -> Result:
     """The command, where no pipeline has run and the broker's answer about a topic is `error`."""
     ledger = SimpleNamespace(status=lambda name: PipelineStatus(name), progress=lambda *_: {})
-    systems = SimpleNamespace(ledger=ledger, broker=SimpleNamespace(describe=Mock(side_effect=error)))
+    systems = SimpleNamespace(ledger=ledger, broker=Refusing(error))
     monkeypatch.setattr("platform_defs.cli.outside.outside", lambda: systems)
     return lag(*arguments)

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Contract, Fault, Field
+from platform_defs.contract.model import Contract, Fault
 from platform_defs.formats.decode import decode
 from platform_defs.formats.decoded import Decoded
+from tests.unit.test_decode_agreement import contract_of
 
 TYPES = {
     "text": "string",
@@ -25,16 +25,7 @@ TYPES = {
     "at": "timestamp",
     "money": "decimal(18,2)",
 }
-CONTRACT = Contract(
-    pipeline="p",
-    version="1",
-    domain="d",
-    description="",
-    topic="t",
-    format="json",
-    fields=tuple(Field(name, column_type(of), required=False, rules=()) for name, of in TYPES.items()),
-    tables=(),
-)
+CONTRACT = contract_of(TYPES)
 GOOD = b'{"text":"a","money":1}'
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from hypothesis import example, given, settings
@@ -24,16 +24,15 @@ TYPES = {
     "m": "decimal(6,2)",
     "wide": "decimal(38,30)",
 }
-CONTRACT = Contract(
-    pipeline="p",
-    version="1",
-    domain="d",
-    description="",
-    topic="t",
-    format="json",
-    fields=tuple(Field(name, column_type(of), required=False, rules=()) for name, of in TYPES.items()),
-    tables=(),
-)
+
+
+def contract_of(types: Mapping[str, str]) -> Contract:
+    """A contract with a column of each type, by name."""
+    fields = tuple(Field(name, column_type(of), required=False, rules=()) for name, of in types.items())
+    return Contract("p", "1", "d", "", "t", "json", fields, tables=())
+
+
+CONTRACT = contract_of(TYPES)
 
 DIGITS = st.text("0123456789", min_size=1, max_size=40)
 SIGNS, ENDS = st.sampled_from(["", "-", "+"]), st.sampled_from(["", ".", ".0", "e3"])

@@ -2,14 +2,16 @@
 SELECT (SELECT max(batch_id) FROM tidegate.batch AS b WHERE b.pipeline = p.name) AS newest_batch
   FROM tidegate.pipeline AS p WHERE name = %(pipeline)s FOR UPDATE;
 
--- outputs_by_name: the pipeline's tables, with the OID that the ledger knows, the one that the name has now, and whose it is.
+-- outputs_by_name: the pipeline's tables, with the OID that the ledger knows, the one that the name has now, and whose
+-- it is.
 SELECT table_name, definition, batch_id, table_oid::bigint AS was, to_regclass(table_name)::oid::bigint AS becomes,
        (SELECT pipeline FROM tidegate.output AS other
          WHERE other.table_oid = to_regclass(o.table_name) AND other.table_name = o.table_name
            AND other.pipeline <> o.pipeline) AS owner
   FROM tidegate.output AS o WHERE pipeline = %(pipeline)s ORDER BY table_name;
 
--- unbind: nobody has these tables any more: not the pipeline, and not an output that had such an OID before the restore.
+-- unbind: nobody has these tables any more: not the pipeline, and not an output that had such an OID before the
+-- restore.
 UPDATE tidegate.output SET table_oid = NULL
  WHERE pipeline = %(pipeline)s AND table_name = ANY(%(tables)s)
     OR table_oid = ANY(SELECT to_regclass(t)::oid FROM unnest(%(tables)s) AS t);
@@ -33,7 +35,8 @@ SELECT greatest((SELECT max(batch_id) FROM tidegate.batch),
                   WHERE relnamespace = 'tidegate_staging'::regnamespace), 0) AS staging_id;
 
 -- record_adoption: who took which tables, and why. A run from before changes nothing any more.
-WITH fenced AS (UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL, updated_at = now() WHERE name = %(pipeline)s)
+WITH fenced AS (UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL, updated_at = now()
+                 WHERE name = %(pipeline)s)
 INSERT INTO tidegate.adoption (pipeline, actions, reason, adopted_by)
 VALUES (%(pipeline)s, %(actions)s, %(reason)s, %(adopted_by)s)
 RETURNING adoption_id;

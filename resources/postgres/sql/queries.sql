@@ -164,6 +164,16 @@ UPDATE tidegate.pipeline
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
 RETURNING (red_gate ->> 'tries')::int;
 
+-- note_suspects: the messages that seem to make the pending batch fail; those that were noted before have their time
+-- with them. For how many seconds the latest of them has been suspected.
+UPDATE tidegate.pipeline
+   SET pending = jsonb_set(pending, '{suspects}',
+         (SELECT jsonb_agg(jsonb_build_object('since', extract(epoch FROM now())) || jsonb_strip_nulls(s))
+            FROM jsonb_array_elements(%(suspects)s::jsonb) AS s))
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
+RETURNING (SELECT extract(epoch FROM now()) - max((s ->> 'since')::numeric)
+             FROM jsonb_array_elements(pending -> 'suspects') AS s)::float8;
+
 -- back_off: a run failed; the sensor waits for the first pause, then twice as long each time, up to the longest one.
 -- What a lost session counts for, Postgres knows: whether it is the same server, and has recovered from a crash since.
 UPDATE tidegate.pipeline

@@ -6,7 +6,8 @@ SELECT (SELECT min(batch_id) FROM tidegate.batch WHERE pipeline = %(pipeline)s A
 SELECT min(b.batch_id) AS batch_id
   FROM tidegate.batch AS b JOIN tidegate.batch_range AS r USING (batch_id)
   JOIN unnest(%(partitions)s::int[], %(offsets)s::bigint[]) AS o (partition, "offset") ON o.partition = r.partition
-  JOIN tidegate.source_position AS p ON (p.pipeline, p.topic, p.topic_id, p.partition) = (b.pipeline, r.topic, r.topic_id, r.partition)
+  JOIN tidegate.source_position AS p
+    ON (p.pipeline, p.topic, p.topic_id, p.partition) = (b.pipeline, r.topic, r.topic_id, r.partition)
  WHERE b.pipeline = %(pipeline)s AND r.topic = %(topic)s AND b.replaced_by IS NULL AND r.until_offset > o."offset";
 
 -- next_batch: this batch, or the first one after it that counts.
@@ -18,11 +19,13 @@ SELECT DISTINCT r.topic, r.topic_id
   FROM tidegate.batch AS b JOIN tidegate.batch_range AS r USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id >= %(from_batch)s
    AND NOT EXISTS (SELECT 1 FROM tidegate.source_position AS p
-                    WHERE (p.pipeline, p.topic, p.topic_id, p.partition) = (b.pipeline, r.topic, r.topic_id, r.partition)
+                    WHERE (p.pipeline, p.topic, p.topic_id, p.partition)
+                        = (b.pipeline, r.topic, r.topic_id, r.partition)
                       AND p.topic = %(topic)s)
  ORDER BY r.topic, r.topic_id;
 
--- partition_histories: each partition, with where the batches to be replayed began in it and how many messages they read.
+-- partition_histories: each partition, with where the batches to be replayed began in it and how many messages they
+-- read.
 SELECT p.partition, p.next_offset, coalesce(min(r.from_offset), p.next_offset) AS from_offset, p.added_late,
        coalesce(sum(r.messages), 0)::bigint AS messages
   FROM tidegate.source_position AS p
@@ -34,7 +37,8 @@ SELECT p.partition, p.next_offset, coalesce(min(r.from_offset), p.next_offset) A
 
 -- shape_of: the columns, constraints and indexes of a table. Where they change, what was built like it is built again.
 SELECT concat_ws('; ',
-         (SELECT string_agg(format('%%s %%s %%s', attname, format_type(atttypid, atttypmod), attnotnull), ', ' ORDER BY attnum)
+         (SELECT string_agg(format('%%s %%s %%s', attname, format_type(atttypid, atttypmod), attnotnull), ', '
+                            ORDER BY attnum)
             FROM pg_attribute WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped),
          (SELECT string_agg(pg_get_constraintdef(oid), ', ' ORDER BY conname)
             FROM pg_constraint WHERE conrelid = to_regclass(%(table)s)),
@@ -42,7 +46,8 @@ SELECT concat_ws('; ',
             FROM pg_index WHERE indrelid = to_regclass(%(table)s))) AS shape;
 
 -- foreign_keys_of: what CREATE TABLE ... LIKE leaves out.
-SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = to_regclass(%(table)s) AND contype = 'f' ORDER BY conname;
+SELECT pg_get_constraintdef(oid) FROM pg_constraint
+ WHERE conrelid = to_regclass(%(table)s) AND contype = 'f' ORDER BY conname;
 
 -- replay_of: the replay of a pipeline that is being built.
 SELECT replay_id, from_batch, fingerprint FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL;
@@ -73,7 +78,8 @@ SELECT r.partition, sum(r.messages)::bigint AS messages
 -- apart: partitions in which the two pipelines are not at the same offset of the same log.
 SELECT partition, l.next_offset AS live, b.next_offset AS built
   FROM (SELECT * FROM tidegate.source_position WHERE pipeline = %(pipeline)s AND topic = %(topic)s) AS l
-  FULL JOIN (SELECT * FROM tidegate.source_position WHERE pipeline = %(beside)s AND topic = %(topic)s) AS b USING (partition)
+  FULL JOIN (SELECT * FROM tidegate.source_position WHERE pipeline = %(beside)s AND topic = %(topic)s) AS b
+       USING (partition)
  WHERE (l.next_offset, l.topic_id, l.cluster_id) IS DISTINCT FROM (b.next_offset, b.topic_id, b.cluster_id);
 
 -- lock_builder: the building pipeline, once no session or task works on it any more.
@@ -85,7 +91,8 @@ SELECT 1 FROM tidegate.pipeline
 WITH live AS (SELECT partition, "offset", stage, error_class FROM tidegate.dead_letter AS d
                WHERE pipeline = %(pipeline)s AND batch_id >= %(from_batch)s
                  AND NOT EXISTS (SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
-                                  WHERE b.pipeline = %(beside)s AND r.partition = d.partition AND r.gaps @> d."offset")),
+                                  WHERE b.pipeline = %(beside)s AND r.partition = d.partition
+                                    AND r.gaps @> d."offset")),
      built AS (SELECT partition, "offset", stage, error_class FROM tidegate.dead_letter WHERE pipeline = %(beside)s)
 SELECT (SELECT count(*) FROM live) AS live, (SELECT count(*) FROM built) AS rebuilt,
        (SELECT count(*) FROM (SELECT * FROM live EXCEPT SELECT * FROM built) AS x) AS only_live,
@@ -108,7 +115,8 @@ UPDATE tidegate.dead_letter SET pipeline = %(pipeline)s WHERE pipeline = %(besid
 
 -- name_live_table: check results and rejections of the building pipeline name the table that it built.
 WITH checks AS (UPDATE tidegate.check_result SET table_name = %(live)s
-                 WHERE table_name = %(built)s AND batch_id IN (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(beside)s))
+                 WHERE table_name = %(built)s
+                   AND batch_id IN (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(beside)s))
 UPDATE tidegate.dead_letter SET error_message = replace(error_message, %(built)s, %(live)s)
  WHERE pipeline = %(beside)s AND stage = 'publish';
 
@@ -132,7 +140,8 @@ UPDATE tidegate.pipeline
  WHERE name = %(pipeline)s AND pending IS NOT NULL;
 
 -- end_replay: it is in place.
-UPDATE tidegate.replay SET executed_at = now(), executed_by = %(executed_by)s, reason = %(reason)s, differences = %(differences)s
+UPDATE tidegate.replay
+   SET executed_at = now(), executed_by = %(executed_by)s, reason = %(reason)s, differences = %(differences)s
  WHERE replay_id = %(replay_id)s AND executed_at IS NULL;
 
 -- replayed: whether a replay whose COMMIT was not answered is in place. Asked under the pipeline's row lock.
@@ -141,7 +150,8 @@ SELECT executed_at IS NOT NULL AS executed FROM tidegate.replay WHERE replay_id 
 -- replay_alone: for the rest of the transaction no other session replays this pipeline.
 SELECT pg_try_advisory_xact_lock(hashtextextended('tidegate replay ' || %(pipeline)s, 0));
 
--- replace_now: while this transaction lasts, a run that waits for the pipeline's row knows of the replay and ends no session.
+-- replace_now: while this transaction lasts, a run that waits for the pipeline's row knows of the replay and ends no
+-- session.
 SELECT pg_advisory_xact_lock(hashtextextended('tidegate replacement ' || %(pipeline)s, 0));
 
 -- replacing: whether such a transaction is in progress.
@@ -152,8 +162,10 @@ SELECT relkind = 'r' AND NOT EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent =
   FROM pg_class AS c WHERE c.oid = to_regclass(%(table)s);
 
 -- may_replace: whether this user has every right that putting rows in place requires.
-SELECT has_table_privilege(to_regclass(%(table)s)::oid, 'INSERT') AND has_table_privilege(to_regclass(%(table)s)::oid, 'UPDATE')
+SELECT has_table_privilege(to_regclass(%(table)s)::oid, 'INSERT')
+   AND has_table_privilege(to_regclass(%(table)s)::oid, 'UPDATE')
    AND has_table_privilege(to_regclass(%(table)s)::oid, 'DELETE');
 
 -- replaced_by: the replay that took this batch's place.
-SELECT replaced_by FROM tidegate.batch WHERE pipeline = %(pipeline)s AND batch_id = %(batch_id)s AND replaced_by IS NOT NULL;
+SELECT replaced_by FROM tidegate.batch
+ WHERE pipeline = %(pipeline)s AND batch_id = %(batch_id)s AND replaced_by IS NOT NULL;

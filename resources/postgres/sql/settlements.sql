@@ -16,8 +16,9 @@ SELECT stage, error_class, status, count(*) AS messages FROM tidegate.dead_lette
  GROUP BY stage, error_class, status ORDER BY count(*) DESC, error_class;
 
 -- dead_letter_at: everything about one of them (of several logs of one name, the newest first).
-SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value, stage, error_class, error_message, field,
-       status, status_by, status_at, ARRAY(SELECT h.name FROM unnest(headers) AS h) AS header_names,
+SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value,
+       stage, error_class, error_message, field, status, status_by, status_at,
+       ARRAY(SELECT h.name FROM unnest(headers) AS h) AS header_names,
        ARRAY(SELECT h.value FROM unnest(headers) AS h) AS header_values
   FROM tidegate.dead_letter
  WHERE pipeline = %(pipeline)s AND partition = %(partition)s AND "offset" = %(offset)s ORDER BY batch_id DESC;
@@ -38,8 +39,8 @@ SELECT r.partition, max(r.until_offset) AS until_offset
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s GROUP BY r.partition;
 
--- epochs_read: the ends of what was read of a partition of a log, each with the epoch of a leader whose log reached there,
--- less what has been recorded as lost since.
+-- epochs_read: the ends of what was read of a partition of a log, each with the epoch of a leader whose log reached
+-- there, less what has been recorded as lost since.
 SELECT r.until_offset, r.leader_epoch
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s AND r.partition = %(partition)s
@@ -49,8 +50,8 @@ SELECT r.until_offset, r.leader_epoch
                       AND r.until_offset > l.from_offset AND r.until_offset <= l.until_offset)
  ORDER BY r.until_offset;
 
--- settle_position: where reading resumes. Compare-and-swap, as a batch's. In the same log, what an upsert must read before
--- it reads partitions added later stays so.
+-- settle_position: where reading resumes. Compare-and-swap, as a batch's. In the same log, what an upsert must read
+-- before it reads partitions added later stays so.
 UPDATE tidegate.source_position
    SET next_offset = %(next_offset)s, start_offset = %(start_offset)s, topic = %(topic)s, cluster_id = %(cluster_id)s,
        topic_id = %(topic_id)s, leader_epoch = NULL, updated_at = now(),
@@ -74,8 +75,8 @@ INSERT INTO tidegate.lost_history (settlement_id, pipeline, partition, from_offs
 SELECT %(settlement_id)s, %(pipeline)s, %(partition)s, %(from_offset)s, %(until_offset)s, coalesce(max(batch_id), 0)
   FROM tidegate.batch WHERE pipeline = %(pipeline)s;
 
--- set_aside: renames the log of dead letters and skips whose offsets come again with other messages, or are read after all. Of
--- a skip that begins before them, the rest.
+-- set_aside: renames the log of dead letters and skips whose offsets come again with other messages, or are read after
+-- all. Of a skip that begins before them, the rest.
 WITH skips AS (UPDATE tidegate.declared_skip SET topic_id = topic_id || '~' || %(settlement_id)s::text
                 WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s AND partition = %(partition)s
                   AND from_offset >= %(from_offset)s AND from_offset < %(until_offset)s),
@@ -87,8 +88,8 @@ WITH skips AS (UPDATE tidegate.declared_skip SET topic_id = topic_id || '~' || %
                   = (s.pipeline, s.topic_id, s.partition, s.from_offset)
              RETURNING was.*),
      rest AS (INSERT INTO tidegate.declared_skip
-              SELECT pipeline, topic_id || '~' || %(settlement_id)s::text, partition, %(from_offset)s, until_offset, reason,
-                     declared_by, declared_at FROM cut)
+              SELECT pipeline, topic_id || '~' || %(settlement_id)s::text, partition, %(from_offset)s, until_offset,
+                     reason, declared_by, declared_at FROM cut)
 UPDATE tidegate.dead_letter SET topic_id = topic_id || '~' || %(settlement_id)s::text
  WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s AND partition = %(partition)s
    AND "offset" >= %(from_offset)s AND "offset" < %(until_offset)s;

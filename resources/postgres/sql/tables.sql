@@ -5,12 +5,14 @@ SELECT pipeline, definition, batch_id,
  WHERE table_oid = to_regclass(%(table)s) OR (pipeline, table_name) = (%(pipeline)s, %(table)s)
  ORDER BY (pipeline, table_name) = (%(pipeline)s, %(table)s) DESC, pipeline = %(pipeline)s DESC;
 
--- schema_rights: what we may do where a table is, or would be created. to_regclass fails in a schema that we may not use.
+-- schema_rights: what we may do where a table is, or would be created. to_regclass fails in a schema that we may not
+-- use.
 SELECT current_user::text AS role, current_database()::text AS database, n.oid IS NOT NULL AS schema_there,
        EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = n.oid AND relname = %(name)s) AS table_there,
-       coalesce(has_schema_privilege(n.oid, 'USAGE'), has_database_privilege(current_database(), 'CREATE')) AS may_usage,
-       coalesce(has_schema_privilege(n.oid, 'CREATE'), has_database_privilege(current_database(), 'CREATE')) AS may_create
-  FROM (SELECT 1) AS one LEFT JOIN pg_namespace AS n ON n.nspname = %(schema)s;
+       coalesce(has_schema_privilege(n.oid, 'USAGE'), may_create_schemas) AS may_usage,
+       coalesce(has_schema_privilege(n.oid, 'CREATE'), may_create_schemas) AS may_create
+  FROM has_database_privilege(current_database(), 'CREATE') AS may_create_schemas
+  LEFT JOIN pg_namespace AS n ON n.nspname = %(schema)s;
 
 -- own_output: from now on the table is this pipeline's.
 INSERT INTO tidegate.output (table_oid, table_name, pipeline, disposition, definition)
@@ -21,7 +23,8 @@ UPDATE tidegate.output SET table_name = %(table)s, definition = coalesce(definit
  WHERE table_oid = to_regclass(%(table)s) AND pipeline = %(pipeline)s
    AND (table_name <> %(table)s OR definition IS NULL);
 
--- live_table: a table as Postgres has it now, its partitions, and all that could keep a row from arriving as it was written.
+-- live_table: a table as Postgres has it now, its partitions, and all that could keep a row from arriving as it was
+-- written.
 WITH here AS (SELECT c.* FROM pg_class AS c WHERE c.oid = to_regclass(%(table)s)),
      parts AS (SELECT oid FROM here UNION SELECT relid FROM here, pg_partition_tree(here.oid)),
      keys AS (SELECT i.indexrelid, array_agg(a.attname::text ORDER BY a.attname) AS names
@@ -36,14 +39,17 @@ SELECT current_user::text AS role, here.relkind::text AS kind,
          WHERE (o.pipeline, o.table_name) = (%(pipeline)s, %(table)s)) AS bound,
        row_security_active(here.oid) AS row_security,
        has_table_privilege(here.oid, 'DELETE') AS may_delete,
-       ARRAY(SELECT c.oid::regclass::text FROM parts JOIN pg_class AS c USING (oid) WHERE c.relkind = 'f') AS foreign_parts,
+       ARRAY(SELECT c.oid::regclass::text FROM parts JOIN pg_class AS c USING (oid)
+              WHERE c.relkind = 'f') AS foreign_parts,
        ARRAY(SELECT c.oid::regclass::text FROM parts JOIN pg_class AS c USING (oid)
               WHERE c.relpersistence <> 'p' AND c.relkind IN ('r', 'p')) AS not_logged,
        ARRAY(SELECT format('rule %%I on %%s', rulename, ev_class::regclass) FROM pg_rewrite
               WHERE ev_class = here.oid AND ev_type <> '1' AND ev_enabled <> 'D' ORDER BY 1) AS rules,
-       ARRAY(SELECT format('trigger %%I on %%s', tgname, tgrelid::regclass) FROM pg_trigger JOIN parts ON tgrelid = parts.oid
+       ARRAY(SELECT format('trigger %%I on %%s', tgname, tgrelid::regclass)
+               FROM pg_trigger JOIN parts ON tgrelid = parts.oid
               WHERE NOT tgisinternal AND tgtype & 3 = 3  -- for each row, before it is written
-                AND tgenabled IN ('A', CASE current_setting('session_replication_role') WHEN 'replica' THEN 'R' ELSE 'O' END)
+                AND tgenabled IN ('A', CASE current_setting('session_replication_role')
+                                       WHEN 'replica' THEN 'R' ELSE 'O' END)
               ORDER BY tgparentid <> 0, 1) AS triggers,
        ARRAY(SELECT to_json(names) FROM keys) AS unique_keys,
        (SELECT json_agg(json_build_object(

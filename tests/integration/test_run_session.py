@@ -1,0 +1,70 @@
+"""The session that shows that a run's process is alive: lost and opened again, or gone for good."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from uuid import uuid4
+
+import dagster as dg
+import pytest
+from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
+
+from platform_defs.orchestration.runs import report_dead
+from platform_defs.orchestration.survey import Survey
+from resources.dagster.run_session import PREFIX, TAG, RunSession
+from tests.chaos.stragglers import wait_for
+from tests.world import World
+
+END = "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+
+
+@pytest.fixture
+def instance() -> Iterator[DagsterInstance]:
+    with DagsterInstance.ephemeral() as found:
+        yield found
+
+
+@pytest.fixture
+def live_runs(world: World) -> Iterator[Callable[[], set[str]]]:
+    with closing(Survey(world.endpoints)) as survey:
+        yield survey.live_runs
+
+
+def test_a_session_that_postgres_ends_is_opened_again_and_its_run_is_not_taken_for_dead(
+    world: World, instance: DagsterInstance, live_runs: Callable[[], set[str]]
+) -> None:
+    def lose_it(run_id: str) -> None:
+        for _ in range(2):
+            (ended,) = world.rows(END, PREFIX + run_id)
+            other = f"application_name = '{PREFIX}{run_id}' AND pid <> {ended['pid']}"
+            wait_for(world.endpoints.postgres_url, f"SELECT 1 FROM pg_stat_activity WHERE {other}", 20.0)
+        answers = iter([set[str]()])  # the first look is just while it is lost
+        assert report_dead(instance, lambda: next(answers, None) or live_runs(), []) == []
+        assert live_runs() == {run_id}
+
+    assert _in_a_run(instance, lose_it).success
+    assert live_runs() == set()
+
+
+def test_a_run_whose_session_stays_away_is_reported_as_failed(
+    instance: DagsterInstance, live_runs: Callable[[], set[str]]
+) -> None:
+    run = DagsterRun("drain", run_id=str(uuid4()), status=DagsterRunStatus.STARTED, tags={TAG: "open"})
+    instance.add_run(run)
+    assert report_dead(instance, live_runs, []) == [run.run_id]
+    found = instance.get_run_by_id(run.run_id)
+    assert found is not None
+    assert found.status == DagsterRunStatus.FAILURE
+
+
+def _in_a_run(instance: DagsterInstance, play: Callable[[str], None]) -> dg.ExecuteInProcessResult:
+    """A run of Dagster's with its session, which calls `play` with its id."""
+
+    @dg.op
+    def playing(context: dg.OpExecutionContext, run_session: RunSession) -> None:  # it is open meanwhile
+        play(context.run_id)
+
+    @dg.job(resource_defs={"run_session": RunSession()})
+    def plays() -> None:
+        playing()
+
+    return plays.execute_in_process(instance=instance)
