@@ -25,9 +25,9 @@ from platform_defs.engine.breaker import break_circuit
 from platform_defs.engine.failure import record_failure
 from platform_defs.engine.find_poison import REFUSALS, Failure, Trials, certain
 from platform_defs.engine.job_limit import JobLimit
+from platform_defs.engine.pauses import SUSPECTED
 from platform_defs.engine.planning import TASKS, decide
 from platform_defs.engine.ports import (
-    SUSPECTED,
     Auditor,
     Broker,
     LineageEvents,

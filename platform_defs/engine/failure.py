@@ -4,7 +4,8 @@ Nothing is tried again without end, unless a system is away: platform_defs/verdi
 """
 
 from platform_defs import verdicts
-from platform_defs.engine.ports import LONG, SHORT, SUSPECTED, Counts, Pause, PipelineHold
+from platform_defs.engine.pauses import LONG, SHORT, SUSPECTED, Counts, Pause
+from platform_defs.engine.ports import PipelineHold
 from platform_defs.errors import (
     Fenced,
     Halt,
@@ -15,6 +16,7 @@ from platform_defs.errors import (
     RowsLost,
     TidegateError,
 )
+from platform_defs.formats.excerpt import printable
 from platform_defs.halts import KeepsFailing
 from platform_defs.verdicts import TRIES, Verdict
 from platform_defs.words import plural
@@ -33,7 +35,8 @@ def record_failure(pipeline: str, ledger: PipelineHold, error: TidegateError) ->
     verdict = verdicts.of_error(error)
     tries = _back_off(ledger, error, verdict)
     if (tries >= TRIES and not known_only_here) or verdict is Verdict.HALT:
-        halt = Halt(pipeline, KeepsFailing(tries, type(error).__name__, str(error)), _keeps_failing(tries, error))
+        said = printable(str(error))  # it may quote a message, and the ledger holds no NUL
+        halt = Halt(pipeline, KeepsFailing(tries, type(error).__name__, said), _keeps_failing(tries, said))
         ledger.halt(halt.detail)
         raise halt from error
 
@@ -73,6 +76,6 @@ def _pause(error: TidegateError) -> Pause:
     return SHORT if isinstance(error, Retryable) else LONG
 
 
-def _keeps_failing(tries: int, error: TidegateError) -> str:
+def _keeps_failing(tries: int, error: str) -> str:
     times = plural(tries, "time")
     return f"the same batch has failed {times} in a row; nothing of it was published. The last error: {error}"

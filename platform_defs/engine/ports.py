@@ -7,13 +7,13 @@ picklable and opens its connections there.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Protocol
 from uuid import UUID
 
 import pyarrow as pa
 
 from platform_defs.contract.model import BatchRule, CheckResult, Contract, Fault, Stage
+from platform_defs.engine.pauses import LONG, Counts, Pause
 from platform_defs.formats.block import Block
 from platform_defs.halts import GateRed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
@@ -182,28 +182,6 @@ class AuditView:
 
     schema: str
     name: str
-
-
-@dataclass(frozen=True)
-class Pause:
-    """How long a pipeline is left alone after a failure, in seconds: `first`, then twice as long each time."""
-
-    first: float
-    longest: float
-
-
-SHORT = Pause(10.0, 300.0)  # a system is away: it may be back soon
-SUSPECTED = Pause(120.0, 300.0)  # what the transform calls may be away for some messages: a failover takes a minute
-LONG = Pause(30.0, 3_600.0)  # a person has to correct something, and each try reads the batch again
-
-
-class Counts(StrEnum):
-    """Whether a failure of a run counts against the batch that is pending."""
-
-    ALWAYS = "always"
-    NEVER = "never"
-    UNLESS_STOPPED = "unless stopped"  # if Postgres has not been started again since the run took the pipeline over
-    IF_CRASHED = "if crashed"  # the same, and if it has recovered from a crash since
 
 
 class Auditor(Protocol):

@@ -18,7 +18,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import replay_plan
 from platform_defs.engine.batch import Budget, Outside, drain
-from platform_defs.engine.ports import SUSPECTED, Published
+from platform_defs.engine.pauses import SUSPECTED
+from platform_defs.engine.ports import Published
 from platform_defs.engine.replay_plan import History, InTheNameOf, ReplayStart, UpTo
 from platform_defs.errors import (
     BadInput,

@@ -13,13 +13,11 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
+from platform_defs.engine.pauses import LONG, Counts, Pause
 from platform_defs.engine.ports import (
-    LONG,
     AuditView,
-    Counts,
     Coverage,
     FaultGroup,
-    Pause,
     Publication,
     RefusedRow,
     Staged,

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import batch
 from platform_defs.engine.batch import drain, plan_batch
-from platform_defs.engine.ports import Pause
+from platform_defs.engine.pauses import Pause
 from platform_defs.errors import Fenced, LedgerAway, MessagesSuspected
 from platform_defs.operations import replay
 from platform_defs.operations.replay import Replay

@@ -16,6 +16,8 @@ from pyspark.sql import functions as F
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
+from platform_defs.engine.failure import record_failure
+from platform_defs.errors import Halt, StagingLost
 from platform_defs.verdicts import TRIES
 from resources.endpoints import Endpoints
 from resources.settings import PROJECT_ROOT
@@ -134,3 +136,15 @@ def test_a_run_that_is_fenced_alive_has_not_died(world: World) -> None:
         with closing(world.ledger.acquire(pipeline.contract)):  # as a replay takes a pipeline over
             assert alive.fenced()
             assert failures(world, pipeline)[1] == 0
+
+
+def test_a_halt_may_quote_what_postgres_cannot_hold(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(1))
+    with world.open_run(pipeline) as outside:
+        plan_batch(pipeline.contract, outside)
+        for _ in range(TRIES - 1):
+            record_failure(pipeline.name, outside.ledger, StagingLost("quoted: \0\ud800"))
+        with pytest.raises(Halt, match=r"quoted: \\x00\\ud800"):
+            record_failure(pipeline.name, outside.ledger, StagingLost("quoted: \0\ud800"))
+    assert world.ledger.status(pipeline.name).halt_code == "keeps_failing"

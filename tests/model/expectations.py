@@ -10,7 +10,7 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
 from platform_defs.contract.model import Contract, Table
-from platform_defs.engine.ports import Counts
+from platform_defs.engine.pauses import Counts
 from platform_defs.errors import (
     BadInput,
     BrokerAway,
