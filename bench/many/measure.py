@@ -26,7 +26,8 @@ from resources.settings import settings
 
 FIRST_ROUND = 300.0  # seconds, at most, for what happens once: runs start, tables are made, a backlog is read
 CATCH_UP = 120.0  # seconds, at most, from the last message until all are read and no run works
-SETTLE = 10.0  # for the runs that end and the statistics that follow
+STATISTICS = 1.0  # seconds after which Postgres has counted what a session did
+SETTLE = 10.0  # for the runs that end
 
 LATENCY = Limits().lag_seconds  # of every contract
 ALLOWED = 60.0  # seconds beyond it that a message may wait
@@ -150,11 +151,16 @@ def _watched(
             _let_it_run(planned, endpoints, watch, started + 60 * minutes, say)
             load.stop()
             busy = processes.shares(cpu, processes.cpu_seconds(home), time.time() - started)
-            looks = watch.looks[first:]
-            sent = load.messages - sent
-            caught_up = _caught_up(database, watch, min(CATCH_UP, 60 * minutes), say)
+            looks, sent = watch.looks[first:], load.messages - sent
+            ticks, batches, runs = (
+                ledger.ticks(database, started),
+                ledger.batches(database, started),
+                ledger.runs(database, started),
+            )
+            time.sleep(STATISTICS)
             added = Counter(ledger.rows_inserted(database))
             added.subtract(rows)
+            caught_up = _caught_up(database, watch, min(CATCH_UP, 60 * minutes), say)
             return Measured(
                 planned,
                 first_round,
@@ -164,9 +170,9 @@ def _watched(
                 sent,
                 broker,
                 looks,
-                ledger.ticks(database, started),
-                ledger.batches(database, started),
-                ledger.runs(database, started),
+                ticks,
+                batches,
+                runs,
                 added,
                 busy,
                 _idle(home, idle, say),

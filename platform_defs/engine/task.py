@@ -225,6 +225,18 @@ def _key_text(raw: bytes | None) -> tuple[str | None, tuple[str, str] | None]:
     return text, None
 
 
+def _runs(offsets: pa.Int64Array) -> Iterator[tuple[int, int]]:
+    """The offsets as [start, stop) of those that follow each other."""
+    last = len(offsets) - 1
+    if last < 0:
+        return
+    steps = pc.subtract(offsets.slice(1), offsets.slice(0, last))
+    ends = [*integers(places(pc.not_equal(steps, 1))), last]
+    starts = [0, *(end + 1 for end in ends[:-1])]
+    for start, end in zip(starts, ends, strict=True):
+        yield offsets[start].as_py(), offsets[end].as_py() + 1
+
+
 class _Tally:
     """Counts of one attempt at a range, and the offsets that never arrived."""
 
@@ -246,8 +258,8 @@ class _Tally:
         if isinstance(offsets, range):
             self._expect(offsets.start, offsets.stop)
             return
-        for offset in integers(offsets):
-            self._expect(offset, offset + 1)
+        for start, stop in _runs(offsets):
+            self._expect(start, stop)
 
     def _expect(self, start: int, stop: int) -> None:
         """The offsets [start, stop) arrived. Raises MessageMisplaced unless they come in order, in the range."""

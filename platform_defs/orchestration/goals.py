@@ -17,6 +17,7 @@ LOOK = 5.0  # seconds between two looks at all pipelines
 SHIFT = 600.0
 # Seconds before that from which the next run may start: it takes half of them. Once it has started, this one ends.
 HANDOVER = 45.0
+REST = 30.0  # seconds for which a pipeline that failed is left alone at least: the ledger may not have been told of it
 PATIENCE = 900.0  # seconds for which a run by hand waits for a pipeline that another run holds
 
 
@@ -108,7 +109,7 @@ class WhatIsDue:
         self._contracts, self._waits, self._look, self._others = contracts, waits, look, others
         began = time.time()
         self._due = sorted(first, key=lambda name: waits[name].since if name in waits else began)
-        self._failed: set[str] = set()
+        self._failed: dict[str, float] = {}  # when
         self._end = time.monotonic() + SHIFT
         self._next_look = time.monotonic() + LOOK
 
@@ -127,11 +128,11 @@ class WhatIsDue:
         self._leave(name)
 
     def failed(self, name: str, error: Exception) -> bool:
-        """See Goal. The next run tries it again, when the ledger says so; one that another run has is not ours."""
+        """See Goal. It is tried again when the ledger says so; one that another run has is not ours."""
         self._leave(name)
         held = isinstance(error, PipelineHeld)
         if not held:
-            self._failed.add(name)
+            self._failed[name] = time.monotonic()
         return not held
 
     def _leave(self, name: str) -> None:
@@ -155,7 +156,8 @@ class WhatIsDue:
             return []
         now = time.time()
         self._waits = remember(self._waits, seen, now)
-        not_ours = others.by_hand | self._failed | {item.contract.pipeline for item in seen if item.status.held} - taken
+        failed = {name for name, when in self._failed.items() if time.monotonic() - when < REST}
+        not_ours = others.by_hand | failed | {item.contract.pipeline for item in seen if item.status.held} - taken
         decided = [decide(item, self._waits.get(item.contract.pipeline), now) for item in seen]
         due = sorted((item for item in decided if isinstance(item, Due)), key=lambda item: item.since)
         return [item.pipeline for item in due if item.pipeline not in not_ours]

@@ -25,6 +25,7 @@ from resources.dagster.storage import STORAGE_AWAY
 from resources.endpoints import Endpoints
 from resources.kafka.broker import show_progress
 from resources.lineage import PAGE, emit_waiting
+from resources.postgres.answers import PipelineStatus
 from resources.postgres.ledger import Ledger
 from resources.postgres.row_counts import row_count
 from resources.settings import settings
@@ -57,13 +58,11 @@ class Reporter:
         assert self._outside is not None  # noqa: S101  # a turn is being taken
         return self._outside
 
-    @contextmanager
-    def turn(self, outside: Outside) -> Generator[None]:
-        """While the pipeline has its turn. Begins with the batches that an earlier run committed and did not report."""
+    def begin(self, outside: Outside) -> None:
+        """A turn begins; the first one with the batches that an earlier run committed and did not report."""
         first, self._outside = self._outside is None, outside
         if first:
             self._with_warning(self._report_earlier)
-        yield
 
     @contextmanager
     def halt_reported(self) -> Generator[None]:
@@ -75,8 +74,8 @@ class Reporter:
         except BaseException:
             self._report_halt()
             raise
-        if not self._halt_reported:
-            self._report_halt()
+        if not self._halt_reported:  # a turn that went well is one of a pipeline that is not halted
+            self._halt_reported = self._log_news(not_halted(self.contract, PipelineStatus(self.contract.pipeline)))
 
     def published(self, batch: Published) -> None:
         """Report a batch of this run."""

@@ -62,6 +62,7 @@ def _next(wanted: Sequence[str], working: Sequence[str], work: Work, hands: int)
 def _take_note(goal: Goal, name: str, turn: Future[Turned], failures: dict[str, Exception]) -> None:
     try:
         goal.turned(name, turn.result())
+        failures.pop(name, None)  # tried again, and well
     except Exception as error:  # noqa: BLE001  # one pipeline's failure, even a bug, must not stop the others
         if goal.failed(name, error):
             failures[name] = error

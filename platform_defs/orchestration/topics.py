@@ -9,7 +9,7 @@ import dagster as dg
 
 from platform_defs.contract.message_path import MessagePath, spell_path
 from platform_defs.contract.model import Contract, Field
-from platform_defs.errors import TidegateError
+from platform_defs.errors import BadInput, TidegateError
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.keys import PIPELINE_TAG, topic_key
 from platform_defs.orchestration.survey import kept_survey
@@ -68,8 +68,12 @@ def observe_topics(topics: Sequence[str]) -> dg.SensorDefinition:
         description="Records the partitions, retention, replication and end offsets of each topic that has changed.",
     )
     def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        try:
+            endpoints = connection()
+        except BadInput as error:  # the stack is not running
+            return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)
         page, cursor = next_page(topics, context.cursor)
-        found = observations(page, kept_survey(connection()).topics)
+        found = observations(page, kept_survey(endpoints).topics)
         for name, why in found.unseen.items():
             context.log.warning(f"{name} was not recorded: {why}")
         changed = news.among(found.seen, time.time())

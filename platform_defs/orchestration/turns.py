@@ -61,8 +61,8 @@ class Turns:
                 open_run(
                     pipeline, self._endpoints, self._session, run_id, ledger=self._ledger, unless_held=True
                 ) as outside,
-                reporter.turn(self._stopped_with_the_run(outside)),
             ):
+                reporter.begin(self._stopped_with_the_run(outside))
                 return self._drained(pipeline, reporter)
         except PipelineHeld:
             time.sleep(AGAIN)

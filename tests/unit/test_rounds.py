@@ -132,6 +132,19 @@ def test_a_run_by_hand_waits_for_a_pipeline_that_another_run_holds() -> None:
     assert topics.read == {"a": 10}
 
 
+def test_a_pipeline_that_failed_is_tried_again_by_the_same_run_after_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[Exception] = [BrokerAway("away")]
+
+    def fails_once(_: str) -> None:
+        if errors:
+            raise errors.pop()
+
+    monkeypatch.setattr(goals, "REST", -1.0)
+    topics = Topics(fails_once, a=30)
+    assert in_rounds(topics.due("a"), topics) == {}
+    assert topics.read == {"a": 30}
+
+
 @pytest.mark.parametrize("error", [BrokerAway("away"), ZeroDivisionError("a bug")])
 @pytest.mark.parametrize("due", [True, False])
 def test_a_pipeline_that_fails_stops_no_other(error: Exception, due: bool) -> None:
