@@ -35,7 +35,7 @@ def slow_way_to_Kafka(chaos: Chaos) -> Verdict:
     return there.judge(pipeline, _fired(proxies), "slower")
 
 
-@scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS)
+@scenario(FaultClass.WAY_TO_KAFKA, representative=True, shares=THREE_BROKERS)
 def connections_to_Kafka_reset_while_ranges_are_read(chaos: Chaos) -> Verdict:
     """The same run connects again and reads on."""
     with _kafka_behind_proxies(chaos) as (there, way, proxies):
@@ -48,7 +48,7 @@ def connections_to_Kafka_reset_while_ranges_are_read(chaos: Chaos) -> Verdict:
     return there.judge(pipeline, 5, "the same run connected again")
 
 
-@scenario(FaultClass.WAY_TO_KAFKA, representative=True, shares=THREE_BROKERS)
+@scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS)
 def half_open_connection_to_Kafka_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """Every packet of one connection is lost: its task gives up at its limit, Spark repeats it, the run continues."""
     with _kafka_behind_proxies(chaos) as (there, way, proxies):

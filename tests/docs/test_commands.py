@@ -11,6 +11,7 @@ import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import psycopg
@@ -45,7 +46,12 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
     assert _processes_of(environment) == []
 
 
-@pytest.mark.parametrize("command", [line for line in commands() if line not in BY_NAME])
+def _marked(command: str) -> Any:
+    """A replay reads and compares everything, which takes a while."""
+    return pytest.param(command, marks=[pytest.mark.slow] if command.startswith("tidegate replay") else [])
+
+
+@pytest.mark.parametrize("command", [_marked(line) for line in commands() if line not in BY_NAME])
 def test_a_command_of_the_docs_does_what_it_says(newcomer: dict[str, str], command: str) -> None:
     _run(f"uv run --no-sync {command}", newcomer)
 

@@ -138,6 +138,7 @@ def test_a_pipeline_that_runs_on_is_caught_up_with_and_its_run_is_fenced(world: 
     exact(world, pipeline)
 
 
+@pytest.mark.slow
 def test_a_batch_that_waits_at_a_gate_keeps_its_offsets_and_gets_an_id_behind_the_replay(world: World) -> None:
     pipeline = bank(world)
     world.send(pipeline, transfers(40, 100))
@@ -159,7 +160,7 @@ def test_a_batch_that_waits_at_a_gate_keeps_its_offsets_and_gets_an_id_behind_th
     exact(world, pipeline)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.slow)])
 def test_a_connection_cut_in_commit_is_decided_by_the_ledger(world: World, when: str) -> None:
     pipeline = bank(world)
     shown(world, Pipeline(pipeline.contract, doubled))

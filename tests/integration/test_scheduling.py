@@ -9,7 +9,7 @@ import pytest
 from dagster import AssetKey, DagsterEventType, DagsterInstance, EventLogEntry
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.errors import BrokerAway, PipelineHeld, TopicMissing
+from platform_defs.errors import BadInput, PipelineHeld, TopicMissing
 from platform_defs.operations.open_run import open_run
 from platform_defs.orchestration.keys import STARTED_FOR
 from platform_defs.orchestration.sensors import look
@@ -163,7 +163,7 @@ def test_the_topics_that_can_be_seen_are_recorded_beside_one_that_cannot(world: 
     assert seen.asset_key == AssetKey(["kafka", pipeline.contract.topic])
     assert (seen.metadata["messages"].value, seen.metadata["partitions"].value) == (8, 4)
     assert isinstance(found.unseen["missing.topic"], TopicMissing)
-    assert isinstance(found.unseen["no name of a topic!"], BrokerAway)
+    assert isinstance(found.unseen["no name of a topic!"], BadInput)
 
 
 def test_a_batch_whose_rule_was_renamed_before_it_was_reported_stops_nothing(

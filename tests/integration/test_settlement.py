@@ -148,6 +148,7 @@ def test_a_halt_of_an_older_version_for_a_missing_partition_forgets_nothing(worl
     assert verify(pipeline, world.endpoints, world.spark).ok
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_read_before_goes_on_where_that_ended(world: World) -> None:
     """Renamed, and renamed back: from its beginning, it would be in the tables twice."""
     first = filled(world)

@@ -240,6 +240,7 @@ def _dividing(messages: DataFrame) -> DataFrame:
     return _plain(messages.withColumn("amount", share))
 
 
+@pytest.mark.slow
 def test_a_message_alone_on_which_the_transform_fails_commits_and_all_of_a_few_is_a_halt(world: World) -> None:
     pipeline = _single_entry(world, _dividing)
     world.send(pipeline, [transfer(0, memo="0")])

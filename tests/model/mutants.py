@@ -151,7 +151,6 @@ SOON = {
     "a halted pipeline can be held",
     "the pending batch is not cleared",
     "rows of attempts that lost are published",
-    "rows of offsets that were not planned are published",
     "positions keep the epoch of an earlier leader",
     "a red gate is published",
     "a gate stays red for ever",
