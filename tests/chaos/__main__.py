@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
+import pytest
 from rich.console import Console
 from rich.table import Table
 
@@ -76,7 +77,7 @@ def _one(play: Play, chaos: Chaos, deadline: float) -> tuple[list[str], bool]:
     try:
         with _ended_after(min(SCENARIO, int(deadline - time.monotonic()) + RESERVE)):
             verdict = play(chaos)
-    except Exception as error:  # noqa: BLE001  # whatever it is, the other scenarios are played too
+    except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001  # whatever it is, the others are played too
         return ["", "", "", f"FAILED: {type(error).__name__}: {error}"], False
     return [str(verdict.fired), str(verdict.lost), str(verdict.duplicated), verdict.outcome], verdict.kept
 
