@@ -1,6 +1,6 @@
 """A halt as an asset check of the row table, `not_halted`: failed from the halt until a person settles it.
 
-Only the ledger knows whether a pipeline is halted. A run reports it to Dagster, unless Dagster shows it already. Between
+Only the ledger knows whether a pipeline is halted. A run reports it to Dagster, unless Dagster shows it. Between
 runs the sensor does, when Dagster shows something else: after a settlement, or a halt found by a run outside Dagster.
 """
 
