@@ -43,14 +43,13 @@ class JobLimit:
         Whatever the block raises is RunStopped once the run was stopped, and BatchTooSlow once the time was over. A
         Python worker that does not heed the cancelling is killed by Spark (`spark.python.task.killTimeout`).
         """
-        group, late = f"tidegate {uuid4()}", threading.Event()
-        timer = threading.Timer(self.seconds, _cancel, (spark, group, late))
-        timer.daemon = True
+        group, late, ended = f"tidegate {uuid4()}", threading.Event(), threading.Event()
+        watch = threading.Thread(target=self._watch, args=(spark, group, late, ended), name=group, daemon=True)
         try:
             if self.stopped():
                 raise RunStopped.before(pipeline.name, pending.batch_id)
             _set_group(spark, group, f"{pipeline.name}: batch {pending.batch_id}")
-            timer.start()
+            watch.start()
             yield
         except Exception as error:
             if self.stopped():
@@ -59,9 +58,18 @@ class JobLimit:
                 raise self._too_slow(pipeline, pending) from error
             raise
         finally:
-            timer.cancel()
+            ended.set()
             with suppress(Py4JError, OSError):  # where Spark has ended, there is nothing to clear
                 spark.sparkContext.setLocalProperty(GROUP, None)  # pyright: ignore[reportArgumentType]  # null clears
+
+    def _watch(self, spark: SparkSession, group: str, late: threading.Event, ended: threading.Event) -> None:
+        """Until the block has ended or is late. One that has waited for a core all the time gets as much time again."""
+        with suppress(Py4JError, OSError):  # Spark has ended, as the block has noticed by itself
+            while not ended.wait(self.seconds):
+                if _has_begun(spark, group):
+                    late.set()
+                    _cancel(spark, group)
+                    return
 
     def _too_slow(self, pipeline: Pipeline, pending: PendingBatch) -> BatchTooSlow:
         file = transform_file(pipeline) if pipeline.transform else None
@@ -75,9 +83,17 @@ def _set_group(spark: SparkSession, group: str, what: str) -> None:
         raise as_ours(error, group) from error
 
 
-def _cancel(spark: SparkSession, group: str, late: threading.Event) -> None:
-    """In a thread of the timer. The block's next job would be cancelled as well."""
-    late.set()
+def _has_begun(spark: SparkSession, group: str) -> bool:
+    """Whether a task of the group has had a core; also where Spark does not remember, or no job was started at all."""
+    tracker: Any = spark.sparkContext.statusTracker()  # its methods return named tuples of no type
+    jobs = [job for number in tracker.getJobIdsForGroup(group) if (job := tracker.getJobInfo(number)) is not None]
+    stages = [tracker.getStageInfo(number) for job in jobs for number in job.stageIds]
+    return not stages or any(
+        stage is None or stage.numActiveTasks + stage.numCompletedTasks + stage.numFailedTasks > 0 for stage in stages
+    )
+
+
+def _cancel(spark: SparkSession, group: str) -> None:
+    """The jobs of the group. The block's next one would be cancelled as well."""
     context: Any = spark.sparkContext  # PySpark itself cancels only the jobs that are running at this moment
-    with suppress(Py4JError, OSError):  # Spark has ended, as the block has noticed by itself
-        context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+    context._jsc.sc().cancelJobGroupAndFutureJobs(group)

@@ -1,7 +1,7 @@
 """A halt as an asset check of the row table, `not_halted`: failed from the halt until a person settles it.
 
-Only the ledger knows whether a pipeline is halted. A run reports it to Dagster, unless Dagster shows it. Between
-runs the sensor does, when Dagster shows something else: after a settlement, or a halt found by a run outside Dagster.
+Only the ledger knows whether a pipeline is halted. Every run reports it to Dagster, however it ends. Between runs
+the sensor does, when Dagster shows something else: after a settlement, or a halt found by a run outside Dagster.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
             f"Fails while {contract.pipeline} is halted: it stopped because reading further would lose or repeat "
             f"messages. To see how to settle it: tidegate ack {contract.pipeline}"
         ),
-        metadata={"evaluated": "when the ledger changes, and by runs"},
+        metadata={"evaluated": "in each run, and when the ledger changes"},
     )
 
 

@@ -7,7 +7,7 @@ run reports.
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 
 import dagster as dg
@@ -20,7 +20,6 @@ from platform_defs.errors import GateFailed, PipelineHeld, TidegateError
 from platform_defs.orchestration.events import Tally, evaluation, materializations
 from platform_defs.orchestration.halts import not_halted
 from platform_defs.orchestration.runs import scheduled
-from platform_defs.orchestration.shown import Shown
 from resources.dagster.storage import STORAGE_AWAY
 from resources.endpoints import Endpoints
 from resources.kafka.broker import show_progress
@@ -47,7 +46,6 @@ class Reporter:
         self.options = endpoints.kafka_options()
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.batches = 0
-        self._shown = Shown(context.instance, contract) if scheduled(context.run) else None
         self._outside: Outside | None = None
         self._halt_reported = False
         self._at: Mapping[int, int] = {}
@@ -75,7 +73,7 @@ class Reporter:
             self._report_halt()
             raise
         if not self._halt_reported:  # a turn that went well is one of a pipeline that is not halted
-            self._halt_reported = self._log_news(not_halted(self.contract, PipelineStatus(self.contract.pipeline)))
+            self._halt_reported = self._log(not_halted(self.contract, PipelineStatus(self.contract.pipeline)))
 
     def published(self, batch: Published) -> None:
         """Report a batch of this run."""
@@ -105,7 +103,8 @@ class Reporter:
         """Report the totals of a run of several batches, and where the pipeline is to Kafka's tools."""
         if self.batches > 1:
             for tally in self.tallies.values():
-                self._log_news(evaluation(tally))
+                if tally.failed_batches or not scheduled(self.context.run):  # the sensor's run comes again soon
+                    self._log(evaluation(tally))
         self._with_warning(self._show_progress)
         self._send_lineage()
 
@@ -136,19 +135,7 @@ class Reporter:
         self.tallies.setdefault((result.table, result.name), Tally(result)).add(result, batch_id)
 
     def _log_check(self, result: CheckResult, *, published: bool = True) -> bool:
-        return self._log_news(evaluation(self.tallies[result.table, result.name], published=published))
-
-    def _log_news(self, found: dg.AssetCheckEvaluation) -> bool:
-        """Tell Dagster of a check, unless it shows the same (shown.py). Whether Dagster knows."""
-        if self._shown is None:
-            return self._log(found)
-        with suppress(*STORAGE_AWAY):  # its storage does not answer: it will not answer `_log` either
-            if self._shown.repeats(found):
-                return True
-        heard = self._log(found)
-        if heard:
-            self._shown.logged(found)
-        return heard
+        return self._log(evaluation(self.tallies[result.table, result.name], published=published))
 
     def _report_halt(self) -> None:
         try:
@@ -156,7 +143,7 @@ class Reporter:
         except TidegateError as error:
             self.context.log.warning(f"could not find out whether {self.contract.pipeline} is halted: {error}")
             return
-        self._halt_reported = self._log_news(found)
+        self._halt_reported = self._log(found)
 
     def _log(self, event: dg.AssetMaterialization | dg.AssetCheckEvaluation) -> bool:
         """Tell Dagster. False where its storage did not answer: the next run is to try again."""

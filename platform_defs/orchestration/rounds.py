@@ -8,7 +8,8 @@ from typing import Protocol
 
 from platform_defs.orchestration.goals import Goal, Turned
 
-HANDS = (os.cpu_count() or 1) + 1  # turns at a time: a small batch waits as long as it works
+# Turns at a time: a small batch waits as long as it works. On a large machine not more: each has sessions of its own.
+HANDS = min(os.cpu_count() or 1, 7) + 1
 GLANCE = 1.0  # seconds after which the goal is asked again though no turn has ended
 
 

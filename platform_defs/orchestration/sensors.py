@@ -24,8 +24,8 @@ from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, from_c
 from platform_defs.words import plural
 from resources.endpoints import connection
 
-EVERY = 5  # seconds between two ticks; where there are many pipelines,
-PIPELINES = 20  # a second for so many: a tick over 200 takes a tenth of a second of CPU, also when nothing happens
+EVERY, RARELY = 5, 15  # seconds between two ticks with few pipelines, and with very many
+PIPELINES = 20  # for which a second is added: a tick over 200 takes a tenth of a second of CPU, also when idle
 MOST = 20  # pipelines that a run is asked for; it finds the others that are due by itself (orchestration/goals.py)
 TAKES_UP = 45.0  # seconds after which a pipeline that is due and that no working run took up gets a run of its own
 RUNS = 2  # at once, where dagster.yaml says nothing
@@ -37,7 +37,7 @@ def lag_sensor(contracts: Sequence[Contract], job: AssetJob) -> dg.SensorDefinit
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name=LAG_SENSOR,
         job=job,
-        minimum_interval_seconds=max(EVERY, len(contracts) // PIPELINES),
+        minimum_interval_seconds=min(max(EVERY, len(contracts) // PIPELINES), RARELY),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             "Starts a run for the pipelines that have as many unread messages as their contract's lagMessages, or one "

@@ -17,7 +17,7 @@ from platform_defs.words import plural
 from resources.endpoints import connection
 from resources.kafka.topics import KafkaTopics
 
-EVERY = 60  # seconds between two looks at a page of topics; where there are more topics, a second for each
+EVERY = 60  # seconds between two looks at a page of topics; longer where there are several pages
 PAGE = 100  # topics in one tick: Dagster stores some 50 observations a second, and ends a tick after 60 seconds
 REPEATED = 3600.0  # seconds after which a topic is recorded again though nothing in it has changed
 
@@ -63,7 +63,7 @@ def observe_topics(topics: Sequence[str]) -> dg.SensorDefinition:
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name="topics",
-        minimum_interval_seconds=max(EVERY, len(topics)),
+        minimum_interval_seconds=EVERY if len(topics) <= PAGE else max(EVERY, PAGE),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Records the partitions, retention, replication and end offsets of each topic that has changed.",
     )

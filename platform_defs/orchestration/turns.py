@@ -19,7 +19,6 @@ from platform_defs.orchestration.reporter import Reporter
 from platform_defs.verdicts import TRIES
 from resources.endpoints import Endpoints
 from resources.postgres.ledger import Ledger
-from resources.settings import settings
 from resources.spark.session import SparkResource
 
 SHARE = Budget(batches=4, seconds=10.0)  # of one turn; a batch that has begun is finished
@@ -27,9 +26,10 @@ SHARE = Budget(batches=4, seconds=10.0)  # of one turn; a batch that has begun i
 # all are tried again at the same time. Alone, it halts by itself, and the others go on.
 ALONE = TRIES // 2
 ALONE_FOR = 60.0  # seconds that the others wait for it at most, and it for them: a turn may hang
-# Failures after which it is alone for as long as a turn can take: two more halt it, and one may be a death that is
-# counted only when the next run takes the pipeline over. So no batch halts for what another did beside it.
+# Failures after which it is alone for longer: two more halt it, and one may be a death that is counted only when the
+# next run takes the pipeline over. So no batch halts for what another did beside it within that time.
 LAST = TRIES - 2
+LAST_FOR = 300.0
 AGAIN = 0.5  # seconds after which a pipeline that another run holds may be asked for again
 
 
@@ -87,8 +87,7 @@ class Turns:
         if failures < ALONE:
             return False
         now = time.monotonic()
-        patience = ALONE_FOR if failures < LAST else settings().batch_timeout_seconds + ALONE_FOR
-        return now - self._alone_since.setdefault(name, now) < patience
+        return now - self._alone_since.setdefault(name, now) < (ALONE_FOR if failures < LAST else LAST_FOR)
 
     def over(self) -> bool:
         """Whether no turn can be taken any more: pipelines that have had no turn must not fail for another's sake."""

@@ -17,15 +17,16 @@ from dagster_postgres.utils import DagsterPostgresException
 from psycopg import sql
 from sqlalchemy import create_engine
 from sqlalchemy.engine import Engine, make_url
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
 from typing_extensions import override
 
 from platform_defs.errors import LedgerAway, TidegateError
-from resources.postgres.connection import connect
+from resources.postgres.connection import connect, limited
 from resources.settings import Settings, settings
 
 SCHEMA = "dagster"
-STORAGE_AWAY = (OperationalError, DagsterPostgresException)  # what Dagster raises where its storage does not answer
+# What Dagster raises where its storage does not answer, or is a standby.
+STORAGE_AWAY = (OperationalError, InterfaceError, InternalError, DagsterPostgresException)
 MOST = 20  # connections of a process at once; one of them is kept
 RECYCLED = 600  # seconds after which a kept connection is opened anew
 
@@ -98,7 +99,7 @@ def storage_url(postgres_url: str) -> str:
 
     The driver is named: SQLAlchemy 2.1 would take psycopg 3, with which Dagster's storage fails.
     """
-    url = make_url(postgres_url).set(drivername="postgresql+psycopg2")
+    url = make_url(limited(postgres_url)).set(drivername="postgresql+psycopg2")
     given = url.query.get("options", "")
     options = f"{given if isinstance(given, str) else ' '.join(given)} -c search_path={SCHEMA}".strip()
     return url.update_query_dict({"options": options}).render_as_string(hide_password=False)

@@ -207,6 +207,10 @@ def test_a_block_is_read_as_its_messages_are(values: list[bytes | None]) -> None
 @example([b'{"m":1.0e-230}'])  # pyarrow reads past the end of a table: 0.00
 @example([b'{"m":"1.05E-0040"}', b'{"m":1}'])
 @example([b'{"m":1e-99999999}'])  # and crashes the process
+@example([b'{"m":"1e+-1"}', b'{"m":"1e0x2"}'])  # no exponents, but pyarrow takes them
+@example([b'{"m":"1e+-99999999"}'])
+@example([b'{"m":"1e0xF0000001"}', b'{"wide":"7E0X4"}'])
+@example([b'{"m":"1e-0x1"}', b'{"m":"1e++1"}', b'{"m":"1e--1"}', b'{"m":"1e+0x1"}'])
 @example([b'{"m":"1\\u0065-99999999"}'])
 @example([b'{"\\u006d":1e-99999999}', b'{"m": "+1e-99999999" }'])
 @example([b'{"m":0.' + b"0" * 40 + b"1}"])

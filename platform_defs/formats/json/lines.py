@@ -27,7 +27,8 @@ from platform_defs.formats.json.single import MAX_DEPTH, too_deep
 
 _MOST_BYTES = 256 << 20  # joined; pyarrow's blocks and string columns end at 2 GiB
 _BEYOND = 1 << 30  # past the end of every value
-_escaped_ascii = re.compile(rb"\\u00[2-7]").search
+# A character of a plain key or of a number, escaped. Not those that HTML needs escaped, which some writers always do.
+_escaped_ascii = re.compile(rb"\\u00(?:2[bBdDeE]|3[0-9]|4[1-9a-fA-F]|5[0-9aAfF]|6[1-9a-fA-F]|7[0-9aA])").search
 
 
 @dataclass(frozen=True)

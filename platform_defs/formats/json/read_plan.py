@@ -16,7 +16,9 @@ from platform_defs.formats.json.single import MAX_DEPTH
 
 # For RE2: a number with so many decimals, written out or by its exponent, that pyarrow shifts the digits by more than
 # its table of powers holds. It reads past the table's end: what it then takes for the number is garbage, or it crashes.
-_SHIFTED_FAR = r'\s*:\s*"?[+-]?[0-9]*(?:\.[0-9]{30,}|[0-9.]*[eE]-[0-9]{2,})[0-9eE+-]*\s*[",}]'
+# In a string it also takes for an exponent what JSON does not know as one: two signs, and hexadecimal.
+_EXPONENT = r"[eE](?:-[0-9]{2,}|[+-][+-]|[+-]*0[xX])"
+_SHIFTED_FAR = rf'\s*:\s*"?[+-]?[0-9]*(?:\.[0-9]{{30,}}|[0-9.]*{_EXPONENT})[0-9a-zA-Z+-]*\s*[",}}]'
 
 
 _MOST_NAMED = 20  # keys: RE2 is fastest with few

@@ -8,11 +8,13 @@ SELECT %(pipeline)s WHERE NOT EXISTS (SELECT 1 FROM tidegate.pipeline WHERE name
 SELECT owner FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- lock_pipeline: step 0; waits for a publication in flight, up to lock_timeout.
-SELECT epoch, owner, state, halt_code, halt_detail, batch_failures, run_id FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
+SELECT epoch, owner, state, halt_code, halt_detail, batch_failures, run_id
+  FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
 -- take_over: from here on a run with an older (epoch, owner) changes nothing. An owner that is still there did not end
 -- by itself: should this run die as well, the next one waits, and works on other pipelines first. A commit forgets it.
--- Its pending batch has failed, unless the owner is `alive` or has a session, or Postgres was started again since.
+-- Its pending batch has failed, unless the owner is `alive`, or it or its run has a session (what it lost was its way to
+-- Postgres), or Postgres was started again since.
 WITH held AS (INSERT INTO tidegate_staging.holder (pipeline, owner) VALUES (%(pipeline)s, %(owner)s)
                   ON CONFLICT (pipeline) DO UPDATE SET owner = excluded.owner)
 UPDATE tidegate.pipeline
@@ -20,6 +22,8 @@ UPDATE tidegate.pipeline
        updated_at = now(), failed_tries = failed_tries + (owner IS NOT NULL)::int,
        batch_failures = batch_failures + (
          owner IS NOT NULL AND owner IS DISTINCT FROM %(alive)s::uuid AND pending IS NOT NULL
+         AND coalesce(run_id <> %(run_id)s, true)
+         AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'tidegate/run/' || run_id)
          AND server_started IS NOT DISTINCT FROM pg_postmaster_start_time()
          AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name =
                          'tidegate/' || left(name, 20) || '/' || replace(owner::text, '-', '')))::int,
