@@ -45,7 +45,7 @@ def test_a_benchmark_that_a_time_limit_cuts_off_leaves_no_stack(tmp_path: Path) 
 
 @pytest.mark.timeout(600)
 def test_many_pipelines_at_once_are_measured_and_nothing_is_left(tmp_path: Path) -> None:
-    said, errors = bench(tmp_path, "bench.many", "--pipelines", "5", "--minutes", "0.2", "--idle", "2").communicate(
+    said, errors = bench(tmp_path, "bench.many", "--pipelines", "5", "--minutes", "1", "--idle", "2").communicate(
         timeout=550
     )
     assert "5 pipelines over 5 topics of 10 partitions" in said, errors

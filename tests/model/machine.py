@@ -29,7 +29,7 @@ from tests.model.runs import DyingInCommit, new_contract
 from tests.model.seen import check, positions
 from tests.model.topic_events import EVENTS, Draw, TopicEvents, event, some
 
-FAVOURED = 4
+FAVOURED = 10
 ENDS = {"closed": None, "gate failed": Counts.ALWAYS, "system away": Counts.NEVER}  # of runs that end by themselves
 CHANGES = {  # what a server that crashes, or is started again, changes
     "crash": "DELETE FROM tidegate_staging.holder WHERE pipeline = %s",
