@@ -4,6 +4,7 @@ The tables of a pipeline commit together. Materializing one of them therefore ru
 its tables are reported: selecting `bank/balances` alone is allowed, and does not leave `bank/postings` behind.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -15,7 +16,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.contract.reserved import outputs
 from platform_defs.errors import GateFailed, Halt, TidegateError
 from platform_defs.orchestration.checks import check_specs
-from platform_defs.orchestration.goals import EverythingThere, Goal, OtherRuns, WhatIsDue
+from platform_defs.orchestration.goals import READY, EverythingThere, Goal, OtherRuns, WhatIsDue
 from platform_defs.orchestration.halts import halt_metadata
 from platform_defs.orchestration.keys import PIPELINE_TAG, is_row_table, table_key, topic_key
 from platform_defs.orchestration.memory import sensor_memory
@@ -24,7 +25,7 @@ from platform_defs.orchestration.runs import live, of_tables, report_dead, sched
 from platform_defs.orchestration.survey import Survey
 from platform_defs.orchestration.turns import Turns
 from platform_defs.words import plural
-from resources.dagster.run_session import TAG, RunSession
+from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
 from resources.postgres.auditor import warm_up
 from resources.spark.session import SparkResource
@@ -110,9 +111,11 @@ def _goal(
         return EverythingThere(survey.look(chosen))
 
     def others() -> OtherRuns:
-        runs = [item.dagster_run for item in live(context.instance, contracts, besides=context.run.run_id)]
+        records = live(context.instance, contracts, besides=context.run.run_id)
+        runs = [item.dagster_run for item in records]
         by_hand = frozenset(name for run in runs if not scheduled(run) for name in selected(run, contracts))
-        return OtherRuns(by_hand, relief=any(scheduled(run) and run.tags.get(TAG) == "open" for run in runs))
+        ready = [item for item in records if item.start_time and time.time() - item.start_time > READY]
+        return OtherRuns(by_hand, relief=any(scheduled(item.dagster_run) for item in ready))
 
     first = [contract.pipeline for contract in chosen]
     return WhatIsDue(contracts, first, sensor_memory(context.instance), survey.look, others)
