@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
+from textwrap import fill
 
 from bench.many.ledger import Tick
 from bench.many.measure import ALLOWED, Measured
@@ -24,7 +25,18 @@ TICK, CONNECTIONS, IDLE = 2.0, 20, 0.05  # the aims
 
 def report(seen: Measured) -> str:
     """Paragraphs and tables."""
-    return "\n\n".join([_setting(seen), _results(seen), _by_minute(seen), _by_part(seen), _by_table(seen)]) + "\n"
+    return (
+        "\n\n".join(
+            [
+                fill(_setting(seen), 120, break_on_hyphens=False),
+                _results(seen),
+                _by_minute(seen),
+                _by_part(seen),
+                _by_table(seen),
+            ]
+        )
+        + "\n"
+    )
 
 
 def write(text: str, page: Path = PAGE) -> None:

@@ -16,8 +16,8 @@ LOOK = 5.0  # seconds between two looks at all pipelines
 # Seconds after which a run that the sensor started ends: its failures are shown then, and the next begins.
 SHIFT = 600.0
 # Seconds before that from which the next run may start. Once that is READY, this one ends: nobody waits meanwhile.
-HANDOVER = 75.0
-READY = 30.0  # seconds after its start that a run has begun its first turns, Spark and all
+HANDOVER = 120.0
+READY = 60.0  # seconds after its start that a run is at work, its JVM warm
 REST = 30.0  # seconds for which a pipeline that failed is left alone at least: the ledger may not have been told of it
 PATIENCE = 900.0  # seconds for which a run by hand waits for a pipeline that another run holds
 
