@@ -20,18 +20,9 @@ def first_positions(positions: Sequence[Position], view: TopicView) -> list[Posi
 def note_ends(positions: Sequence[Position], view: TopicView) -> list[Position]:
     """`positions` as they are once partitions are added: an upsert reads each up to where it ends now before it reads
     those, open transactions included: the same one may write a key's newer value to a new partition.
-
-    While others are still drained for partitions added earlier, those that wait for it keep waiting.
     """
-    draining = _draining(positions, view)
-    return [
-        (
-            item
-            if draining and item.seen_end is None
-            else replace(item, seen_end=max(item.seen_end or 0, view.partitions[item.partition].written))
-        )
-        for item in positions
-    ]
+    written = {number: held.written for number, held in view.partitions.items()}
+    return [replace(item, seen_end=max(item.seen_end or 0, written[item.partition])) for item in positions]
 
 
 def old_before_new(positions: Sequence[Position], view: TopicView) -> list[Position]:
@@ -40,11 +31,14 @@ def old_before_new(positions: Sequence[Position], view: TopicView) -> list[Posit
     Drained is what has reached the end that it had when the new ones were first seen (`seen_end`), not the current end:
     under steady traffic that is never reached. The new ones, which have no such end yet, wait for that.
     """
-    draining = _draining(positions, view)
-    return [item for item in positions if not draining or item.seen_end is not None]
+    return [item for item in positions if item.seen_end is not None] if draining(positions, view) else list(positions)
 
 
-def _draining(positions: Sequence[Position], view: TopicView) -> bool:
-    """Whether a partition is yet to reach its noted end, or the end of the log where that was cut meanwhile."""
+def draining(positions: Sequence[Position], view: TopicView) -> bool:
+    """Whether a partition is yet to reach its noted end, or the end of the log where that was cut meanwhile.
+
+    Until then an upsert adds no more partitions: those that wait would be read together with them, and a key may have
+    moved twice.
+    """
     ends = {item.partition: min(item.seen_end or 0, view.partitions[item.partition].written) for item in positions}
     return any(item.next_offset < ends[item.partition] for item in positions)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from platform_defs import offsets
 from platform_defs.contract.model import Contract
-from platform_defs.engine.added_partitions import first_positions, note_ends, old_before_new
+from platform_defs.engine.added_partitions import draining, first_positions, note_ends, old_before_new
 from platform_defs.errors import BadInput, Halt
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
@@ -59,13 +59,14 @@ def decide(
         offsets.still_readable(contract.pipeline, pending, view)
         pending = replace(pending, ranges=offsets.mark_new_leaders(pending.ranges, view))
         return Plan(view, tuple(positions), pending.ranges, pending)
-    added = first_positions(positions, view)
+    keyed = contract.row_table.disposition == "upsert"
+    added = [] if keyed and draining(positions, view) else first_positions(positions, view)
     every = (*note_ends(positions, view), *added) if added else tuple(positions)
     if (halt := _halt(contract.pipeline, added, view)) is not None:
         return Plan(view, every, added=tuple(added), halt=halt)
-    chosen = old_before_new(every, view) if contract.row_table.disposition == "upsert" else every
+    chosen = old_before_new(every, view) if keyed else every
     ranges = offsets.next_ranges(chosen, view, batch_messages=contract.limits.batch_messages, tasks=tasks)
-    waiting = tuple(item.partition for item in every if item not in chosen)
+    waiting = tuple(sorted(set(view.partitions) - {item.partition for item in chosen}))
     return Plan(view, every, offsets.mark_new_leaders(ranges, view), None, tuple(added), waiting)
 
 

@@ -84,7 +84,8 @@ class Expectations(RuleBasedStateMachine):
             self._stale(run, run.plan)
             return False
         code = self._code([_place(p) for p in known])
-        added = self.log.now.parts[len(known) :] if known and not seen["pipeline"]["pending"] else []
+        waits = code or seen["pipeline"]["pending"] or (self.keyed and self._draining(known))
+        added = self.log.now.parts[len(known) :] if known and not waits else []
         new = any(part.low for part in added)  # they are read from 0
         try:
             pending = run.plan()
@@ -205,9 +206,14 @@ class Expectations(RuleBasedStateMachine):
         self.fired["stale"] += 1
         self._end(run)
 
+    def _draining(self, known: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether partitions that were added wait for others; those added since wait for both."""
+        parts = self.log.now.parts
+        return any(p["next_offset"] < min(p["seen_end"] or 0, parts[p["partition"]].end) for p in known)
+
     def _lagging(self) -> bool:
         at = {span.partition: span.until for span in positions(self.look())}
-        return any(at[number] < part.end for number, part in enumerate(self.log.now.parts))
+        return any(at.get(number, 0) < part.end for number, part in enumerate(self.log.now.parts))
 
     def _halt(self, run: Run, halt: Halt, expected: str | None) -> None:
         """As drain does it. The run lives on, and may try what it likes."""

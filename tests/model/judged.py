@@ -78,6 +78,6 @@ def _red(records: list[tuple[int, Record]], *, keyed: bool) -> bool:
     """Whether a row that would be written has a multiple of thirteen."""
     good = [record for _, record in records if record.kind != "bad"]
     if keyed:
-        newest = {record.name: record for record in sorted(good, key=lambda record: record.at)}
+        newest = {record.name: record for record in sorted(good, key=lambda record: record.number)}
         good = list(newest.values())
     return any(record.kind == "row" and record.number % 13 == 0 for record in good)

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from platform_defs import offsets
 from platform_defs.contract.model import Limits
-from platform_defs.engine import audit, batch, publish
+from platform_defs.engine import audit, batch, planning, publish
 from platform_defs.engine.ports import Staged
 from platform_defs.errors import StagingLost
 from platform_defs.offsets import Position
@@ -119,29 +119,58 @@ MUTANTS: dict[str, Mutate] = {
     "what a person set aside is published": _instead(batch, "_set_aside", lambda _: None),
     "the log is not asked before publish": _instead(publish, "still_there", lambda *_: None),
     "what was read must still be there": _instead(publish, "still_there", offsets.judge),
+    "added partitions overtake those that wait": _instead(planning, "draining", lambda *_: False),
     "positions of another topic are not seen": _instead(PostgresHold, "positions", _of_the_contracts_topic),
     "a partition that the answer lacks is forgotten": _forgetful,
     "a log that was read before is read again": _instead(SettledLog, "_first", lambda _self, _number, held: held.low),
 }
 
-# What makes some of them show, so that it happens soon.
-LIKELY: dict[str, tuple[str, ...]] = {
-    "rows of offsets that were not planned are published": ("stage_a_batch", "lose_staging"),
-    "rows are not counted": ("stage_a_batch", "lose_staging"),
-    "coverage is not proven": ("stage_a_batch", "lose_staging"),
-    "a commit does not forget how often its batch failed": ("stop", "publish_a_batch"),
-    "a log that was read before is read again": ("create_again", "lead_back", "settle", "publish_a_batch"),
-    "the log is not asked before publish": ("stage_a_batch", "create_again", "publish_a_batch"),
-    "what was read must still be there": ("stage_a_batch", "delete_records", "publish_a_batch"),
+# The order of events in which some of them show: without it, they would be found after minutes.
+PATHS: dict[str, tuple[str, ...]] = {
+    "neither epoch nor owner is asked for": ("produce", "stage_a_batch", "overtake"),
+    "a halted pipeline can be held": ("publish_a_batch", "create_again", "publish_a_batch", "start"),
+    "whoever was fenced can halt": ("start", "be_refused"),
+    "rows of attempts that lost are published": ("produce", "stage_a_batch", "publish_a_batch"),
+    "rows of offsets that were not planned are published": ("produce", "stage_a_batch", "lose_staging"),
+    "rows are not counted": ("produce", "stage_a_batch", "lose_staging"),
+    "coverage is not proven": ("produce", "stage_a_batch", "lose_staging"),
+    "the batches before do not count": ("produce_garbage", "publish_a_batch", "publish_a_batch", "settle"),
+    "what a person accepted goes on counting": ("produce_garbage", "publish_a_batch", "settle", "publish_a_batch"),
+    "what a person set aside is published": ("produce", "publish_a_batch", "settle_a_red_gate", "publish_a_batch"),
     "a gate stays red for ever": ("publish_a_batch", "settle_a_red_gate"),
-    "what a person set aside is published": ("produce", "stage_a_batch", "publish_a_batch", "settle_a_red_gate"),
-    "positions keep the epoch of an earlier leader": ("elect", "publish_a_batch"),
-    "positions of another topic are not seen": ("rename", "plan_a_batch"),
-    "a partition that the answer lacks is forgotten": ("fall_behind", "settle"),
-    "a stopped server counts against a batch": ("plan_a_batch", "lose_the_session"),
-    "a run that dies counts for nothing": ("plan_a_batch", "stop", "start"),
-    "a session that was ended counts for nothing": ("plan_a_batch", "lose_the_session"),
-    "what ends with its server has died": ("plan_a_batch", "lose_the_session", "start"),
+    "a commit does not forget how often its batch failed": ("produce", "plan_a_batch", "stop", "publish_a_batch"),
+    "a system that is away counts against a batch": ("produce", "plan_a_batch", "stop", "settle"),
+    "a session that was cut counts against a batch": ("produce", "plan_a_batch", "lose_the_session", "settle"),
+    "a stopped server counts against a batch": ("produce", "plan_a_batch", "lose_the_session", "settle"),
+    "a crash of Postgres counts for nothing": ("produce", "plan_a_batch", "lose_the_session", "settle"),
+    "a session that was ended counts for nothing": ("produce", "plan_a_batch", "lose_the_session", "settle"),
+    "a run that dies counts for nothing": ("produce", "plan_a_batch", "stop", "start"),
+    "a run that is fenced alive has died": ("produce", "plan_a_batch", "start"),
+    "what ends with its server has died": ("produce", "plan_a_batch", "lose_the_session", "start"),
+    "a table that was left out is taken back": ("publish_a_batch", "change_the_contract", "produce"),
+    "a batch is noted for tables that it left out": ("publish_a_batch", "change_the_contract", "produce"),
+    "positions keep the epoch of an earlier leader": ("produce", "elect", "publish_a_batch"),
+    "added partitions overtake those that wait": ("produce", "plan_a_batch", "add_partitions", "produce"),
+    "positions of another topic are not seen": ("publish_a_batch", "rename", "plan_a_batch"),
+    "the log is not asked before publish": ("produce", "stage_a_batch", "create_again", "publish_a_batch", "settle"),
+    "what was read must still be there": (
+        "produce",
+        "stage_a_batch",
+        "delete_records",
+        "delete_records",
+        "publish_a_batch",
+        "settle",
+    ),
+    "a partition that the answer lacks is forgotten": (
+        "publish_a_batch",
+        "produce",
+        "delete_records",
+        "delete_records",
+        "plan_a_batch",
+        "fall_behind",
+        "settle",
+    ),
+    "a log that was read before is read again": ("produce", "publish_a_batch", "rename", "plan_a_batch", "settle"),
 }
 
 # Those that are found within seconds: `make test` plays them, the others are `slow`.

@@ -6,6 +6,7 @@ The promises I1 to I6 of docs/explanation/guarantees.md.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import psycopg
@@ -81,7 +82,7 @@ def check(seen: Seen, log: Log, kept: Sequence[Span], aside: Set[Place], *, keye
     found = {
         place: replace(record, kind="bad") if place in aside else record for place, record in records.items() if record
     }
-    _rows_are_what_the_messages_say(seen, _newest(found) if keyed else found, batches)
+    _rows_are_what_the_messages_say(seen, _newest(found, batches) if keyed else found, batches)
     _dead_letters_are_the_bad_messages(seen, found, batches)
     _each_batch_has_its_record(seen)
     _each_output_has_its_last_batch(seen)
@@ -118,10 +119,15 @@ def _offsets(multirange: str) -> list[int]:
     return [number for start, until in spans for number in range(int(start), int(until))]
 
 
-def _newest(found: Mapping[Place, Record]) -> dict[Place, Record]:
-    """I5: of the messages that can decide a key, those that do: the ones produced last."""
+def _newest(found: Mapping[Place, Record], batches: Mapping[Place, int]) -> dict[Place, Record]:
+    """I5: of the messages that can decide a key, those that do: the ones produced last; of two logs, no order is known
+    but the one in which they were read.
+    """
+    topics = dict(sorted((batch_id, place[0]) for place, batch_id in batches.items()))
+    visits = [list(ids) for _, ids in groupby(topics, key=topics.__getitem__)]
+    visit = {batch_id: number for number, ids in enumerate(visits) for batch_id in ids}
     last: dict[str, tuple[Place, Record]] = {}
-    for place, record in sorted(found.items(), key=lambda item: item[1].number):
+    for place, record in sorted(found.items(), key=lambda item: (visit[batches[item[0]]], item[1].number)):
         if record.kind != "bad":
             last[record.name] = place, record
     return dict(last.values())

@@ -18,7 +18,7 @@ from resources.postgres import take_over
 from resources.postgres.ledger import Ledger
 from tests.model.expectations import DEATHS
 from tests.model.machine import Machine
-from tests.model.mutants import LIKELY, MUTANTS, SOON
+from tests.model.mutants import MUTANTS, PATHS, SOON
 
 bounded = settings(
     max_examples=40,
@@ -30,10 +30,13 @@ bounded = settings(
     suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]  # an Enum all the same
 )
 
-# What seldom comes together among all that may happen: forty more examples favour it.
+# What seldom comes together among all that may happen: eight more examples along each of these paths.
 RARE = (
     ("produce", "publish_a_batch", "settle_a_red_gate"),
-    ("plan_a_batch", "stop", "start"),
+    ("produce", *("plan_a_batch", "stop") * 4),
+    ("produce", "stage_a_batch", "die_in_commit"),
+    ("publish_a_batch", "create_again", "lead_back"),
+    PATHS["a partition that the answer lacks is forgotten"],
 )
 # What must have happened in one of all these examples at least, or the test has not tested it.
 HAPPENED = {
@@ -93,9 +96,9 @@ def test_whatever_happens_the_invariants_hold(
     chosen = settings(bounded, max_examples=examples, derandomize=seed_given is None)
     run_state_machine_as_test(factory, settings=chosen)
     if seed_given is None and examples == 100:
-        for likely in RARE:
-            monkeypatch.setattr(machine, "likely", likely)
-            run_state_machine_as_test(factory, settings=settings(chosen, max_examples=20))
+        for path in RARE:
+            monkeypatch.setattr(machine, "path", path)
+            run_state_machine_as_test(factory, settings=settings(chosen, max_examples=8))
         assert set(machine.fired) >= HAPPENED
         assert any(what.startswith("COMMIT lost") for what in machine.fired)
         assert any(what.startswith("COMMIT arrived") for what in machine.fired)
@@ -108,7 +111,7 @@ def test_a_fault_put_in_on_purpose_is_found(
     name: str, machine: type[Machine], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     MUTANTS[name](monkeypatch)
-    monkeypatch.setattr(machine, "likely", LIKELY.get(name, ()))
+    monkeypatch.setattr(machine, "path", PATHS.get(name, ()))
     with pytest.raises((AssertionError, pytest.fail.Exception, TidegateError, psycopg.Error)):
         run_state_machine_as_test(machine, settings=settings(bounded, max_examples=200, derandomize=True))
 

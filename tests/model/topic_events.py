@@ -39,6 +39,12 @@ class TopicEvents(Expectations):
             deletes = kind == "gone" and not self.keyed
             self.log.produce((key if self.keyed else where) % count, f"key {key}", "bad" if deletes else kind)
 
+    @event(1, lambda self: sum(part.end for part in self.log.now.parts) < 40)
+    def produce_garbage(self, _draw: Draw) -> None:
+        """Enough of it for a halt."""
+        for _ in range(4):
+            self.log.produce(0, "key 0", "bad")
+
     @event(1, lambda self: self._known and not self.log.behind and len(self.log.now.parts) < 3)
     def add_partitions(self, _draw: Draw) -> None:
         """Where rows have keys, their number is doubled: only then do keys move to new partitions and to no old one."""

@@ -200,9 +200,8 @@ def test_an_upsert_reads_the_old_partitions_before_the_added_ones_up_to_where_th
 @pytest.mark.parametrize(
     ("places", "noted"),
     [
-        ([(7, 7), (3, None)], [9, 9]),  # nothing is being drained: both are old ones from now on
-        ([(3, 7), (0, None)], [9, None]),  # the second waits for the first, and goes on waiting
-        ([(3, 12), (0, None)], [12, None]),  # an end never goes back
+        ([(7, 7), (3, None)], [9, 9]),  # both are old ones from now on
+        ([(12, 12), (0, None)], [12, 9]),  # an end never goes back
     ],
 )
 def test_when_partitions_are_added_the_others_note_where_they_end(

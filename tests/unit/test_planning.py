@@ -51,6 +51,17 @@ def test_an_upsert_notes_where_the_others_end_and_lets_the_added_partition_wait(
     assert ([item.partition for item in again.ranges], again.waiting, again.added) == ([2], (), ())
 
 
+def test_an_upsert_adds_no_partition_while_others_wait_for_the_old_ones() -> None:
+    """A key may have moved from partition 0 to 1 and from there to 3: each is read to its end before the next."""
+    view = view_of((0, 7), (0, 5), (0, 4), (0, 2))
+    draining = decide(contract_of("crm_customers"), [at(0, 3, 7), at(1, 0)], None, view)
+    assert ([item.partition for item in draining.ranges], draining.added) == ([0], ())
+    assert (draining.waiting, sum(draining.lag.values())) == ((1, 2, 3), 15)
+    drained = decide(contract_of("crm_customers"), [at(0, 7, 7), at(1, 0)], None, view)
+    assert ([item.partition for item in drained.ranges], drained.waiting) == ([1], (2, 3))
+    assert [(item.partition, item.seen_end) for item in drained.positions] == [(0, 7), (1, 5), (2, None), (3, None)]
+
+
 def test_an_append_reads_old_and_added_partitions_together() -> None:
     plan = decide(contract_of("web_page_views"), [at(0, 3, 3)], None, view_of((0, 7), (0, 4)))
     assert ([item.partition for item in plan.ranges], plan.waiting) == ([0, 1], ())
