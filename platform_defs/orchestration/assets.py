@@ -21,7 +21,7 @@ from platform_defs.orchestration.halts import halt_metadata
 from platform_defs.orchestration.keys import PIPELINE_TAG, is_row_table, table_key, topic_key
 from platform_defs.orchestration.memory import sensor_memory
 from platform_defs.orchestration.rounds import in_rounds
-from platform_defs.orchestration.runs import live, of_tables, report_dead, scheduled, selected
+from platform_defs.orchestration.runs import asked_by_hand, live, of_tables, report_dead, scheduled
 from platform_defs.orchestration.survey import Survey
 from platform_defs.orchestration.turns import Turns
 from platform_defs.words import plural
@@ -112,8 +112,7 @@ def _goal(
 
     def others() -> OtherRuns:
         records = live(context.instance, contracts, besides=context.run.run_id)
-        runs = [item.dagster_run for item in records]
-        by_hand = frozenset(name for run in runs if not scheduled(run) for name in selected(run, contracts))
+        by_hand = asked_by_hand((item.dagster_run for item in records), contracts)
         ready = [item for item in records if item.start_time and time.time() - item.start_time > READY]
         return OtherRuns(by_hand, relief=any(scheduled(item.dagster_run) for item in ready))
 

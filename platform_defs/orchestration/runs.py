@@ -49,6 +49,11 @@ def selected(run: DagsterRun, contracts: Sequence[Contract]) -> list[str]:
     return of_tables(keys, contracts)
 
 
+def asked_by_hand(runs: Iterable[DagsterRun], contracts: Sequence[Contract]) -> frozenset[str]:
+    """The pipelines that a person started one of these runs for: it waits for its turn, or has it."""
+    return frozenset(name for run in runs if not scheduled(run) for name in selected(run, contracts))
+
+
 def of_tables(keys: Iterable[AssetKey], contracts: Sequence[Contract]) -> list[str]:
     """The pipelines that own one of these tables: its tables commit together, so one of them stands for all."""
     wanted = set(keys)

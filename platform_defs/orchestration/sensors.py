@@ -18,7 +18,7 @@ from platform_defs.orchestration.goals import HANDOVER, SHIFT
 from platform_defs.orchestration.halts import stale_halt_checks
 from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.keys import LAG_SENSOR, PIPELINE_TAG, STARTED_FOR, table_keys
-from platform_defs.orchestration.runs import live, report_dead, scheduled, selected
+from platform_defs.orchestration.runs import asked_by_hand, live, report_dead, scheduled, selected
 from platform_defs.orchestration.survey import Survey, kept_survey
 from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, from_cursor, remember, to_cursor
 from platform_defs.words import plural
@@ -90,8 +90,7 @@ class Working:
         }
         queue = instance.get_concurrency_config().run_queue_config
         most = queue.max_concurrent_runs if queue and queue.max_concurrent_runs > 0 else RUNS
-        by_hand = frozenset(name for run in runs if not scheduled(run) for name in selected(run, contracts))
-        return cls(runs, most, by_hand, frozenset(leaving))
+        return cls(runs, most, asked_by_hand(runs, contracts), frozenset(leaving))
 
     @property
     def looks_itself(self) -> bool:
