@@ -147,16 +147,13 @@ def _watched(
         try:
             first_round = _first_round(planned, watch, say)
             rows, cpu, started = ledger.rows_inserted(database), processes.cpu_seconds(home), time.time()
-            first, sent = len(watch.looks), load.messages
+            looks_before, sent_before = len(watch.looks), load.messages
             _let_it_run(planned, endpoints, watch, started + 60 * minutes, say)
             load.stop()
             busy = processes.shares(cpu, processes.cpu_seconds(home), time.time() - started)
-            looks, sent = watch.looks[first:], load.messages - sent
-            ticks, batches, runs = (
-                ledger.ticks(database, started),
-                ledger.batches(database, started),
-                ledger.runs(database, started),
-            )
+            looks, sent = watch.looks[looks_before:], load.messages - sent_before
+            ticks, batches = ledger.ticks(database, started), ledger.batches(database, started)
+            runs = ledger.runs(database, started)
             time.sleep(STATISTICS)
             added = Counter(ledger.rows_inserted(database))
             added.subtract(rows)

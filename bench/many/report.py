@@ -25,18 +25,7 @@ TICK, CONNECTIONS, IDLE = 2.0, 20, 0.05  # the aims
 
 def report(seen: Measured) -> str:
     """Paragraphs and tables."""
-    return (
-        "\n\n".join(
-            [
-                fill(_setting(seen), 120, break_on_hyphens=False),
-                _results(seen),
-                _by_minute(seen),
-                _by_part(seen),
-                _by_table(seen),
-            ]
-        )
-        + "\n"
-    )
+    return "\n\n".join([_setting(seen), _results(seen), _by_minute(seen), _by_part(seen), _by_table(seen)]) + "\n"
 
 
 def write(text: str, page: Path = PAGE) -> None:
@@ -56,20 +45,21 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def _setting(seen: Measured) -> str:
     kinds = [item.kind for item in seen.planned]
-    return (
+    text = (
         f"{len(kinds)} pipelines over {len(kinds)} topics of {PARTITIONS} partitions, for {seen.minutes:g} minutes: "
         f"{kinds.count('trickle')} get {TRICKLE} message a second, {kinds.count('busy')} get {BUSY}, one is halted, "
         f"one has a bad contract, the transform of one fails. {seen.messages:,} messages in all. Each latency is "
         f"{seen.latency:.0f} s. {_first_round(seen)} {datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores "
         f"({_processor()}), Python {platform.python_version()}, broker, database and Dagster on the same cores."
     )
+    return fill(text, 120, break_on_hyphens=False)
 
 
 def _first_round(seen: Measured) -> str:
     if seen.first_round is None:
         return "The first round was not over when the measurement began."
     return (
-        f"The measurement begins after the first round, in which runs start, tables are made and a backlog is read: "
+        "The measurement begins after the first round, in which runs start, tables are made and a backlog is read: "
         f"{seen.first_round:.0f} s."
     )
 

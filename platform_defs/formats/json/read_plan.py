@@ -19,8 +19,6 @@ from platform_defs.formats.json.single import MAX_DEPTH
 # In a string it also takes for an exponent what JSON does not know as one: two signs, and hexadecimal.
 _EXPONENT = r"[eE](?:-[0-9]{2,}|[+-][+-]|[+-]*0[xX])"
 _SHIFTED_FAR = rf'\s*:\s*"?[+-]?[0-9]*(?:\.[0-9]{{30,}}|[0-9.]*{_EXPONENT})[0-9a-zA-Z+-]*\s*[",}}]'
-
-
 _MOST_NAMED = 20  # keys: RE2 is fastest with few
 
 
