@@ -246,7 +246,6 @@ OWN: Mapping[type[TidegateError], Verdict] = {
     errors.RunStopped: AWAY,
     errors.BrokerAway: AWAY,
     errors.LedgerAway: AWAY,
-    errors.MessagesSuspected: AWAY,
     errors.OutcomeUnknown: AWAY,
     errors.RowsLost: RETRY,
     errors.RowRefused: REFUSED,
