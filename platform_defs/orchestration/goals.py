@@ -19,6 +19,7 @@ SHIFT = 600.0
 HANDOVER = 120.0
 READY = 60.0  # seconds after its start that a run is at work, its JVM warm
 REST = 30.0  # seconds for which a pipeline that failed is left alone at least: the ledger may not have been told of it
+EMPTY = 5.0  # the same, after a turn that found nothing to read, as behind an open transaction
 PATIENCE = 900.0  # seconds for which a run by hand waits for a pipeline that another run holds
 
 
@@ -66,7 +67,7 @@ class EverythingThere:
         """See Goal. A turn that found nothing to read ends it, wherever the positions are."""
         self._left.remove(name)
         ends = self._ends[name]
-        reached = ends is not None and all(turn.next_offsets.get(p, -1) >= end for p, end in ends.items())
+        reached = ends is not None and all(turn.next_offsets.get(p, 0) >= end for p, end in ends.items())
         if turn.batches and not reached:
             self._left.append(name)
 
@@ -110,7 +111,7 @@ class WhatIsDue:
         self._contracts, self._waits, self._look, self._others = contracts, waits, look, others
         began = time.time()
         self._due = sorted(first, key=lambda name: waits[name].since if name in waits else began)
-        self._failed: dict[str, float] = {}  # when
+        self._rests: dict[str, float] = {}  # until when
         self._end = time.monotonic() + SHIFT
         self._next_look = time.monotonic() + LOOK
 
@@ -124,16 +125,18 @@ class WhatIsDue:
             self._next_look = time.monotonic() + LOOK
         return [name for name in self._due if name not in taken]
 
-    def turned(self, name: str, turn: Turned) -> None:  # noqa: ARG002  # whether it is due again, the next look says
-        """See Goal."""
+    def turned(self, name: str, turn: Turned) -> None:
+        """See Goal. Whether it is due again, the next look says."""
         self._leave(name)
+        if not turn.batches:
+            self._rests[name] = time.monotonic() + EMPTY
 
     def failed(self, name: str, error: Exception) -> bool:
         """See Goal. It is tried again when the ledger says so; one that another run has is not ours."""
         self._leave(name)
         held = isinstance(error, PipelineHeld)
         if not held:
-            self._failed[name] = time.monotonic()
+            self._rests[name] = time.monotonic() + REST
         return not held
 
     def _leave(self, name: str) -> None:
@@ -157,8 +160,8 @@ class WhatIsDue:
             return []
         now = time.time()
         self._waits = remember(self._waits, seen, now)
-        failed = {name for name, when in self._failed.items() if time.monotonic() - when < REST}
-        not_ours = others.by_hand | failed | {item.contract.pipeline for item in seen if item.status.held} - taken
+        resting = {name for name, until in self._rests.items() if time.monotonic() < until}
+        not_ours = others.by_hand | resting | {item.contract.pipeline for item in seen if item.status.held} - taken
         decided = [decide(item, self._waits.get(item.contract.pipeline), now) for item in seen]
         due = sorted((item for item in decided if isinstance(item, Due)), key=lambda item: item.since)
         return [item.pipeline for item in due if item.pipeline not in not_ours]

@@ -145,6 +145,15 @@ def test_a_pipeline_that_failed_is_tried_again_by_the_same_run_after_a_rest(monk
     assert topics.read == {"a": 30}
 
 
+def test_a_pipeline_that_lags_and_can_read_nothing_now_is_left_alone_for_a_while() -> None:
+    """Behind an open transaction; the other goes on meanwhile."""
+    topics = Topics(a=30, b=30)
+    goal = topics.due("a", "b")
+    goal.turned("a", Turned(0))
+    assert in_rounds(goal, topics) == {}
+    assert topics.turns == ["b", "b", "b"]
+
+
 @pytest.mark.parametrize("error", [BrokerAway("away"), ZeroDivisionError("a bug")])
 @pytest.mark.parametrize("due", [True, False])
 def test_a_pipeline_that_fails_stops_no_other(error: Exception, due: bool) -> None:
