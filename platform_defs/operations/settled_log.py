@@ -116,13 +116,26 @@ class SettledLog:
         spans = spell(PartitionSpan(n, held.low, held.end) for n, held in sorted(self.view.partitions.items()))
         _require(start, "beginning", "end", f"{self.view.topic} is a different log now ({spans})")
         known = dict(self.positions)
-        steps = [self._left(number, at, None) for number, at in self.positions if number not in self.view.partitions]
-        for number, held in sorted(self.view.partitions.items()):
-            first = self._first(number, held) if start == "beginning" else held.end
-            becomes, was = LogPosition(*self._log, first, first), known.get(number)
-            step = self._left(number, was, becomes) if was else PartitionChange(number, None, becomes)
-            steps.append(replace(step, read_first_to=held.written if number in self._read_before else None))
+        steps: list[PartitionChange] = []
+        for number in sorted({*known, *self._tails, *self.view.partitions}):
+            held = self.view.partitions.get(number)
+            becomes = self._resumed(number, held, start) if held else None
+            step = self._left(number, known.get(number), becomes)
+            if held or step != PartitionChange(number, None, None):
+                read = held.written if held and number in self._read_before else None
+                steps.append(replace(step, read_first_to=read))
         return Decision(self._generation_explained(start, steps), steps, log=self._log[1:])
+
+    def _resumed(self, number: int, held: PartitionView, start: ResumeAt | None) -> LogPosition | None:
+        """The partition's position in the log of now. A log that was read before goes on where that ended; a partition
+        of it that was not is added by a run, after those that an upsert reads first.
+        """
+        if start == "end":
+            return LogPosition(*self._log, held.end, held.end)
+        if self._read_before and number not in self._read_before:
+            return None
+        first = self._first(number, held)
+        return LogPosition(*self._log, first, first)
 
     def _first(self, number: int, held: PartitionView) -> int:
         """The low watermark; in a log that was read before, where that ended."""
@@ -132,11 +145,12 @@ class SettledLog:
     def _read_before(self) -> Mapping[int, int]:
         return self.ledger.read_before(self.pipeline, self.view.topic_id)
 
-    def _left(self, number: int, was: LogPosition, becomes: LogPosition | None) -> PartitionChange:
-        """The step of a partition of the old log: what was read of it, and what it still holds unread."""
-        tail = self._tails.get(number, was.next_offset)
-        skip, lost = _span(was.next_offset, tail), _span(0, was.next_offset)
-        return PartitionChange(number, was, becomes, skip=skip, lost=lost)
+    def _left(self, number: int, was: LogPosition | None, becomes: LogPosition | None) -> PartitionChange:
+        """The step of a partition: what was read of it in the old log, and what that still holds unread. One that the
+        old log has and no run has added yet was not read at all.
+        """
+        read = was.next_offset if was else 0
+        return PartitionChange(number, was, becomes, _span(read, self._tails.get(number, read)), _span(0, read))
 
     @cached_property
     def _tails(self) -> Mapping[int, int]:

@@ -181,7 +181,7 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
         # 3. The positions, each as a compare-and-swap.
         in_order = sorted(decided.steps, key=lambda item: item.was is None)  # a new partition needs its siblings moved
         for step in in_order:
-            _record(ledger, settlement_id, step, another_log=decided.log is not None)
+            _record(ledger, settlement_id, step, decided)
             if not _move(ledger, step, decided.log):
                 raise ChangedMeanwhile(
                     f"the position of {contract.pipeline} in partition {step.partition} moved; nothing was changed",
@@ -196,19 +196,18 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
     return settlement_id
 
 
-def _record(ledger: SettlementLedger, settlement_id: int, step: PartitionChange, *, another_log: bool) -> None:
+def _record(ledger: SettlementLedger, settlement_id: int, step: PartitionChange, decided: Settlement) -> None:
     """Record the offsets whose rows no log can confirm any more, and those that will not be read."""
-    if another_log and step.becomes:  # was it read before, then what was given up of it may be read now
-        every = (step.becomes.next_offset, LAST)
-        ledger.set_aside(settlement_id, step.partition, step.becomes.topic_id, every)
-    if step.was is None:
-        return
+    if decided.log:  # was it read before, then what was given up of it may be read now
+        every = (step.becomes.next_offset if step.becomes else 0, LAST)
+        ledger.set_aside(settlement_id, step.partition, decided.log[1], every)
+    old = decided.positions[0][1].topic_id if decided.positions else ""  # of one log, all of them
     if step.lost:
-        ledger.lose(settlement_id, step.partition, step.was.topic_id, step.lost)
-        if not another_log:
-            ledger.set_aside(settlement_id, step.partition, step.was.topic_id, step.lost)
+        ledger.lose(settlement_id, step.partition, old, step.lost)
+        if not decided.log:
+            ledger.set_aside(settlement_id, step.partition, old, step.lost)
     if step.skip:  # after that: of the offsets that are set aside, these are the new messages
-        ledger.skip(step.partition, step.was.topic_id, step.skip)
+        ledger.skip(step.partition, old, step.skip)
 
 
 def _move(ledger: SettlementLedger, step: PartitionChange, log: tuple[str, str] | None) -> bool:

@@ -29,7 +29,9 @@ class LogPosition:
 
 @dataclass(frozen=True)
 class PartitionChange:
-    """What a settlement does to one partition. `was` is None for a new one, `becomes` for one that is forgotten."""
+    """What a settlement does to one partition. `was` is None where there is no position, `becomes` for one that is
+    forgotten or stays without.
+    """
 
     partition: int
     was: LogPosition | None

@@ -9,6 +9,7 @@ from platform_defs.contract.pipeline import Pipeline
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import before_the_read, play
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
+from tests.logs import add_partitions
 from tests.world import World, transfers
 
 
@@ -18,13 +19,16 @@ def topic_renamed_in_the_contract(chaos: Chaos) -> Verdict:
     world = chaos.world
     old = world.caught_up()
     world.send(old, transfers(8, start=8))  # two of each partition: the tail that nobody read
+    add_partitions(world, old, 5)
+    world.send(old, transfers(3, start=50), partition=4)  # nor did a run see that there is such a partition
     new = renamed(world, old)
     detail = halted(world, new, "topic_changed", partial(world.drain, new))
     assert detail == {"was": old.contract.topic, "is": new.contract.topic}
     decided = acknowledge(world, new, "beginning")
-    assert [step.skip for step in decided.steps] == [(2, 4)] * 4
+    assert [step.skip for step in decided.steps] == [*[(2, 4)] * 4, (0, 3)]
+    assert "11 offsets" in decided.explanation
     skips = "select partition, from_offset, until_offset from tidegate.declared_skip where pipeline = %s order by 1"
-    assert [tuple(row.values()) for row in world.rows(skips, old.name)] == [(n, 2, 4) for n in range(4)]
+    assert [tuple(row.values()) for row in world.rows(skips, old.name)] == [*[(n, 2, 4) for n in range(4)], (4, 0, 3)]
     return chaos.judge(new, 1, "halted; the new topic from its start, the old tail declared")
 
 
