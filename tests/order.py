@@ -21,8 +21,10 @@ MARKS = {room: room for room in ROOMS} | {"chaos": "scenario"}
 LONGEST = (
     "test_tutorial",
     "test_commands",
+    "test_many_pipelines_at_once",
     "Dagsters daemon and web server",
     "whatever_happens_the_invariants_hold",
+    "message that kills the worker",
     "executor killed",
     "speculative copies",
     "killed at each named point",
