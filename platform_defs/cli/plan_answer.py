@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from resources.postgres.answers import PipelineStatus
 
 NOTHING = "everything up to the last stable offset has been read"
+BLOCKED = f"{NOTHING}, where others wait for what an open transaction holds"
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def with_plan(answer: PlanAnswer, planned: Plan) -> PlanAnswer:
     return replace(
         answer,
         batch=_batch(planned) if planned.ranges else None,
-        nothing=None if planned.ranges else NOTHING,
+        nothing=None if planned.ranges else BLOCKED if planned.waiting else NOTHING,
         added=[AddedPartition(item.partition, item.next_offset) for item in planned.added],
         waiting=list(planned.waiting),
         lag=sum(planned.lag.values()),

@@ -17,6 +17,22 @@ def first_positions(positions: Sequence[Position], view: TopicView) -> list[Posi
     return [Position(p, view.cluster_id, view.topic_id, 0 if known else view.partitions[p].low) for p in new]
 
 
+def next_added(positions: Sequence[Position], view: TopicView) -> list[Position]:
+    """Of the first positions, those that an upsert may add now: none while it still drains others, and at most as many
+    as it has, not counting those that are empty.
+
+    Otherwise a key that moved twice could be read from both places at once. With no more than twice as many partitions,
+    none moves between two that are added together, as long as each new count is a multiple of the one before.
+    """
+    if draining(positions, view):
+        return []
+    new = first_positions(positions, view)
+    many = len(new) if not positions else min(len(new), len(positions))
+    while many < len(new) and not any(view.partitions[item.partition].written for item in new[:many]):
+        many = min(len(new), 2 * many + len(positions))
+    return new[:many]
+
+
 def note_ends(positions: Sequence[Position], view: TopicView) -> list[Position]:
     """`positions` as they are once partitions are added: an upsert reads each up to where it ends now before it reads
     those, open transactions included: the same one may write a key's newer value to a new partition.
@@ -35,10 +51,6 @@ def old_before_new(positions: Sequence[Position], view: TopicView) -> list[Posit
 
 
 def draining(positions: Sequence[Position], view: TopicView) -> bool:
-    """Whether a partition is yet to reach its noted end, or the end of the log where that was cut meanwhile.
-
-    Until then an upsert adds no more partitions: those that wait would be read together with them, and a key may have
-    moved twice.
-    """
+    """Whether a partition is yet to reach its noted end, or the end of the log where that was cut meanwhile."""
     ends = {item.partition: min(item.seen_end or 0, view.partitions[item.partition].written) for item in positions}
     return any(item.next_offset < ends[item.partition] for item in positions)

@@ -81,7 +81,7 @@ class _Batch:
         for item in plan.added:
             yield f"Partition {item.partition} is added to the ledger and read from offset {item.next_offset}."
         if plan.waiting:
-            yield f"{_partitions(plan.waiting)} until the others have been read up to their current end."
+            yield f"{_partitions(plan.waiting)} until those before it have been read: a key may have moved from there."
 
     def read(self) -> Iterator[str]:
         ranges = self.plan.ranges

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from platform_defs import offsets
 from platform_defs.contract.model import Contract
-from platform_defs.engine.added_partitions import draining, first_positions, note_ends, old_before_new
+from platform_defs.engine.added_partitions import first_positions, next_added, note_ends, old_before_new
 from platform_defs.errors import BadInput, Halt
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
@@ -60,7 +60,7 @@ def decide(
         pending = replace(pending, ranges=offsets.mark_new_leaders(pending.ranges, view))
         return Plan(view, tuple(positions), pending.ranges, pending)
     keyed = contract.row_table.disposition == "upsert"
-    added = [] if keyed and draining(positions, view) else first_positions(positions, view)
+    added = next_added(positions, view) if keyed else first_positions(positions, view)
     every = (*note_ends(positions, view), *added) if added else tuple(positions)
     if (halt := _halt(contract.pipeline, added, view)) is not None:
         return Plan(view, every, added=tuple(added), halt=halt)

@@ -27,7 +27,7 @@ from platform_defs.operations.settled_gate import BatchChoice
 from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
 from tests.model.judged import Judged
-from tests.model.log import Log
+from tests.model.log import Log, Part
 from tests.model.runs import Run
 from tests.model.seen import Seen, Span, left_out, look, positions
 
@@ -85,8 +85,8 @@ class Expectations(RuleBasedStateMachine):
             return False
         code = self._code([_place(p) for p in known])
         waits = code or seen["pipeline"]["pending"] or (self.keyed and self._draining(known))
-        added = self.log.now.parts[len(known) :] if known and not waits else []
-        new = any(part.low for part in added)  # they are read from 0
+        read = {p["partition"] for p in known}
+        new = bool(read) and not waits and any(part.low for part in self._added(read))  # they are read from 0
         try:
             pending = run.plan()
         except Halt as halt:
@@ -210,6 +210,14 @@ class Expectations(RuleBasedStateMachine):
         """Whether partitions that were added wait for others; those added since wait for both."""
         parts = self.log.now.parts
         return any(p["next_offset"] < min(p["seen_end"] or 0, parts[p["partition"]].end) for p in known)
+
+    def _added(self, known: set[int]) -> Sequence[Part]:
+        """The partitions that are added next: to an upsert at most as many as it has, besides empty ones."""
+        new = [part for number, part in enumerate(self.log.now.parts) if number not in known]
+        many = len(known) if self.keyed else len(new)
+        while many < len(new) and not any(part.end for part in new[:many]):
+            many = 2 * many + len(known)
+        return new[:many]
 
     def _lagging(self) -> bool:
         at = {span.partition: span.until for span in positions(self.look())}

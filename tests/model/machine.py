@@ -209,7 +209,9 @@ class Machine(TopicEvents):
                 " pipeline = %(name)s AND partition = %(partition)s",
                 here,
             )
-            self.session.execute("UPDATE tidegate.pipeline SET pending = NULL WHERE name = %(name)s", here)
+            self.session.execute(
+                "UPDATE tidegate.pipeline SET pending = NULL, batch_failures = 0 WHERE name = %(name)s", here
+            )
         with pytest.raises(Fenced, match="no longer where batch"):
             self._unchanged(self.owner.publish)
         self.fired["moved by hand"] += 1

@@ -11,6 +11,7 @@ from psycopg import sql
 from platform_defs import offsets
 from platform_defs.contract.model import Limits
 from platform_defs.engine import audit, batch, planning, publish
+from platform_defs.engine.added_partitions import first_positions
 from platform_defs.engine.ports import Staged
 from platform_defs.errors import StagingLost
 from platform_defs.offsets import Position
@@ -119,7 +120,7 @@ MUTANTS: dict[str, Mutate] = {
     "what a person set aside is published": _instead(batch, "_set_aside", lambda _: None),
     "the log is not asked before publish": _instead(publish, "still_there", lambda *_: None),
     "what was read must still be there": _instead(publish, "still_there", offsets.judge),
-    "added partitions overtake those that wait": _instead(planning, "draining", lambda *_: False),
+    "added partitions overtake those that wait": _instead(planning, "next_added", first_positions),
     "positions of another topic are not seen": _instead(PostgresHold, "positions", _of_the_contracts_topic),
     "a partition that the answer lacks is forgotten": _forgetful,
     "a log that was read before is read again": _instead(SettledLog, "_first", lambda _self, _number, held: held.low),
@@ -150,7 +151,16 @@ PATHS: dict[str, tuple[str, ...]] = {
     "a table that was left out is taken back": ("publish_a_batch", "change_the_contract", "produce"),
     "a batch is noted for tables that it left out": ("publish_a_batch", "change_the_contract", "produce"),
     "positions keep the epoch of an earlier leader": ("produce", "elect", "publish_a_batch"),
-    "added partitions overtake those that wait": ("produce", "plan_a_batch", "add_partitions", "produce"),
+    "added partitions overtake those that wait": (
+        "produce",
+        "publish_a_batch",
+        "add_partitions",
+        "produce",
+        "plan_a_batch",
+        "add_partitions",
+        "produce",
+        "publish_a_batch",
+    ),
     "positions of another topic are not seen": ("publish_a_batch", "rename", "plan_a_batch"),
     "the log is not asked before publish": ("produce", "stage_a_batch", "create_again", "publish_a_batch", "settle"),
     "what was read must still be there": (

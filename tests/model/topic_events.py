@@ -45,7 +45,7 @@ class TopicEvents(Expectations):
         for _ in range(4):
             self.log.produce(0, "key 0", "bad")
 
-    @event(1, lambda self: self._known and not self.log.behind and len(self.log.now.parts) < 3)
+    @event(1, lambda self: self._known and not self.log.behind and len(self.log.now.parts) < 5)
     def add_partitions(self, _draw: Draw) -> None:
         """Where rows have keys, their number is doubled: only then do keys move to new partitions and to no old one."""
         for _ in range(len(self.log.now.parts) if self.keyed else 1):

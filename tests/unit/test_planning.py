@@ -62,6 +62,17 @@ def test_an_upsert_adds_no_partition_while_others_wait_for_the_old_ones() -> Non
     assert [(item.partition, item.seen_end) for item in drained.positions] == [(0, 7), (1, 5), (2, None), (3, None)]
 
 
+def test_an_upsert_adds_at_most_as_many_partitions_as_it_has() -> None:
+    """The count was doubled twice or more since it was looked at last: a key may have moved from 0 to 1 to 3 to 7."""
+    view, positions, read = view_of((0, 9), *[(0, 2)] * 7), [at(0, 9, 7)], []
+    while any(decide(contract_of("crm_customers"), positions, None, view).lag.values()):
+        plan = decide(contract_of("crm_customers"), positions, None, view)
+        read.append([item.partition for item in plan.ranges])
+        until = {item.partition: item.until_offset for item in plan.ranges}
+        positions = [replace(item, next_offset=until.get(item.partition, item.next_offset)) for item in plan.positions]
+    assert read == [[1], [2, 3], [4, 5, 6, 7]]
+
+
 def test_an_append_reads_old_and_added_partitions_together() -> None:
     plan = decide(contract_of("web_page_views"), [at(0, 3, 3)], None, view_of((0, 7), (0, 4)))
     assert ([item.partition for item in plan.ranges], plan.waiting) == ([0, 1], ())
