@@ -7,7 +7,7 @@
 4 transform the pipeline's own PySpark function   assets/<domain>/<name>.py, engine/transform.py
 5 stage     COPY beside the tables                engine/stage.py, resources/postgres/staging.py
 6 audit     rules over the batch                  engine/audit.py, resources/postgres/auditor.py
-7 publish   one transaction                       engine/publish.py, resources/postgres/publication.py
+7 publish   one transaction                       engine/publish.py, resources/postgres/publish_statements.py
 8 report    Dagster, lineage                      orchestration/reporter.py, orchestration/events.py
 """
 

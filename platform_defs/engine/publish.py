@@ -1,4 +1,5 @@
-"""Step 7: one transaction makes a batch real. This is the guarantee; read it with resources/postgres/publication.py.
+"""Step 7: one transaction makes a batch real. This is the guarantee; read it with
+resources/postgres/publish_statements.py.
 
 Money from account A to account B: the transfer and the offset, or neither.
 """

@@ -32,7 +32,7 @@ from platform_defs.formats.arrow import (
 )
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.block import Block
-from platform_defs.formats.decode import decode
+from platform_defs.formats.supported import decode
 from platform_defs.offsets import OffsetRange
 
 RESULT = "attempt string, rows bigint"

@@ -39,7 +39,7 @@ from resources.postgres.connection import (
     queries,
 )
 from resources.postgres.positions import positions_of
-from resources.postgres.publication import Holder, PostgresPublication, find_refused, lock_as_owner
+from resources.postgres.publish_statements import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
 from resources.postgres.take_over import TakenOver, refuse_held, take_over
 

@@ -30,7 +30,7 @@ from resources.postgres.connection import (
     queries,
 )
 from resources.postgres.hold import PostgresHold
-from resources.postgres.publication import lock_as_owner
+from resources.postgres.publish_statements import lock_as_owner
 from resources.postgres.row_replacement import Difference, Pair
 from resources.postgres.tables import check_target, drop_staging, identifier
 

@@ -19,7 +19,7 @@ from platform_defs.engine.batch import plan_batch
 from platform_defs.engine.ports import Publication
 from platform_defs.engine.publish import TRANSACTIONS
 from platform_defs.errors import Halt
-from resources.postgres.publication import PostgresPublication
+from resources.postgres.publish_statements import PostgresPublication
 from tests.chaos.halts import acknowledge
 from tests.logs import add_partitions, delete_records
 from tests.world import Budget, World, transfers

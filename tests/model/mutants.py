@@ -18,11 +18,11 @@ from platform_defs.offsets import Position
 from platform_defs.operations import settlement
 from platform_defs.operations.settled_log import Decision, SettledLog
 from platform_defs.recent import Counted, Recent
-from resources.postgres import claims, publication
+from resources.postgres import claims, publish_statements
 from resources.postgres.connection import queries
 from resources.postgres.hold import PostgresHold
 from resources.postgres.positions import positions_of
-from resources.postgres.publication import PostgresPublication
+from resources.postgres.publish_statements import PostgresPublication
 from resources.postgres.settlement_ledger import PartitionChange
 
 # Not here, since no order of events needs it: the comparison of topic and cluster id in move_positions. A position's
@@ -114,7 +114,7 @@ MUTANTS: dict[str, Mutate] = {
     "a table that was left out is taken back": _instead(claims.Output, "refuse_outdated", lambda *_: None),
     "a batch is noted for tables that it left out": _without("write_batch", " AND table_name = ANY(%(tables)s)"),
     "the batches before do not count": _without("clear_pending", ", recent_messages = %(recent)s"),
-    "what a person accepted goes on counting": _instead(publication, "recent_with", _never_afresh),
+    "what a person accepted goes on counting": _instead(publish_statements, "recent_with", _never_afresh),
     "a red gate is published": _instead(audit, "red_gate", lambda *_: None),
     "a gate stays red for ever": _without("note_red_gate", " + 1"),
     "what a person set aside is published": _instead(batch, "_set_aside", lambda _: None),

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from platform_defs.contract.model import Contract, Fault
-from platform_defs.formats.decode import decode
 from platform_defs.formats.decoded import Decoded
+from platform_defs.formats.supported import decode
 from tests.unit.test_decode_agreement import contract_of
 
 TYPES = {

@@ -13,8 +13,8 @@ from platform_defs.contract.column_types import column_type
 from platform_defs.contract.message_path import parse_path
 from platform_defs.contract.model import Contract, Fault, Field, RowRule
 from platform_defs.engine.row_checks import check_rows
-from platform_defs.formats.decode import decode
 from platform_defs.formats.decoded import Decoded
+from platform_defs.formats.supported import decode
 from tests.unit.test_decode_agreement import NESTED, NUMBERS, STRINGS, assert_agreement
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Contract, Field, RowRule
 from platform_defs.engine.row_checks import check_rows
-from platform_defs.formats.decode import decode
 from platform_defs.formats.json import json_text, kept_whole
+from platform_defs.formats.supported import decode
 from platform_defs.verification import documents
 from platform_defs.verification.judge import Judge, NoRow, key_text
 from platform_defs.verification.patterns import whole_match

@@ -24,7 +24,7 @@ _FEW = 128  # messages that are read at once when a larger block has failed
 
 
 def decode_json(contract: Contract, values: pa.BinaryArray) -> Decoded:
-    """See `formats.decode.decode`."""
+    """See `formats.supported.decode`."""
     block = _Block(contract, values)
     if not block.read_whole(counted(len(values))):
         block.read_in_parts()
