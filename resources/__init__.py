@@ -1,4 +1,4 @@
-"""What is outside: each system that Tidegate talks to has a folder here, beside the settings and where the systems are.
+"""The outside world: a folder for each system that Tidegate talks to, and the settings that say where they are.
 
-The engine knows of them by platform_defs/engine/ports.py.
+The engine sees them through the protocols in platform_defs/engine/ports.py.
 """

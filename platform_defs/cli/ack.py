@@ -66,9 +66,9 @@ def ack(
     to settle also
       code, detail   why it is halted, or which checks fail
       explanation    what settling does
-      steps          partition, was, becomes (topic, cluster_id, topic_id,
-                     start_offset, next_offset), skip, lost (from, until),
-                     read_first_to
+      steps          partition, was, becomes (null, or topic, cluster_id,
+                     topic_id, start_offset, next_offset), skip, lost
+                     (from, until), read_first_to
       accept         the batch is published with all its dead letters
       checks_accepted  blocking checks that the batch may fail
       set_aside      null, or why all its messages become dead letters

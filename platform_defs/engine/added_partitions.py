@@ -18,24 +18,25 @@ def first_positions(positions: Sequence[Position], view: TopicView) -> list[Posi
 
 
 def next_added(positions: Sequence[Position], view: TopicView) -> list[Position]:
-    """Of the first positions, those that an upsert may add now: none while it still drains others, and at most as many
-    as it has, not counting those that are empty.
+    """The first positions that an upsert adds now: none while it still drains others, otherwise at most as many as it
+    has. Where all of those are empty, its next doubling as well.
 
-    Otherwise a key that moved twice could be read from both places at once. With no more than twice as many partitions,
-    none moves between two that are added together, as long as each new count is a multiple of the one before.
+    Otherwise a key that moved twice could be read from both places at once. Within one doubling no key moves between
+    two partitions that are added together, as long as each new count is a multiple of the one before.
     """
     if draining(positions, view):
         return []
     new = first_positions(positions, view)
-    many = len(new) if not positions else min(len(new), len(positions))
+    many = min(len(new), len(positions) or len(new))
     while many < len(new) and not any(view.partitions[item.partition].written for item in new[:many]):
         many = min(len(new), 2 * many + len(positions))
     return new[:many]
 
 
 def note_ends(positions: Sequence[Position], view: TopicView) -> list[Position]:
-    """`positions` as they are once partitions are added: an upsert reads each up to where it ends now before it reads
-    those, open transactions included: the same one may write a key's newer value to a new partition.
+    """`positions`, each with the end that an upsert reads it to before it reads the partitions that are added now.
+
+    Open transactions are included: the same one may write a key's newer value to a new partition.
     """
     written = {number: held.written for number, held in view.partitions.items()}
     return [replace(item, seen_end=max(item.seen_end or 0, written[item.partition])) for item in positions]

@@ -81,7 +81,8 @@ class _Batch:
         for item in plan.added:
             yield f"Partition {item.partition} is added to the ledger and read from offset {item.next_offset}."
         if plan.waiting:
-            yield f"{_partitions(plan.waiting)} until those before it have been read: a key may have moved from there."
+            waiting = _partitions(plan.waiting)
+            yield f"{waiting} until the older ones have been read: a key may have moved from one of them."
 
     def read(self) -> Iterator[str]:
         ranges = self.plan.ranges

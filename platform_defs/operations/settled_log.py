@@ -121,18 +121,20 @@ class SettledLog:
             held = self.view.partitions.get(number)
             becomes = self._resumed(number, held, start) if held else None
             step = self._left(number, known.get(number), becomes)
-            if held or step != PartitionChange(number, None, None):
-                read = held.written if held and number in self._read_before else None
-                steps.append(replace(step, read_first_to=read))
+            if held or step.was or step.skip:
+                first_to = held.written if held and number in self._read_before else None
+                steps.append(replace(step, read_first_to=first_to))
         return Decision(self._generation_explained(start, steps), steps, log=self._log[1:])
 
     def _resumed(self, number: int, held: PartitionView, start: ResumeAt | None) -> LogPosition | None:
-        """The partition's position in the log of now. A log that was read before goes on where that ended; a partition
-        of it that was not is added by a run, after those that an upsert reads first.
+        """Where the partition is read from in the log of now; None where a run is to add it.
+
+        A run adds what was not read of a log that was read before: an upsert reads the others first. It starts at 0, so
+        not where retention has deleted that: there the run would halt.
         """
         if start == "end":
             return LogPosition(*self._log, held.end, held.end)
-        if self._read_before and number not in self._read_before:
+        if self._read_before and number not in self._read_before and not held.low:
             return None
         first = self._first(number, held)
         return LogPosition(*self._log, first, first)
@@ -146,8 +148,8 @@ class SettledLog:
         return self.ledger.read_before(self.pipeline, self.view.topic_id)
 
     def _left(self, number: int, was: LogPosition | None, becomes: LogPosition | None) -> PartitionChange:
-        """The step of a partition: what was read of it in the old log, and what that still holds unread. One that the
-        old log has and no run has added yet was not read at all.
+        """The step of a partition: what was read of it in the old log, and what is still unread there. A partition of
+        the old log that no run has added is unread from 0.
         """
         read = was.next_offset if was else 0
         return PartitionChange(number, was, becomes, _span(read, self._tails.get(number, read)), _span(0, read))
@@ -170,6 +172,8 @@ class SettledLog:
         resumed = f"Reading resumes at the {start} of the new log. Rows of the old one stay in the tables"
         if start == "beginning" and self._read_before:
             resumed = f"{self.view.topic} was read before: reading resumes where that ended"
+            if any(step.becomes is None and step.partition in self.view.partitions for step in steps):
+                resumed += ", and the next runs add the partitions that were not read"
         if not self._tails:
             return f"{resumed}; anything it held beyond these positions was never read."
         unread = sum(step.skip[1] - step.skip[0] for step in steps if step.skip)

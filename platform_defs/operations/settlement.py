@@ -198,10 +198,10 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
 
 def _record(ledger: SettlementLedger, settlement_id: int, step: PartitionChange, decided: Settlement) -> None:
     """Record the offsets whose rows no log can confirm any more, and those that will not be read."""
-    if decided.log:  # was it read before, then what was given up of it may be read now
+    if decided.log:  # that log may have been read before: what was given up of it then may be read now
         every = (step.becomes.next_offset if step.becomes else 0, LAST)
         ledger.set_aside(settlement_id, step.partition, decided.log[1], every)
-    old = decided.positions[0][1].topic_id if decided.positions else ""  # of one log, all of them
+    old = decided.positions[0][1].topic_id  # all positions are of one log
     if step.lost:
         ledger.lose(settlement_id, step.partition, old, step.lost)
         if not decided.log:
@@ -211,7 +211,9 @@ def _record(ledger: SettlementLedger, settlement_id: int, step: PartitionChange,
 
 
 def _move(ledger: SettlementLedger, step: PartitionChange, log: tuple[str, str] | None) -> bool:
-    """Move, forget or add the partition's position. False where it is not as the step has it."""
+    """Move, forget or add the partition's position, or leave it without one. False where it is not as the step has
+    it.
+    """
     if step.was and step.becomes:
         return ledger.move(step.partition, step.was, step.becomes, step.read_first_to)
     if step.was:
