@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from resources.postgres.answers import PipelineStatus
 
 NOTHING = "everything up to the last stable offset has been read"
-BLOCKED = f"{NOTHING}; the waiting partitions are read once an open transaction has ended"
+BLOCKED = "the waiting partitions are read once an open transaction in the older ones has ended"
 
 
 @dataclass(frozen=True)

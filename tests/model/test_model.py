@@ -30,7 +30,7 @@ bounded = settings(
     suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]  # an Enum all the same
 )
 
-# What seldom comes together among all that may happen: eight more examples along each of these paths.
+# What seldom comes together among all that may happen: twelve more examples along each of these paths.
 RARE = (
     ("produce", "publish_a_batch", "settle_a_red_gate"),
     ("produce", *("plan_a_batch", "stop") * 4),
@@ -99,7 +99,7 @@ def test_whatever_happens_the_invariants_hold(
     if seed_given is None and examples == 60:
         for path in RARE:
             monkeypatch.setattr(machine, "path", path)
-            run_state_machine_as_test(factory, settings=settings(chosen, max_examples=8))
+            run_state_machine_as_test(factory, settings=settings(chosen, max_examples=12))
         assert set(machine.fired) >= HAPPENED
         assert any(what.startswith("COMMIT lost") for what in machine.fired)
         assert any(what.startswith("COMMIT arrived") for what in machine.fired)
