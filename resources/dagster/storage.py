@@ -12,12 +12,13 @@ from dagster import Field
 from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
 from dagster._core.storage.root import LocalArtifactStorage
 from dagster._serdes import ConfigurableClassData
-from dagster_postgres import DagsterPostgresStorage
+from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
 from dagster_postgres.utils import DagsterPostgresException
 from psycopg import sql
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Engine, make_url
 from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from typing_extensions import override
 
 from platform_defs.errors import LedgerAway, TidegateError
@@ -29,16 +30,36 @@ SCHEMA = "dagster"
 STORAGE_AWAY = (OperationalError, InterfaceError, InternalError, DagsterPostgresException)
 MOST = 20  # connections of a process at once; one of them is kept
 RECYCLED = 600  # seconds after which a kept connection is opened anew
+# The tables by which Dagster's three storages decide whether to create theirs, and that we may use them here.
+_TABLES = {"schema": SCHEMA, "names": ["runs", "instance_info", "event_logs", "jobs"]}
+_FOUND = text(
+    "SELECT count(*) = cardinality(:names) AND NOT pg_is_in_recovery() FROM pg_class AS c"
+    " JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+    " WHERE n.nspname = :schema AND c.relname = ANY(:names) AND has_schema_privilege(n.oid, 'USAGE')"
+)
+
+
+class EventLog(PostgresEventLogStorage):
+    """Dagster's, without a look at the catalogue for each result of a check."""
+
+    @property
+    @override
+    def supports_asset_checks(self) -> bool:
+        return True  # Dagster >= 1.13 (pyproject.toml) creates the table with the others
 
 
 class Storage(DagsterPostgresStorage):
     """Runs, events and schedules, in a schema of their own beside the ledger, over connections that are kept.
 
     Dagster opens one for each statement, except in its web server: logging in cost more than all of what a run writes.
+    Dagster makes a storage for each tick of a sensor, so it looks for its tables in one statement.
     """
 
-    def __init__(self, postgres_url: str, inst_data: ConfigurableClassData | None = None) -> None:
-        super().__init__(postgres_url, inst_data=inst_data)
+    def __init__(
+        self, postgres_url: str, should_autocreate_tables: bool = True, inst_data: ConfigurableClassData | None = None
+    ) -> None:
+        super().__init__(postgres_url, should_autocreate_tables, inst_data)
+        self._event_log_storage = EventLog(postgres_url, should_autocreate_tables=False)
         engine = _kept_connections(postgres_url)
         for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
             part._engine = engine  # pyright: ignore[reportPrivateUsage]  # has no public name
@@ -53,7 +74,12 @@ class Storage(DagsterPostgresStorage):
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "Storage":
         """The storage; creates its schema where it is missing. Without Postgres a command ends with one sentence."""
         try:
-            return cls(storage_url(_create_schema(_postgres_url())), inst_data)
+            address = _postgres_url()
+            url = storage_url(address)
+            missing = not _has_tables(url)
+            if missing:
+                _create_schema(address)
+            return cls(url, missing, inst_data)
         except TidegateError as error:
             raise click.ClickException(str(error)) from error
 
@@ -94,6 +120,15 @@ def _kept_connections(url: str) -> Engine:
     )
 
 
+def _has_tables(url: str) -> bool:
+    """Whether Dagster's tables are there. False also where the database does not answer: the next question says why."""
+    try:
+        with _kept_connections(url).connect() as connection:
+            return bool(connection.execute(_FOUND, _TABLES).scalar())
+    except (*STORAGE_AWAY, PoolTimeout):
+        return False
+
+
 def storage_url(postgres_url: str) -> str:
     """SQLAlchemy's form of a libpq URI, its tables in the schema `dagster`.
 
@@ -118,7 +153,7 @@ def _postgres_url() -> str:
     return running.postgres.address
 
 
-def _create_schema(postgres_url: str) -> str:
+def _create_schema(postgres_url: str) -> None:
     with connect(postgres_url) as connection:
         known = connection.execute("SELECT to_regnamespace(%s) IS NOT NULL", [SCHEMA]).fetchone()
         if known != (True,):
@@ -126,7 +161,6 @@ def _create_schema(postgres_url: str) -> str:
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate dagster schema'))")
                 create = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}")
                 connection.execute(create.format(sql.Identifier(SCHEMA)))
-    return postgres_url
 
 
 def _folder(given: Settings, name: str) -> str:
