@@ -17,7 +17,7 @@ from platform_defs.words import plural
 from resources.endpoints import connection
 from resources.kafka.topics import KafkaTopics
 
-EVERY = 60  # seconds between two looks at a page of topics; longer where there are several pages
+EVERY, EVERY_PAGE = 60, 100  # seconds between two ticks where all topics fit into one page, and where they do not
 PAGE = 100  # topics in one tick: Dagster stores some 50 observations a second, and ends a tick after 60 seconds
 REPEATED = 3600.0  # seconds after which a topic is recorded again though nothing in it has changed
 
@@ -63,7 +63,7 @@ def observe_topics(topics: Sequence[str]) -> dg.SensorDefinition:
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name="topics",
-        minimum_interval_seconds=EVERY if len(topics) <= PAGE else max(EVERY, PAGE),
+        minimum_interval_seconds=interval(len(topics)),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Records the partitions, retention, replication and end offsets of each topic that has changed.",
     )
@@ -82,6 +82,11 @@ def observe_topics(topics: Sequence[str]) -> dg.SensorDefinition:
         return dg.SensorResult(asset_events=changed, skip_reason=said, cursor=cursor)
 
     return observe
+
+
+def interval(topics: int) -> int:
+    """Seconds between two ticks over so many topics."""
+    return EVERY if topics <= PAGE else EVERY_PAGE
 
 
 class News:
