@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from shutil import rmtree
 
@@ -20,6 +21,7 @@ from bench.many.load import Load, create_topics, recreate_topic
 from bench.many.plan import PARTITIONS, Planned, plan, write_project
 from bench.many.watch import BENCH, Look, Watch
 from platform_defs.contract.model import Limits
+from platform_defs.orchestration import topics
 from resources.endpoints import Endpoints, connection
 from resources.local import dagster as ui
 from resources.settings import settings
@@ -211,7 +213,7 @@ def _let_it_run(planned: tuple[Planned, ...], endpoints: Endpoints, watch: Watch
 
 
 def _caught_up(database: psycopg.Connection, watch: Watch, most: float, say: Progress) -> float | None:
-    """Seconds until everything is read, at most `most`; then until no run works."""
+    """Seconds until everything is read, at most `most`. Returns once no run works and the topics have been recorded."""
     say("no more messages; waiting until all are read")
     began, read = time.monotonic(), None
     while time.monotonic() - began < most:
@@ -220,7 +222,9 @@ def _caught_up(database: psycopg.Connection, watch: Watch, most: float, say: Pro
             read = time.monotonic() - began
         if read is not None and not ledger.working_runs(database):
             break
-    time.sleep(SETTLE)
+    say("waiting until the topics' last offsets are recorded")
+    count = len(watch.planned)
+    time.sleep(SETTLE + topics.interval(count) * ceil(count / topics.PAGE))
     return read
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import fill
 
 from bench.many.ledger import Tick
+from bench.many.load import LINGER
 from bench.many.measure import ALLOWED, Measured
 from bench.many.plan import BUSY, PARTITIONS, TRICKLE
 from bench.many.processes import OURS
@@ -48,7 +49,8 @@ def _setting(seen: Measured) -> str:
     text = (
         f"{len(kinds)} pipelines over {len(kinds)} topics of {PARTITIONS} partitions, for {seen.minutes:g} minutes: "
         f"{kinds.count('trickle')} get {TRICKLE} message a second, {kinds.count('busy')} get {BUSY}, one is halted, "
-        f"one has a bad contract, the transform of one fails. {seen.messages:,} messages in all. Each latency is "
+        f"one has a bad contract, the transform of one fails. {seen.messages:,} messages in all, "
+        f"sent with linger.ms={LINGER}. Each latency is "
         f"{seen.latency:.0f} s. {_first_round(seen)} {datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores "
         f"({_processor()}), Python {platform.python_version()}, broker, database and Dagster on the same cores."
     )
