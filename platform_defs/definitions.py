@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets import BrokenContract, find_all
+from platform_defs.contract.digest import digest
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.orchestration.assets import table_assets
@@ -36,7 +37,7 @@ def compose(
         asset_checks=[verify_check(pipeline) for pipeline in pipelines],
         jobs=[*([drain] if contracts else []), verify],
         sensors=[
-            *([lag_sensor(contracts, drain)] if contracts else []),
+            *([lag_sensor(contracts, drain, digest(pipelines))] if contracts else []),
             observe_topics([topic.name for topic in topics]),
             *([report_broken(unusable)] if unusable else []),
         ],

@@ -4,7 +4,6 @@ The tables of a pipeline commit together. Materializing one of them therefore ru
 its tables are reported: selecting `bank/balances` alone is allowed, and does not leave `bank/postings` behind.
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -16,9 +15,9 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.contract.reserved import outputs
 from platform_defs.errors import GateFailed, Halt, TidegateError
 from platform_defs.orchestration.checks import check_specs
-from platform_defs.orchestration.goals import READY, EverythingThere, Goal, OtherRuns, WhatIsDue
+from platform_defs.orchestration.goals import EverythingThere, Goal, OtherRuns, WhatIsDue
 from platform_defs.orchestration.halts import halt_metadata
-from platform_defs.orchestration.keys import PIPELINE_TAG, is_row_table, table_key, topic_key
+from platform_defs.orchestration.keys import BESIDE, LEAVE, PIPELINE_TAG, is_row_table, table_key, topic_key
 from platform_defs.orchestration.memory import sensor_memory
 from platform_defs.orchestration.rounds import in_rounds
 from platform_defs.orchestration.runs import asked_by_hand, live, of_tables, report_dead, scheduled
@@ -111,13 +110,19 @@ def _goal(
         return EverythingThere(survey.look(chosen))
 
     def others() -> OtherRuns:
-        records = live(context.instance, contracts, besides=context.run.run_id)
-        by_hand = asked_by_hand((item.dagster_run for item in records), contracts)
-        ready = [item for item in records if item.start_time and time.time() - item.start_time > READY]
-        return OtherRuns(by_hand, relief=any(scheduled(item.dagster_run) for item in ready))
+        return other_runs(context.instance, contracts, context.run.run_id)
 
     first = [contract.pipeline for contract in chosen]
     return WhatIsDue(contracts, first, sensor_memory(context.instance), survey.look, others)
+
+
+def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own: str) -> OtherRuns:
+    """What the others leave to the run whose id is `own`, and what the sensor has told it (orchestration/shifts.py)."""
+    records, run = live(instance, contracts, besides=own), instance.get_run_by_id(own)
+    tags: Mapping[str, str] = run.tags if run else {}
+    by_hand = asked_by_hand((item.dagster_run for item in records if item.start_time), contracts)
+    warming = not {item.dagster_run.run_id for item in records}.isdisjoint(tags.get(BESIDE, "").split())
+    return OtherRuns(by_hand, relieved=LEAVE in tags, one_turn=warming)
 
 
 def _failure(failures: Mapping[str, Exception], taken: Sequence[str]) -> dg.Failure:

@@ -4,20 +4,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BrokerAway, LedgerAway, PipelineHeld
 from platform_defs.offsets import TopicView
-from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, remember
+from platform_defs.orchestration.shifts import SHIFT
+from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, due_in, remember
 from resources.dagster.storage import STORAGE_AWAY
 
 LOOK = 5.0  # seconds between two looks at all pipelines
-# Seconds after which a run that the sensor started ends: its failures are shown then, and the next begins.
-SHIFT = 600.0
-# Seconds before that from which the next run may start. Once that is READY, this one ends: nobody waits meanwhile.
-HANDOVER = 120.0
-READY = 60.0  # seconds after its start that a run is at work, its JVM warm
+SOON = 20.0  # seconds for which a run waits for what will be due: the next run would take as long to start
 REST = 30.0  # seconds for which a pipeline that failed is left alone at least: the ledger may not have been told of it
 EMPTY = 5.0  # the same, after a turn that found nothing to read, as behind an open transaction
 PATIENCE = 900.0  # seconds for which a run by hand waits for a pipeline that another run holds
@@ -89,12 +87,14 @@ def _ends(seen: Seen) -> Mapping[int, int] | None:
 class OtherRuns:
     """What the other runs of Dagster leave to this one."""
 
-    by_hand: frozenset[str] = frozenset()  # the pipelines that were asked for by hand
-    relief: bool = False  # whether one is at work that the sensor started, as it did this one
+    by_hand: frozenset[str] = frozenset()  # the pipelines that a run was asked for by hand, which is at work
+    relieved: bool = False  # this run is to leave what is due to the next one
+    one_turn: bool = False  # this run warms up beside one that still does the work: a turn at a time
 
 
 class WhatIsDue:
-    """Works on what is due, the oldest unread message first, until nothing is: what the sensor starts runs for.
+    """Works on what is due, the oldest unread message first, until nothing is, or will be soon: what the sensor starts
+    runs for.
 
     `first` is what the run was asked for. What becomes due meanwhile is taken up as well, so that it need not wait for
     another run to start, unless it was asked for by hand (`others`) or another run has it.
@@ -114,6 +114,8 @@ class WhatIsDue:
         self._rests: dict[str, float] = {}  # until when
         self._end = time.monotonic() + SHIFT
         self._next_look = time.monotonic() + LOOK
+        self._one_turn = others().one_turn
+        self._due_in = inf  # seconds, as of the last look
 
     def wanted(self, busy: Iterable[str]) -> Sequence[str]:
         """See Goal."""
@@ -122,8 +124,14 @@ class WhatIsDue:
             return []
         if time.monotonic() > self._next_look or (not self._due and not taken):
             self._due = self._looked(taken)
+            while not self._due and not taken and self._due_in < SOON:
+                time.sleep(min(max(self._due_in, 1.0), LOOK))
+                self._due = self._looked(taken)
             self._next_look = time.monotonic() + LOOK
-        return [name for name in self._due if name not in taken]
+        wanted = [name for name in self._due if name not in taken]
+        if self._one_turn:
+            return [] if taken else wanted[:1]
+        return wanted
 
     def turned(self, name: str, turn: Turned) -> None:
         """See Goal. Whether it is due again, the next look says."""
@@ -155,13 +163,16 @@ class WhatIsDue:
             if not taken:
                 raise
             return self._due
-        if others.relief and time.monotonic() > self._end - HANDOVER:
+        self._one_turn, self._due_in = others.one_turn, inf
+        if others.relieved:
             self._end = 0.0
             return []
         now = time.time()
         self._waits = remember(self._waits, seen, now)
         resting = {name for name, until in self._rests.items() if time.monotonic() < until}
         not_ours = others.by_hand | resting | {item.contract.pipeline for item in seen if item.status.held} - taken
-        decided = [decide(item, self._waits.get(item.contract.pipeline), now) for item in seen]
+        ours = {item.contract.pipeline: item for item in seen if item.contract.pipeline not in not_ours}
+        decided = [decide(item, self._waits.get(name), now) for name, item in ours.items()]
+        self._due_in = min((due_in(item, self._waits.get(name), now) for name, item in ours.items()), default=inf)
         due = sorted((item for item in decided if isinstance(item, Due)), key=lambda item: item.since)
-        return [item.pipeline for item in due if item.pipeline not in not_ours]
+        return [item.pipeline for item in due]

@@ -6,6 +6,9 @@ from platform_defs.contract.model import Contract, Table
 
 PIPELINE_TAG = "tidegate/pipeline"
 STARTED_FOR = "tidegate/started_for"  # of a run that the sensor started: the pipelines that were due, and why
+DEFINITIONS = "tidegate/definitions"  # of such a run: the digest of the contracts and transforms that the sensor had
+BESIDE = "tidegate/beside"  # of such a run: the ids of those that do the work while it warms up
+LEAVE = "tidegate/leave"  # of such a run: why it is to end its turns and leave what is due to the next one
 DRAIN_JOB = "drain"
 LAG_SENSOR = "lag"
 

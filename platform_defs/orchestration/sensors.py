@@ -10,29 +10,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import dagster as dg
-from dagster import DagsterInstance, DagsterRun, RunRecord
+from dagster import DagsterInstance, RunRecord
 
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput
-from platform_defs.orchestration.goals import HANDOVER, SHIFT
 from platform_defs.orchestration.halts import stale_halt_checks
 from platform_defs.orchestration.jobs import AssetJob
-from platform_defs.orchestration.keys import LAG_SENSOR, PIPELINE_TAG, STARTED_FOR, table_keys
+from platform_defs.orchestration.keys import (
+    BESIDE,
+    DEFINITIONS,
+    LAG_SENSOR,
+    LEAVE,
+    PIPELINE_TAG,
+    STARTED_FOR,
+    table_keys,
+)
 from platform_defs.orchestration.runs import asked_by_hand, live, report_dead, scheduled, selected
+from platform_defs.orchestration.shifts import READY, ScheduledRun, beside, scheduled_run, to_leave
 from platform_defs.orchestration.survey import Survey, kept_survey
 from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, from_cursor, remember, to_cursor
 from platform_defs.words import plural
 from resources.endpoints import connection
 
 EVERY, RARELY = 5, 15  # seconds between two ticks with few pipelines, and with very many
-PIPELINES = 20  # for which a second is added: a tick over 200 takes a tenth of a second of CPU, also when idle
+PIPELINES = 13  # for each so many, a second between two ticks: a tick over 200 takes a third of a second of CPU
 MOST = 20  # pipelines that a run is asked for; it finds the others that are due by itself (orchestration/goals.py)
-TAKES_UP = 45.0  # seconds after which a pipeline that is due and that no working run took up gets a run of its own
+STUCK = 45.0  # seconds that a pipeline has been due, and no batch has committed, after which a second run starts ...
+STARVED = 300.0  # ... and that it has been due after which one starts though others commit
 RUNS = 2  # at once, where dagster.yaml says nothing
 
 
-def lag_sensor(contracts: Sequence[Contract], job: AssetJob) -> dg.SensorDefinition:
-    """The sensor. It fails, visibly, when Kafka or Postgres does not answer at all."""
+def lag_sensor(contracts: Sequence[Contract], job: AssetJob, definitions: str) -> dg.SensorDefinition:
+    """The sensor of these contracts; `definitions` is the digest of their pipelines.
+
+    It fails, visibly, when Kafka or Postgres does not answer at all.
+    """
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name=LAG_SENSOR,
@@ -49,22 +61,27 @@ def lag_sensor(contracts: Sequence[Contract], job: AssetJob) -> dg.SensorDefinit
             endpoints = connection()
         except BadInput as error:  # the stack is not running
             return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)
-        return look(context.instance, contracts, kept_survey(endpoints), context.cursor)
+        return look(context.instance, contracts, kept_survey(endpoints), context.cursor, definitions)
 
     return sense_lag
 
 
 def look(
-    instance: DagsterInstance, contracts: Sequence[Contract], survey: Survey, cursor: str | None
+    instance: DagsterInstance, contracts: Sequence[Contract], survey: Survey, cursor: str | None, definitions: str
 ) -> dg.SensorResult:
-    """One tick. Raises BrokerAway, LedgerAway, and BadInput for an unusable ledger."""
+    """One tick. `definitions` is the digest of what Dagster has loaded.
+
+    Raises BrokerAway, LedgerAway, and BadInput for an unusable ledger.
+    """
     report_dead(instance, survey.live_runs, contracts)
     records = live(instance, contracts)
     seen, now = survey.look(contracts), time.time()
     waits = remember(from_cursor(cursor), seen, now)
-    working = Working.of(instance, records, contracts, now)
-    found = start(seen, waits, working, now)
-    busy = {name for run in working.runs for name in selected(run, contracts)}
+    working = at_work(records, contracts, definitions, survey.ledger.seconds_since_commit(), now)
+    for run_id, why in to_leave(working.scheduled, definitions).items():
+        instance.add_run_tags(run_id, {LEAVE: why})
+    found = start(seen, waits, working, most_at_once(instance), now)
+    busy = {name for item in records for name in selected(item.dagster_run, contracts)}
     free = [
         (item.contract, item.status) for item in seen if not item.status.held and item.contract.pipeline not in busy
     ]
@@ -73,43 +90,54 @@ def look(
 
 @dataclass(frozen=True)
 class Working:
-    """The runs that there are, by what they leave to a new one."""
+    """What is at work, and what it leaves to a new run."""
 
-    runs: Sequence[DagsterRun]
-    most: int  # runs at once
+    runs: int  # that work on pipelines, or are going to
     by_hand: frozenset[str]  # pipelines that were asked for by hand: their run waits for its turn, or has it
-    leaving: frozenset[str] = frozenset()  # the ids of the runs whose shift is nearly over
-
-    @classmethod
-    def of(
-        cls, instance: DagsterInstance, records: Sequence[RunRecord], contracts: Sequence[Contract], now: float
-    ) -> "Working":
-        runs = [item.dagster_run for item in records]
-        leaving = {
-            item.dagster_run.run_id for item in records if item.start_time and now - item.start_time > SHIFT - HANDOVER
-        }
-        queue = instance.get_concurrency_config().run_queue_config
-        most = queue.max_concurrent_runs if queue and queue.max_concurrent_runs > 0 else RUNS
-        return cls(runs, most, asked_by_hand(runs, contracts), frozenset(leaving))
+    scheduled: tuple[ScheduledRun, ...]  # those that the sensor started
+    definitions: str  # the digest of what Dagster has loaded
+    idle: float  # seconds since a batch has committed
 
     @property
     def looks_itself(self) -> bool:
         """Whether a run is there that takes up whatever becomes due, and stays for a while."""
-        return any(scheduled(run) and run.run_id not in self.leaving for run in self.runs)
+        return any(not run.hands_over and not run.is_outdated(self.definitions) for run in self.scheduled)
+
+    def is_stuck(self, waited: float) -> bool:
+        """Whether what is due and has `waited` for so many seconds since, needs another run than the one at work."""
+        if any(run.age < READY for run in self.scheduled):
+            return False  # it has just started, or is about to
+        return waited > STARVED or (waited > STUCK and self.idle > STUCK)
 
 
-def start(seen: Sequence[Seen], waits: Waits, working: Working, now: float) -> dg.SensorResult:
-    """A run request, or the reason why there is none."""
+def at_work(
+    records: Sequence[RunRecord], contracts: Sequence[Contract], definitions: str, idle: float, now: float
+) -> Working:
+    """What these runs are `now`, in seconds since the epoch."""
+    by_hand = asked_by_hand((item.dagster_run for item in records), contracts)
+    ours = tuple(scheduled_run(item, now) for item in records if scheduled(item.dagster_run))
+    return Working(len(records), by_hand, ours, definitions, idle)
+
+
+def most_at_once(instance: DagsterInstance) -> int:
+    """How many runs Dagster lets work at once."""
+    queue = instance.get_concurrency_config().run_queue_config
+    return queue.max_concurrent_runs if queue and queue.max_concurrent_runs > 0 else RUNS
+
+
+def start(seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: float) -> dg.SensorResult:
+    """A run request, or the reason why there is none. `most`: runs at once."""
     decided = {item.contract.pipeline: _decided(item, waits, working, now) for item in seen}
     due = sorted((item for item in decided.values() if isinstance(item, Due)), key=lambda item: item.since)
     if not due:
         return dg.SensorResult(skip_reason=_reasons({name: str(reason) for name, reason in decided.items()}))
-    if len(working.runs) >= working.most:
-        return dg.SensorResult(skip_reason=f"{_names(due)} due, and {plural(len(working.runs), 'run')} at work already")
-    late = [item for item in due if now - item.since > _patience(item, seen)]
+    if working.runs >= most:
+        return dg.SensorResult(skip_reason=f"{_names(due)} due, and {plural(working.runs, 'run')} at work already")
+    by_name = {item.contract.pipeline: item for item in seen}
+    late = [item for item in due if working.is_stuck(now - _should_have_begun(item, by_name[item.pipeline]))]
     if working.looks_itself and not late:
         return dg.SensorResult(skip_reason=f"{_names(due)} due: the run that is at work takes them up")
-    return dg.SensorResult(run_requests=[_request((late if working.looks_itself else due)[:MOST], seen)])
+    return dg.SensorResult(run_requests=[_request((late if working.looks_itself else due)[:MOST], seen, working)])
 
 
 def _decided(item: Seen, waits: Waits, working: Working, now: float) -> Due | str:
@@ -121,18 +149,20 @@ def _decided(item: Seen, waits: Waits, working: Working, now: float) -> Due | st
     return decide(item, waits.get(name), now)
 
 
-def _patience(item: Due, seen: Sequence[Seen]) -> float:
-    """Seconds after which a message of the pipeline should have been read although another run has been at work."""
-    limits = next(other.contract.limits for other in seen if other.contract.pipeline == item.pipeline)
-    return limits.lag_seconds + TAKES_UP
+def _should_have_begun(item: Due, seen: Seen) -> float:
+    """When a run should have taken the pipeline up: its latency has passed, and the back-off after a failure."""
+    retry_at = seen.status.retry_at
+    return max(item.since + seen.contract.limits.lag_seconds, retry_at.timestamp() if retry_at else 0.0)
 
 
-def _request(due: Sequence[Due], seen: Sequence[Seen]) -> dg.RunRequest:
+def _request(due: Sequence[Due], seen: Sequence[Seen], working: Working) -> dg.RunRequest:
     """A run for these. Their checks are not selected: those of a batch that is not read would be shown as skipped."""
     contracts = {item.contract.pipeline: item.contract for item in seen}
     keys = [key for item in due for key in table_keys(contracts[item.pipeline])]
     why = _reasons({item.pipeline: item.reason for item in due})
-    tags = {STARTED_FOR: why[:1000]}  # an index of Dagster's bounds it
+    tags = {STARTED_FOR: why[:1000], DEFINITIONS: working.definitions}  # an index of Dagster's bounds a tag
+    if working_ones := beside(working.scheduled, working.definitions):
+        tags[BESIDE] = " ".join(working_ones)
     if len(due) == 1:
         tags[PIPELINE_TAG] = due[0].pipeline
     return dg.RunRequest(asset_selection=keys, asset_check_keys=[], tags=tags)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from platform_defs import offsets
 from platform_defs.contract.model import Contract, Limits
@@ -91,6 +92,13 @@ def decide(seen: Seen, waiting: Waiting | None, now: float) -> Due | str:
     if reason and waiting:
         return Due(name, waiting.since, reason)
     return f"{plural(seen.lag, 'unread message')}; no run is due yet"
+
+
+def due_in(seen: Seen, waiting: Waiting | None, now: float) -> float:
+    """Seconds until the pipeline's latency makes it due; infinite where nothing is unread, or it has to wait."""
+    if waiting is None or _must_wait(seen):
+        return inf
+    return waiting.since + seen.contract.limits.lag_seconds - now
 
 
 def _must_wait(seen: Seen) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
@@ -87,6 +88,12 @@ class Ledger:
         """How often in a row its pending batch has failed though every system was there."""
         row = self._row("batch_failures", pipeline=pipeline)
         return row["batch_failures"] if row else 0
+
+    def seconds_since_commit(self) -> float:
+        """Seconds since any pipeline last committed a batch; infinite where none has, or the clock was set back."""
+        row = self._row("seconds_since_commit")
+        seconds = row["seconds"] if row else None
+        return inf if seconds is None or seconds < 0 else seconds
 
     def positions(self, pipeline: str) -> list[Position]:
         """The position in each partition, by partition; none where the pipeline has not run yet. All are of one topic:

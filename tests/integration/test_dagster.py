@@ -53,7 +53,7 @@ def records(shown: dg.MetadataValue) -> Sequence[dg.TableRecord]:
 
 def looked(instance: DagsterInstance, contract: Contract, endpoints: Endpoints) -> dg.SensorResult:
     """A tick of the sensor, as if this were the only pipeline."""
-    return look(instance, [contract], Survey(endpoints), None)
+    return look(instance, [contract], Survey(endpoints), None, "digest")
 
 
 def skipped(instance: DagsterInstance, contract: Contract, endpoints: Endpoints) -> str:

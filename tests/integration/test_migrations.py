@@ -254,7 +254,9 @@ def test_a_sensor_upgrades_an_older_ledger_and_starts_runs_as_before(
     world.send(pipeline, [b"{}"])
     Ledger(url).migrate()
     execute(url, f"DELETE FROM tidegate.migration WHERE name = '{REPLAYS}'", *UNDO_REPLAYS)
-    found = look(DagsterInstance.ephemeral(), [pipeline.contract], Survey(replace(endpoints, postgres_url=url)), None)
+    found = look(
+        DagsterInstance.ephemeral(), [pipeline.contract], Survey(replace(endpoints, postgres_url=url)), None, ""
+    )
     assert found.run_requests
     assert Ledger(url).version() == LedgerVersion(KNOWN)
 
@@ -264,7 +266,7 @@ def test_a_sensor_fails_visibly_on_a_newer_ledger(url: str, endpoints: Endpoints
     Ledger(url).migrate()
     execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")
     with pytest.raises(LedgerTooNew):
-        look(DagsterInstance.ephemeral(), [pipeline.contract], Survey(replace(endpoints, postgres_url=url)), None)
+        look(DagsterInstance.ephemeral(), [pipeline.contract], Survey(replace(endpoints, postgres_url=url)), None, "")
 
 
 def test_a_topic_that_was_renamed_before_pipelines_were_bound_to_theirs_is_recorded(

@@ -146,12 +146,29 @@ def test_one_tick_looks_at_all_and_what_is_wrong_with_one_topic_hides_no_other(
     )
     world.send(busy, views(2))
     contracts = [item.contract for item in (bad, busy, idle)]
-    found = look(instance, contracts, Survey(world.endpoints), None)
+    found = look(instance, contracts, Survey(world.endpoints), None, "")
     (request,) = found.run_requests or []
     assert request.asset_selection == table_keys(busy)
-    neither = look(instance, [bad.contract, idle.contract], Survey(world.endpoints), None)
+    neither = look(instance, [bad.contract, idle.contract], Survey(world.endpoints), None, "")
     assert not neither.run_requests
     assert bad.contract.topic in str(neither.skip_reason)
+
+
+def test_the_ledger_knows_how_long_ago_whatever_pipeline_committed_last(world: World) -> None:
+    early, late = world.new_pipeline(), world.new_pipeline()
+    for pipeline in (early, late):
+        world.send(pipeline, transfers(8))
+        world.drain(pipeline)
+    assert world.ledger.seconds_since_commit() < 60
+    world.rows("UPDATE tidegate.batch SET committed_at = committed_at - interval '1 day'")
+    try:
+        assert world.ledger.seconds_since_commit() > 3600
+        world.rows("UPDATE tidegate.batch SET committed_at = now() WHERE pipeline = %s", early.name)  # a slow one
+        assert world.ledger.seconds_since_commit() < 60
+    finally:
+        world.rows(
+            "UPDATE tidegate.batch SET committed_at = committed_at + interval '1 day' WHERE pipeline <> %s", early.name
+        )
 
 
 def test_the_topics_that_can_be_seen_are_recorded_beside_one_that_cannot(world: World) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from assets import find_pipeline
+from platform_defs.contract.digest import digest
 from platform_defs.contract.transform_sources import transform_sources
 from platform_defs.engine.replay_plan import fingerprint
 from tests.unit.test_catalogue import add, transform
@@ -109,3 +110,10 @@ def test_the_tables_and_the_beginning_do(project: Path) -> None:
 def test_without_a_transform_there_are_no_sources(tmp_path: Path) -> None:
     add(tmp_path, "orders")
     assert transform_sources(find_pipeline("orders", tmp_path)) == {}
+
+
+def test_a_change_of_what_a_transform_imports_changes_the_digest_of_definitions(project: Path) -> None:
+    first = digest([find_pipeline("orders", project / "assets")])
+    assert digest([find_pipeline("orders", project / "assets")]) == first
+    (project / "assets/web/words.py").write_text("WORD = 2")
+    assert digest([find_pipeline("orders", project / "assets")]) != first

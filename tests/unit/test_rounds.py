@@ -214,14 +214,42 @@ def test_a_look_that_fails_ends_no_turn(away: Exception, monkeypatch: pytest.Mon
     assert not topics.stopped.is_set()
 
 
-@pytest.mark.parametrize(("relief", "left", "read"), [(True, 0.0, 0), (False, 0.0, 10), (True, 60.0, 10)])
-def test_a_run_leaves_once_the_next_one_is_at_work_at_the_end_of_its_shift(
-    monkeypatch: pytest.MonkeyPatch, *, relief: bool, left: float, read: int
-) -> None:
-    monkeypatch.setattr(goals, "SHIFT", goals.HANDOVER - 1.0 + left)
+@pytest.mark.parametrize(("relieved", "read"), [(True, 0), (False, 10)])
+def test_a_run_that_is_relieved_leaves_what_is_due(*, relieved: bool, read: int) -> None:
     topics = Topics(a=10)
-    in_rounds(topics.due(others=OtherRuns(relief=relief)), topics)
+    assert in_rounds(topics.due(others=OtherRuns(relieved=relieved)), topics) == {}
     assert topics.read == {"a": read}
+
+
+def test_a_run_that_warms_up_takes_one_turn_at_a_time_until_it_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [OtherRuns(one_turn=True), OtherRuns()]
+    topics = Topics(a=30, b=30, c=30)
+    goal = WhatIsDue(topics.contracts, ("a", "b", "c"), {}, topics.look, lambda: answers.pop(0))
+    assert [*goal.wanted(())] == ["a"]
+    assert [*goal.wanted(["a"])] == []
+    monkeypatch.setattr(goal, "_next_look", 0.0)
+    assert [*goal.wanted(["a"])] == ["b", "c"]
+
+
+def test_a_run_waits_for_what_will_soon_be_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    topics, waited = Topics(a=3), list[float]()
+
+    def pass_time(seconds: float) -> None:
+        waited.append(seconds)
+        topics.ends["a"] = 10  # as many as lagMessages
+
+    monkeypatch.setattr(goals.time, "sleep", pass_time)
+    almost = Waiting(time.time() - 3600.0 + goals.SOON - 1, 0)
+    assert in_rounds(topics.due(waits={"a": almost}), topics) == {}
+    assert topics.turns == ["a"]
+    assert waited == [goals.LOOK]
+
+
+def test_a_run_does_not_wait_for_what_is_due_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = Topics(a=3)
+    monkeypatch.setattr(goals.time, "sleep", pytest.fail)
+    later = Waiting(time.time() - 3600.0 + goals.SOON + 60, 0)
+    assert in_rounds(topics.due(waits={"a": later}), topics) == {}
 
 
 def test_a_look_that_fails_ends_a_run_without_turns() -> None:

@@ -2,16 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from math import inf
 
 import dagster as dg
-from dagster import AssetKey, DagsterRun, DagsterRunStatus
+import pytest
+from dagster import AssetKey, DagsterRun
 
 from assets import find_contract
 from platform_defs.contract.model import Limits
 from platform_defs.offsets import PartitionView, Position, TopicView
-from platform_defs.orchestration.keys import DRAIN_JOB, PIPELINE_TAG, STARTED_FOR
+from platform_defs.orchestration.keys import BESIDE, DEFINITIONS, DRAIN_JOB, PIPELINE_TAG, STARTED_FOR
 from platform_defs.orchestration.runs import scheduled, selected
-from platform_defs.orchestration.sensors import MOST, TAKES_UP, Working, start
+from platform_defs.orchestration.sensors import MOST, STARVED, STUCK, Working, start
+from platform_defs.orchestration.shifts import HANDOVER, READY, SHIFT, ScheduledRun
 from platform_defs.orchestration.waiting import Seen, Waiting
 from resources.postgres.answers import PipelineStatus
 from tests.world import renamed
@@ -28,21 +32,20 @@ def seen(name: str, *, held: bool = False) -> Seen:
     return Seen(contract, PipelineStatus(name, has_run=True, held=held), [Position(0, "cluster", "topic", 0)], view)
 
 
-def run(*, by_sensor: bool) -> DagsterRun:
-    tags = {STARTED_FOR: "something due"} if by_sensor else {}
-    return DagsterRun(job_name=DRAIN_JOB, tags=tags, status=DagsterRunStatus.STARTED)
+AT_WORK = ScheduledRun("r", 200.0, "digest")  # as the sensor has started it, and warm
 
 
 def asked(
     pipelines: Sequence[Seen],
     waited: dict[str, float],
-    runs: Sequence[DagsterRun] = (),
-    by_hand: str = "",
-    leaving: str = "",
+    *runs: ScheduledRun,
+    by_hand: Sequence[str] = (),
+    idle: float = 0.0,
 ) -> tuple[Sequence[dg.RunRequest], str]:
     """The run requests and the reason why there is none, after each pipeline has waited so many seconds."""
     waits = {name: Waiting(NOW - seconds, 0) for name, seconds in waited.items()}
-    found = start(pipelines, waits, Working(runs, 2, frozenset([by_hand]), frozenset([leaving])), NOW)
+    working = Working(len(runs) + len(by_hand), frozenset(by_hand), runs, "digest", idle)
+    found = start(pipelines, waits, working, 2, NOW)
     return found.run_requests or [], str(found.skip_reason.skip_message if found.skip_reason else "")
 
 
@@ -52,6 +55,7 @@ def test_one_run_is_asked_for_all_that_is_due_the_oldest_first_and_without_check
     assert request.asset_selection == [AssetKey(["old", "page_views"]), AssetKey(["young", "page_views"])]
     assert request.asset_check_keys == []
     assert PIPELINE_TAG not in request.tags
+    assert request.tags[DEFINITIONS] == "digest"
 
 
 def test_a_run_is_asked_for_a_few_and_finds_the_others_itself() -> None:
@@ -62,35 +66,54 @@ def test_a_run_is_asked_for_a_few_and_finds_the_others_itself() -> None:
     assert len(request.tags[STARTED_FOR]) <= 1_000
 
 
-def test_what_becomes_due_is_left_to_the_run_that_is_at_work_unless_it_does_not_take_it_up() -> None:
-    working = [run(by_sensor=True)]
-    requests, why = asked([seen("p")], {"p": LATENCY + 1}, working)
+@pytest.mark.parametrize(("waited", "idle"), [(1.0, STUCK + 1), (STUCK + 1, 1.0)])
+def test_what_becomes_due_is_left_to_the_run_that_is_at_work_and_commits(waited: float, idle: float) -> None:
+    requests, why = asked([seen("p")], {"p": LATENCY + waited}, AT_WORK, idle=idle)
     assert not requests
     assert "takes them up" in why
-    requests, _ = asked([seen("p")], {"p": LATENCY + TAKES_UP + 1}, working)
+
+
+@pytest.mark.parametrize(("waited", "idle"), [(STUCK + 1, STUCK + 1), (STARVED + 1, 1.0)])
+def test_another_run_is_asked_for_where_the_one_at_work_is_stuck(waited: float, idle: float) -> None:
+    assert len(asked([seen("p")], {"p": LATENCY + waited}, AT_WORK, idle=idle)[0]) == 1
+
+
+@pytest.mark.parametrize("age", [0.0, READY - 1])
+def test_a_run_that_is_about_to_start_or_has_just_started_is_not_stuck(age: float) -> None:
+    assert not asked([seen("p")], {"p": 5_000.0}, ScheduledRun("r", age, "digest"), idle=inf)[0]
+
+
+def test_a_pipeline_whose_back_off_has_just_ended_does_not_wait_for_a_run_that_is_stuck() -> None:
+    failed = seen("p")
+    failed = replace(failed, status=replace(failed.status, retry_at=datetime.fromtimestamp(NOW - 5, UTC)))
+    assert not asked([failed], {"p": 5_000.0}, AT_WORK, idle=inf)[0]
+
+
+def test_another_run_is_asked_for_where_the_one_at_work_has_earlier_definitions() -> None:
+    requests, _ = asked([seen("p")], {"p": LATENCY + 1}, ScheduledRun("r", 200.0, "earlier"))
     assert len(requests) == 1
 
 
 def test_a_run_by_hand_takes_nothing_up_so_that_another_is_asked_for() -> None:
-    assert len(asked([seen("p")], {"p": LATENCY + 1}, [run(by_sensor=False)])[0]) == 1
+    assert len(asked([seen("p")], {"p": LATENCY + 1}, by_hand=["other"])[0]) == 1
 
 
 def test_no_run_is_asked_for_while_as_many_as_may_be_are_at_work() -> None:
-    requests, why = asked([seen("p")], {"p": 5_000.0}, [run(by_sensor=True), run(by_sensor=False)])
+    requests, why = asked([seen("p")], {"p": 5_000.0}, AT_WORK, by_hand=["other"])
     assert not requests
     assert why == "p is due, and 2 runs at work already"
 
 
 def test_what_is_held_or_asked_for_by_hand_is_not_asked_for() -> None:
-    requests, why = asked([seen("held", held=True), seen("wanted")], {"held": 99.0, "wanted": 99.0}, by_hand="wanted")
+    requests, why = asked([seen("held", held=True), seen("wanted")], {"held": 99.0, "wanted": 99.0}, by_hand=["wanted"])
     assert not requests
     assert "held: held by a run" in why
     assert "wanted: left to the run that was started for it by hand" in why
 
 
 def test_a_run_is_the_sensors_by_its_tag_and_a_persons_where_it_is_executed_again() -> None:
-    assert scheduled(run(by_sensor=True))
-    assert not scheduled(run(by_sensor=False))
+    assert scheduled(DagsterRun(job_name=DRAIN_JOB, tags={STARTED_FOR: "something due"}))
+    assert not scheduled(DagsterRun(job_name=DRAIN_JOB))
     again = DagsterRun(
         job_name=DRAIN_JOB,
         tags={STARTED_FOR: "something due"},
@@ -108,7 +131,8 @@ def test_a_run_is_of_each_pipeline_of_which_it_selects_a_table() -> None:
     assert selected(DagsterRun(job_name="verify"), both) == []
 
 
-def test_the_next_run_is_asked_for_before_the_shift_of_the_last_one_is_over() -> None:
-    at_work, due = run(by_sensor=True), {"a": LATENCY + 1}
-    assert asked([seen("a")], due, [at_work])[0] == []
-    assert len(asked([seen("a")], due, [at_work], leaving=at_work.run_id)[0]) == 1
+def test_the_next_run_is_asked_for_before_the_shift_of_the_last_one_is_over_and_warms_up_beside_it() -> None:
+    due = {"a": LATENCY + 1}
+    assert asked([seen("a")], due, AT_WORK)[0] == []
+    ((request,), _) = asked([seen("a")], due, ScheduledRun("r", SHIFT - HANDOVER + 1, "digest"))
+    assert request.tags[BESIDE] == "r"

@@ -8,6 +8,11 @@ SELECT p.name AS pipeline, p.state, p.halt_code, p.halt_detail, p.red_gate, p.pe
             WHERE application_name = 'tidegate/' || left(p.name, 20) || '/' || replace(p.owner::text, '-', '')) AS held
   FROM tidegate.pipeline AS p WHERE p.name = ANY(%(pipelines)s);
 
+-- seconds_since_commit: since any pipeline's last commit; NULL before the first. An id is drawn when a batch is planned,
+-- and a slow batch commits after later ones: hence the newest hundred.
+SELECT extract(epoch FROM now() - max(committed_at))::float8 AS seconds
+  FROM (SELECT committed_at FROM tidegate.batch ORDER BY batch_id DESC LIMIT 100) AS newest;
+
 -- held_by: the run whose live session holds the pipeline; no row where none does.
 SELECT run_id FROM tidegate.pipeline
  WHERE name = %(pipeline)s AND EXISTS (
