@@ -26,7 +26,8 @@ from resources.endpoints import Endpoints, connection
 from resources.local import dagster as ui
 from resources.settings import settings
 
-FIRST_ROUND = 300.0  # seconds, at most, for what happens once: runs start, tables are made, a backlog is read
+FIRST_ROUND = 600.0  # seconds, at most, for what happens once: a run starts cold, tables are made, a backlog is read
+STEADY = 60.0  # seconds in which no pipeline was late, after which that is over
 CATCH_UP = 120.0  # seconds, at most, from the last message until all are read and no run works
 STATISTICS = 1.0  # seconds after which Postgres has counted what a session did
 SETTLE = 10.0  # for the runs that end
@@ -183,14 +184,16 @@ def _watched(
 
 
 def _first_round(planned: tuple[Planned, ...], watch: Watch, say: Progress) -> float | None:
-    """Seconds until every pipeline has committed a batch and none has a message that is too old."""
+    """Seconds until every pipeline has committed a batch, and none has had a message that is too old for STEADY s."""
     judged = [item.topic for item in planned if item.judged]
-    began = time.monotonic()
+    began = last_late = time.monotonic()
     while (seconds := time.monotonic() - began) < FIRST_ROUND:
         time.sleep(1)
         late = [topic for topic in judged if watch.looks and watch.looks[-1].ages[topic] > LATENCY + ALLOWED]
         read = watch.moved.issuperset(judged)
-        if read and not late:
+        if late or not read:
+            last_late = time.monotonic()
+        elif time.monotonic() - last_late > STEADY:
             return seconds
         if int(seconds) % 10 == 0:
             say(f"the first round: {len(watch.moved)} topics read, {len(late)} pipelines behind")

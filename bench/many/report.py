@@ -61,8 +61,8 @@ def _first_round(seen: Measured) -> str:
     if seen.first_round is None:
         return "The first round was not over when the measurement began."
     return (
-        "The measurement begins after the first round, in which runs start, tables are made and a backlog is read: "
-        f"{seen.first_round:.0f} s."
+        "The measurement begins once no pipeline has been late for a minute: the first run starts cold, makes the "
+        f"tables and reads a backlog. That took {seen.first_round:.0f} s."
     )
 
 
