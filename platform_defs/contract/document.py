@@ -26,9 +26,9 @@ _WANTED = {  # by the first word of pydantic's type of error: bool_parsing, mode
 }
 
 
-def read_document(path: Path) -> Document:
-    """The whole file. Raises BadInput when it cannot be read, is not YAML, or is not ODCS v3."""
-    text = YamlText(path)
+def read_document(path: Path, content: str | None = None) -> Document:
+    """The whole file, or its `content`. Raises BadInput when it cannot be read, is not YAML, or is not ODCS v3."""
+    text = YamlText(path, content)
     tree, raw = as_mapping(text.value), Node[Any](text.value, text)
     if tree is None:
         raise BadInput("is not an ODCS contract: expected apiVersion, kind, id, ...", file=str(path), line=1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from platform_defs.contract.schema_keys import (
     BATCH_RULE,
     COLUMN,
+    COLUMN_PROPERTIES,
     ENUM,
     FIELD,
     MESSAGE,
@@ -129,6 +130,14 @@ PIPELINE_PROPERTIES = Section(
             "exactly_once",
             "at_least_once",
         ),
+        Key(
+            "evolution",
+            "Who changes the tables where the contract has changed. manual: `tidegate contract apply`. additive: a run "
+            "applies what is free, such as a new optional column, before its first batch.",
+            "manual, additive",
+            "manual",
+            "additive",
+        ),
     ),
 )
 CUSTOM_ENTRY = Section(
@@ -144,7 +153,8 @@ CUSTOM_ENTRY = Section(
 
 SECTIONS = (
     *(CONTRACT, SERVER, SERVICE_LEVELS, SERVICE_LEVEL_ENTRY, PIPELINE_PROPERTIES, CUSTOM_ENTRY),
-    *(MESSAGE, FIELD, OPTIONS, ENUM, TABLE, TABLE_PROPERTIES, COLUMN, BATCH_RULE),
+    *(MESSAGE, FIELD, OPTIONS, ENUM, TABLE, TABLE_PROPERTIES, COLUMN, COLUMN_PROPERTIES),
+    BATCH_RULE,
 )
 
 

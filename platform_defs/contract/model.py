@@ -24,6 +24,7 @@ RuleKind = Literal["required", "enum", "pattern", "minimum", "maximum", "min_len
 Severity = Literal["blocking", "warning"]
 Stage = Literal["decode", "check", "transform", "publish"]
 Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
+Evolution = Literal["manual", "additive"]
 
 
 def stem(path: Path) -> str:
@@ -88,6 +89,7 @@ class Column:
     required: bool
     description: str = ""
     classification: str = ""
+    renamed_from: str = ""  # what the column was called before; empty where it was not renamed
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,7 @@ class Contract:
     limits: Limits = field(default_factory=Limits)
     path: Path | None = None
     delivery: Delivery = "exactly_once"  # engine/publish.py says what each of them commits when
+    evolution: Evolution = "manual"  # whether a run may apply a free change by itself (platform_defs/evolution/)
 
     @property
     def transform_path(self) -> Path | None:

@@ -13,7 +13,7 @@ from open_data_contract_standard.model import SchemaObject
 from platform_defs.contract.document import Document, read_document
 from platform_defs.contract.fields import read_fields
 from platform_defs.contract.keys import CONTRACT, SERVER
-from platform_defs.contract.limits import read_delivery, read_limits
+from platform_defs.contract.limits import read_delivery, read_evolution, read_limits
 from platform_defs.contract.model import Contract
 from platform_defs.contract.names import checked_name
 from platform_defs.contract.node import Node, one_of
@@ -25,9 +25,11 @@ from platform_defs.errors import BadInput
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's org.apache.kafka.common.internals.Topic
 
 
-def load(path: Path) -> Contract:
-    """The contract in the file. Raises BadInput with file, line and field for the first mistake found."""
-    document = read_document(path)
+def load(path: Path, content: str | None = None) -> Contract:
+    """The contract in the file, or in `content`, which is read in its place. Raises BadInput with file, line and field
+    for the first mistake found.
+    """
+    document = read_document(path, content)
     document.refuse_keys_outside(CONTRACT)
     for key in ("id", "version", "domain"):
         if not document.child(key).value:
@@ -49,6 +51,7 @@ def load(path: Path) -> Contract:
         limits=read_limits(document),
         path=path,
         delivery=read_delivery(document),
+        evolution=read_evolution(document),
     )
     _refuse_duplicates(contract, tables)
     return contract

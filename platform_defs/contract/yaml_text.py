@@ -58,13 +58,14 @@ class YamlText:
     """A YAML file: `value` holds plain dicts, lists and scalars, `line` says where each part of it was written.
 
     Raises BadInput, with file and line, when the file cannot be read or is not YAML. A key given twice is not YAML.
+    `text` is what the file holds, where it is read from elsewhere: from git, or from the ledger.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, text: str | None = None) -> None:
         self.path = path
         self._nodes = 0
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8") if text is None else text
             self._refuse_depth(text)
             self._root: yaml.Node | None = _pyyaml.compose(text, Loader=_Loader)
             self.value = self._value(self._root) if self._root else None

@@ -237,6 +237,18 @@ MISTAKES = [
         "delivery.value",
         "did you mean 'exactly_once'",
     ),
+    (
+        "property: batchMessages, value: 1000",
+        "property: evolution, value: additiv",
+        "evolution.value",
+        "did you mean 'additive'",
+    ),
+    (
+        "{name: kind, logicalType: string}",
+        "{name: kind, logicalType: string, customProperties: [{property: renamedFrom, value: kind}]}",
+        "renamedFrom.value",
+        "cannot be kind itself",
+    ),
     ("property: latency", "property: latencies", "latencies", "did you mean 'latency'"),
     ("property: latency", "property: freshness", "freshness", "twice"),
     ("unit: hours", "unit: fortnights", "freshness.unit", "seconds"),
