@@ -3,14 +3,14 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from typing import Any
 
 import pyarrow as pa
 
-from platform_defs.contract.model import Contract
 from platform_defs.verification.compare import LATE, OTHER_BYTES, DeadLetters, needless, no_dead_letter, several
 from platform_defs.verification.documents import canonical
-from platform_defs.verification.json_columns import json_columns
+from platform_defs.verification.eras import Eras
 from platform_defs.verification.judge import Judge, NoRow, Row, key_text
 from platform_defs.verification.messages import Chunk, Topic
 from platform_defs.verification.report import Findings, shown, unlike
@@ -31,8 +31,7 @@ class Newest:
 class UpsertComparison:
     """Holds one entry for each key: the topic's keys must fit into memory, its messages need not."""
 
-    contract: Contract
-    judge: Judge
+    eras: Eras
     dead: DeadLetters
     findings: Findings
     newest: dict[str, Newest] = field(default_factory=dict[str, Newest])
@@ -41,9 +40,8 @@ class UpsertComparison:
     known: dict[int, Partition] = field(default_factory=dict[int, Partition])
 
     def __post_init__(self) -> None:
-        fields, table = [item.name for item in self.contract.fields], self.contract.row_table
-        self._names = [column.name for column in table.columns]
-        self._columns = [(fields.index(name), name in json_columns(table)) for name in self._names]
+        self._names = [name for name, _ in self.eras.columns]
+        self._judges = cache(partial(_KeyedJudge, self.eras))
 
     def partition(self, part: Partition, topic: Topic, chunk: int, low: int) -> Iterator[int]:
         """Read one partition; yields how many messages of each chunk are done. As AppendComparison.partition."""
@@ -53,9 +51,10 @@ class UpsertComparison:
         if first > part.start:
             self.dead.before(part.number, first)
             self._undelivered(part, [(part.start, first)])
-        for messages in topic.chunks(part.number, first, part.next, chunk):
-            self._chunk(part, messages.without(part.skips))
-            yield len(messages.offsets)
+        for start, until, contract in part.by_contract(first, part.next):
+            for messages in topic.chunks(part.number, start, until, chunk):
+                self._chunk(part, self._judges(contract), messages.without(part.skips))
+                yield len(messages.offsets)
 
     def strays(self, partition: int, offset: int) -> None:
         """Report dead letters below a place that were not asked for: outside of every partition's [start, next)."""
@@ -64,26 +63,17 @@ class UpsertComparison:
                 what = "a dead letter outside the offsets that the ledger says were read"
                 self.findings.bad("duplicated", what, letter.partition, where)
 
-    def _chunk(self, part: Partition, chunk: Chunk) -> None:
+    def _chunk(self, part: Partition, judge: "_KeyedJudge", chunk: Chunk) -> None:
         dead = self.dead.before(part.number, chunk.until_offset)
         self.findings.count("messages", len(chunk.offsets))
         for offset, key, value in zip(chunk.offsets, chunk.keys, chunk.values, strict=True):
             letters = dead.get(offset, [])
-            text, row = self._judged(key, value)
+            text, row = judge.judged(key, value)
             if letters or isinstance(row, NoRow):
                 self._dead_letter(part, offset, value, row, letters)
             if not isinstance(row, NoRow) and not letters:
-                self._note(text, Newest(part.number, offset, None if row is None else self._table_row(row)))
+                self._note(text, Newest(part.number, offset, None if row is None else judge.table_row(row)))
         self._undelivered(part, missing(chunk.offsets, chunk.from_offset, chunk.until_offset))
-
-    def _table_row(self, row: Row) -> Row:
-        return tuple(canonical(row[number]) if is_json else row[number] for number, is_json in self._columns)
-
-    def _judged(self, key: bytes | None, value: bytes | None) -> tuple[str, Row | NoRow | None]:
-        text = key_text(key)
-        if isinstance(text, NoRow):
-            return "", text
-        return text, None if value is None else self.judge.value(value)
 
     def _note(self, key: str, found: Newest) -> None:
         before = self.newest.get(key)
@@ -161,3 +151,40 @@ class UpsertComparison:
         spans = self.gone.get(partition, [])
         place = bisect_right(spans, (offset, 2**62)) - 1
         return place >= 0 and spans[place][0] <= offset < spans[place][1]
+
+
+class _KeyedJudge:
+    """Judges messages by one contract, and makes the table's rows of them."""
+
+    def __init__(self, eras: Eras, digest: str | None) -> None:
+        contract = eras.contract(digest)
+        self._judge = Judge(contract)
+        fields = [item.name for item in contract.fields]
+        places = {eras.name_now(c.name): fields.index(c.name) for c in contract.row_table.columns}
+        self._columns = [(places.get(name), name in eras.json) for name, _ in eras.columns]
+
+    def judged(self, key: bytes | None, value: bytes | None) -> tuple[str, Row | NoRow | None]:
+        """The key as text, and the row, or why there is none; None of a tombstone."""
+        text = key_text(key)
+        if isinstance(text, NoRow):
+            return "", text
+        return text, None if value is None else self._judge.value(value)
+
+    def table_row(self, row: Row) -> Row:
+        """The table's columns; of one that the contract does not have, whatever the table holds is right."""
+        return tuple(
+            WHATEVER if place is None else canonical(row[place]) if is_json else row[place]
+            for place, is_json in self._columns
+        )
+
+
+class _Whatever:
+    """Equal to every value."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+
+
+WHATEVER: Any = _Whatever()

@@ -11,7 +11,8 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ import pyarrow as pa
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.verification.accumulates import Accumulated
-from platform_defs.verification.compare import AppendComparison, DeadLetters
+from platform_defs.verification.compare import AppendComparison, DeadLetters, Era
 from platform_defs.verification.expected import Expected
 from platform_defs.verification.judge import Judge
 from platform_defs.verification.messages import Topic
@@ -63,8 +64,8 @@ def verify(
             for part in snapshot.partitions.values():
                 _coverage(part, findings)
             compared = _Compared(snapshot, topic, findings, progress or (lambda _done, _total: None))
-            if pipeline.contract.row_table.disposition == "upsert":
-                compared.upserts(pipeline)
+            if snapshot.contract.row_table.disposition == "upsert":
+                compared.upserts()
             else:
                 compared.appends(pipeline, spark or _start_spark)
             _same_topic(topic, snapshot)
@@ -80,25 +81,24 @@ class _Compared:
     findings: Findings
     progress: Progress
 
-    def upserts(self, pipeline: Pipeline) -> None:
-        table = pipeline.contract.row_table
+    def upserts(self) -> None:
+        table = self.snapshot.contract.row_table
         dead = DeadLetters(self.snapshot.dead_letters())
-        upserts = UpsertComparison(pipeline.contract, Judge(pipeline.contract), dead, self.findings)
+        upserts = UpsertComparison(self.snapshot.eras, dead, self.findings)
         self._read(upserts, CHUNK)
         upserts.table(_tables(self.snapshot.rows(table)))
         lost = self.snapshot.rows_of_lost_history(table)
         self.findings.count("unverifiable", sum(batch.num_rows for batch in lost))
 
     def appends(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]") -> None:
-        contract, plain = pipeline.contract, pipeline.transform is None
+        contract, plain = self.snapshot.contract, pipeline.transform is None
         accumulated = [Accumulated(item, contract.row_table) for item in contract.accumulates]
         for batch in self.snapshot.rows_of_lost_history(contract.row_table):
             self.findings.count("unverifiable", batch.num_rows)
             for item in accumulated:
                 item.add(pa.Table.from_batches([batch]))
         comparison = AppendComparison(
-            Judge(contract),
-            Expected(pipeline, spark),
+            cache(partial(self._era, pipeline, spark)),
             self.snapshot.rows(contract.row_table),
             DeadLetters(self.snapshot.dead_letters()),
             accumulated,
@@ -108,6 +108,11 @@ class _Compared:
         self._read(comparison, CHUNK if plain else TRANSFORMED)
         for item in accumulated:
             item.compare(self.snapshot, self.findings)
+
+    def _era(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", digest: str | None) -> Era:
+        eras = self.snapshot.eras
+        judged = replace(pipeline, contract=eras.contract(digest))
+        return Era(Judge(judged.contract), Expected(judged, spark, eras, digest))
 
     def _read(self, comparison: AppendComparison | UpsertComparison, chunk: int) -> None:
         parts = sorted(self.snapshot.partitions.values(), key=lambda item: item.number)

@@ -180,6 +180,7 @@ class PostgresPublication:
             dead_letters=self.staged.dead_letters,
             unknown_fields=self.staged.unknown_fields,
             contract_version=self.contract.version,
+            staging_id=self.staged.staging_id,
             timings=Jsonb(dict(timings)),
             tables=[table.name for table in self.contract.tables],
         )

@@ -6,6 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from platform_defs.contract.model import Contract
+from platform_defs.evolution.statements import Given
+from platform_defs.operations import evolve
 from tests.model.expectations import Expectations
 from tests.model.seen import positions
 
@@ -80,7 +83,7 @@ class TopicEvents(Expectations):
             self._end(self.owner)
         was = self.contract.topic
         topic = was.removesuffix(".v2") if was.endswith(".v2") else f"{was}.v2"
-        self.contract = replace(self.contract, topic=topic)
+        self.contract = self._changed(topic=topic)
         if self.log.rename(topic, draw(st.integers(1, 2))):
             self._fill(draw(st.integers(-1, 1)))
         self.fired["renamed"] += 1
@@ -88,8 +91,20 @@ class TopicEvents(Expectations):
     @event(2, lambda self: not self.keyed)
     def change_the_contract(self, _draw: Draw) -> None:
         """The next run has the accumulate no more, or again."""
-        self.contract = replace(self.contract, tables=self.all_tables[: 3 - len(self.contract.tables)])
+        self.contract = self._changed(tables=self.all_tables[: 3 - len(self.contract.tables)])
         self._start(survives=False)
+
+    @event(2, lambda self: self.seen)
+    def apply_a_contract(self, _draw: Draw) -> None:
+        """A person applies the next version. Who is at work on the pipeline is fenced, and lives on."""
+        self.contract = self._changed()
+        evolve.apply(self.url, self.contract, Given(), "nobody")
+        self.owner = None
+        self.fired["contract applied"] += 1
+
+    def _changed(self, **changes: Any) -> Contract:
+        """The next version of the contract."""
+        return replace(self.contract, version=str(int(self.contract.version) + 1), **changes)
 
     def _fill(self, more: int) -> None:
         """A new log: it ends below, at, or above where the old one was read to."""
