@@ -21,6 +21,7 @@ from platform_defs.contract.schema_keys import (
     TABLE_PROPERTIES,
 )
 from platform_defs.contract.section import REQUIRED, Key, Section
+from platform_defs.contract.wire_keys import FIELD_PROPERTIES, SERVER, SERVER_PROPERTIES
 
 CONTRACT = Section(
     "The contract",
@@ -51,19 +52,6 @@ CONTRACT = Section(
         *("name", "status", "tenant", "tags", "dataProduct", "support", "price", "team", "roles", "context"),
         *("authoritativeDefinitions", "contractCreatedTs"),
     ),
-)
-
-SERVER = Section(
-    "Server",
-    "servers[]",
-    "Kafka. Where Tidegate connects is a setting (TIDEGATE_KAFKA_BOOTSTRAP_SERVERS), not the contract's business.",
-    (
-        Key("server", "A name for readers.", "text", "", "kafka"),
-        Key("type", "The kind of server.", "kafka", REQUIRED, "kafka"),
-        Key("host", "For readers.", "text", "", "kafka:9092"),
-        Key("format", "How a message's bytes are read.", "json", REQUIRED, "json"),
-    ),
-    ("id", "description", "environment", "roles", "customProperties", "port"),
 )
 
 SERVICE_LEVELS = Section(
@@ -152,8 +140,8 @@ CUSTOM_ENTRY = Section(
 )
 
 SECTIONS = (
-    *(CONTRACT, SERVER, SERVICE_LEVELS, SERVICE_LEVEL_ENTRY, PIPELINE_PROPERTIES, CUSTOM_ENTRY),
-    *(MESSAGE, FIELD, OPTIONS, ENUM, TABLE, TABLE_PROPERTIES, COLUMN, COLUMN_PROPERTIES),
+    *(CONTRACT, SERVER, SERVER_PROPERTIES, SERVICE_LEVELS, SERVICE_LEVEL_ENTRY, PIPELINE_PROPERTIES, CUSTOM_ENTRY),
+    *(MESSAGE, FIELD, FIELD_PROPERTIES, OPTIONS, ENUM, TABLE, TABLE_PROPERTIES, COLUMN, COLUMN_PROPERTIES),
     BATCH_RULE,
 )
 

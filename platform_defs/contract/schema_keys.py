@@ -68,6 +68,7 @@ FIELD = Section(
         ),
         Key("description", "Shown in Dagster.", "text"),
         Key("classification", "Shown in Dagster. A restricted value is kept like any other.", "text", "", "restricted"),
+        Key("customProperties", "Other names and numbers; see Custom properties of a field.", "a list", ""),
     ),
     PROPERTY,
     {
