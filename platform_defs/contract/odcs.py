@@ -20,16 +20,17 @@ from platform_defs.contract.reserved import output_clash, pipeline_mistake
 from platform_defs.contract.schema_keys import MESSAGE
 from platform_defs.contract.tables import read_tables
 from platform_defs.contract.wire import read_wire
+from platform_defs.contract.yaml_text import Beside
 from platform_defs.errors import BadInput
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's org.apache.kafka.common.internals.Topic
 
 
-def load(path: Path, content: str | None = None) -> Contract:
-    """The contract in the file, or in `content`, which is read in its place. Raises BadInput with file, line and field
-    for the first mistake found.
+def load(path: Path, content: str | None = None, beside: Beside | None = None) -> Contract:
+    """The contract in the file, or in `content`, which is read in its place; a schema file by `beside` then. Raises
+    BadInput with file, line and field for the first mistake found.
     """
-    document = read_document(path, content)
+    document = read_document(path, content, beside)
     document.refuse_keys_outside(CONTRACT)
     for key in ("id", "version", "domain"):
         if not document.child(key).value:

@@ -12,8 +12,8 @@ from platform_defs.contract.node import Node, one_of
 from platform_defs.contract.wire_keys import SERVER, SERVER_PROPERTIES
 
 LEVELS = tuple(f"{level}{behind}" for level in ("BACKWARD", "FORWARD", "FULL") for behind in ("", "_TRANSITIVE"))
-_COMPATIBILITY: dict[Format, str] = {"avro": "FULL_TRANSITIVE", "protobuf": "BACKWARD_TRANSITIVE", "json": "NONE"}
-_RECORD = {"avro": "record", "protobuf": "message"}
+LEVEL: dict[Format, str] = {"avro": "FULL_TRANSITIVE", "protobuf": "BACKWARD_TRANSITIVE", "json": "NONE"}
+RECORD = {"avro": "record", "protobuf": "message"}
 _OF_REGISTRY = ("subject", "compatibility", "keyFormat")
 _LONGEST = 4 << 20  # bytes of a schema file
 
@@ -40,10 +40,10 @@ def _wire(kind: Format, framing: Framing, given: Properties, topic: str) -> Wire
     return WireFormat(
         framing=framing,
         subject=_text(given, "subject", f"{topic}-value") if framed else "",
-        record=_text(given, _RECORD.get(kind, "record"), ""),
+        record=_text(given, RECORD.get(kind, "record"), ""),
         key_format=cast("KeyFormat", _one_of(given, "keyFormat", get_args(KeyFormat), "text")),
         other_records=cast("OtherRecords", _one_of(given, "otherRecords", get_args(OtherRecords), "dead_letter")),
-        compatibility=_one_of(given, "compatibility", ("NONE", *LEVELS), _COMPATIBILITY[kind]) if framed else "",
+        compatibility=_one_of(given, "compatibility", ("NONE", *LEVELS), LEVEL[kind]) if framed else "",
         schema_file=file,
         schema_text=_schema_text(given["schemaFile"], file) if file else "",
     )
@@ -61,11 +61,11 @@ def _server(document: Document) -> Node[Server]:
 def _refuse_others(kind: Format, framing: Framing, given: Properties) -> None:
     """Raise for a property that nothing would read."""
     for name in ("record", "message"):
-        if name in given and _RECORD.get(kind) != name:
-            instead = f"write {_RECORD[kind]}" if kind in _RECORD else "a JSON message has no record"
+        if name in given and RECORD.get(kind) != name:
+            instead = f"write {RECORD[kind]}" if kind in RECORD else "a JSON message has no record"
             raise given[name].refused(f"{name} does not go with format {kind}: {instead}")
-    if "otherRecords" in given and _RECORD.get(kind) not in given:
-        needed = f"say with {_RECORD[kind]} which is meant" if kind in _RECORD else "a JSON message has no record"
+    if "otherRecords" in given and RECORD.get(kind) not in given:
+        needed = f"say with {RECORD[kind]} which is meant" if kind in RECORD else "a JSON message has no record"
         raise given["otherRecords"].refused(f"otherRecords has no meaning here: {needed}")
     if framing != "none":
         _refuse(given, ("schemaFile",), f"messages name their schema themselves (framing: {framing})")
@@ -105,11 +105,11 @@ def _text(given: Properties, name: str, otherwise: str) -> str:
 
 def _schema_text(node: Node[Any], name: str) -> str:
     """What is in the schema file. It is part of the contract: a batch is judged by what was in it."""
-    folder = node.text.path.parent
-    if not (folder / name).resolve().is_relative_to(folder.resolve()):
+    folder, beside = node.text.path.parent, node.text.beside
+    if beside is None and not (folder / name).resolve().is_relative_to(folder.resolve()):
         raise node.refused(f"schemaFile {name!r} is outside of the contract's folder: put the file beside the contract")
     try:
-        return _read(folder / name)
+        return beside(name) if beside else _read(folder / name)
     except OSError as error:
         raise node.refused(f"schemaFile {name!r} cannot be read: {error.strerror}") from None
     except ValueError as error:

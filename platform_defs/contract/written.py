@@ -18,7 +18,8 @@ import yaml
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.limits import LIMITS
 from platform_defs.contract.message_path import spell_path
-from platform_defs.contract.model import BatchRule, Column, Contract, Field, Limits, RowRule, Table
+from platform_defs.contract.model import BatchRule, Column, Contract, Field, Limits, RowRule, Table, WireFormat
+from platform_defs.contract.wire import LEVEL, RECORD
 
 Document = dict[str, Any]  # of what YAML and JSON can hold
 
@@ -36,7 +37,8 @@ def digest(contract: Contract) -> str:
 
     32 hexadecimal digits. Two contracts of one digest make the same rows of every message.
     """
-    return sha256(_canonical(document(without_words(contract)))).hexdigest()[:32]
+    judged = without_words(contract)
+    return sha256(_canonical(document(judged)) + judged.wire.schema_text.encode()).hexdigest()[:32]
 
 
 def same_words(one: Contract, other: Contract) -> bool:
@@ -55,6 +57,7 @@ def without_words(contract: Contract) -> Contract:
         limits=Limits(),
         path=None,
         evolution="manual",
+        wire=replace(contract.wire, subject="", compatibility="", schema_file=""),
     )
 
 
@@ -72,7 +75,7 @@ def document(contract: Contract) -> Document:
         version=contract.version,
         domain=contract.domain,
         description=_given(purpose=contract.description),
-        servers=[{"server": "kafka", "type": "kafka", "format": contract.format}],
+        servers=[_server(contract)],
         slaProperties=list(_service_levels(contract.limits)),
         customProperties=list(_custom_properties(contract)),
         schema=[_message(contract), *(_table(table) for table in contract.tables)],
@@ -101,6 +104,22 @@ def _canonical(written: Document) -> bytes:
 def _given(**keys: Any) -> Document:
     """The keys that have something in them."""
     return {key: value for key, value in keys.items() if value not in (None, "", [], {}, False)}
+
+
+def _server(contract: Contract) -> Document:
+    kind, wire = contract.format, contract.wire
+    standard = WireFormat("none" if kind == "json" else "prefix", f"{contract.topic}-value", compatibility=LEVEL[kind])
+    written = {
+        "framing": wire.framing if wire.framing != standard.framing else "",
+        "subject": wire.subject if wire.subject != standard.subject else "",
+        RECORD.get(kind, "record"): wire.record,
+        "otherRecords": wire.other_records if wire.other_records != standard.other_records else "",
+        "keyFormat": wire.key_format if wire.key_format != standard.key_format else "",
+        "compatibility": wire.compatibility if wire.compatibility != standard.compatibility else "",
+        "schemaFile": wire.schema_file,
+    }
+    properties = [{"property": name, "value": value} for name, value in written.items() if value]
+    return _given(server="kafka", type="kafka", format=kind, customProperties=properties)
 
 
 def _service_levels(limits: Limits) -> Iterator[Document]:
@@ -142,11 +161,19 @@ def _field(item: Field) -> Document:
         physicalName=spell_path(item.path) if item.path != (item.name,) else None,
         **_type(item.type),
         required=item.required,
+        customProperties=list(_names(item)),
         logicalTypeOptions={_OPTIONS[kind]: _plain(rule.argument) for kind, rule in rules.items() if kind in _OPTIONS},
         quality=[_enum(enum)] if enum else None,
         description=item.description,
         classification=item.classification,
     )
+
+
+def _names(item: Field) -> Iterator[Document]:
+    if item.aliases:
+        yield {"property": "aliases", "value": [spell_path(path) for path in item.aliases]}
+    if item.number is not None:
+        yield {"property": "fieldNumber", "value": item.number}
 
 
 def _enum(rule: RowRule) -> Document:

@@ -27,6 +27,32 @@ def message_changes(old: Contract, new: Contract) -> Iterator[Change]:
             yield from _changed(was, field)
 
 
+def framing_changes(old: Contract, new: Contract) -> Iterator[Change]:
+    """How messages name their schema, and which of them are meant. Of one format: another says it all."""
+    was, now = old.wire, new.wire
+    if old.format != new.format:
+        return
+    if was.framing != now.framing:
+        what = f"framing {was.framing} -> {now.framing}"
+        kept = now.framing == "both" and was.framing in ("prefix", "header")
+        sentence = "messages that are framed as before are still read" if kept else "others than these are dead letters"
+        yield Change("~", what, _FREE if kept else _BREAKS, sentence)
+    if was.record != now.record:
+        what = f"record {was.record or 'any'} -> {now.record or 'any'}"
+        looser = not now.record
+        sentence = "messages of every record are read" if looser else "messages of other records are no rows"
+        yield Change("~", what, _FREE if looser else _BREAKS, sentence)
+    if was.other_records != now.other_records:
+        sentence = "it decides what becomes of messages of other records"
+        yield Change("~", f"otherRecords {was.other_records} -> {now.other_records}", _FREE, sentence)
+    if was.key_format != now.key_format:
+        sentence = "rows are found by other keys: all must be made again"
+        yield Change("~", f"keyFormat {was.key_format} -> {now.key_format}", ChangeClass.REPLAY, sentence)
+    if was.schema_text != now.schema_text:
+        sentence = "messages are read by another schema, those of a replay too"
+        yield Change("~", f"the schema in {now.schema_file or 'schemaFile'}", _BREAKS, sentence)
+
+
 def widens(old: ColumnType, new: ColumnType) -> bool:
     """Whether every value of a message that the old type takes is one of the new type, and means the same."""
     if old.kind == new.kind == "decimal":
@@ -53,8 +79,7 @@ def _changed(old: Field, new: Field) -> Iterator[Change]:
     if old.name != name:
         sentence = f"it reads {spell_path(new.path)} of the message, as {old.name} did"
         yield Change("~", f"field {old.name} -> {name}", _FREE, sentence, column=name)
-    if old.path != new.path:
-        yield _moved(old, new)
+    yield from _found_elsewhere(old, new)
     if old.type != new.type:
         yield _retyped(old, new)
     if new.required and not old.required:
@@ -64,6 +89,24 @@ def _changed(old: Field, new: Field) -> Iterator[Change]:
         what, sentence = f"field {new.place} required -> optional", "messages without it are rows from now on"
         yield Change("~", what, _FREE, sentence, column=name, rule=f"{old.name}_required")
     yield from rule_changes(old, new)
+
+
+def _found_elsewhere(old: Field, new: Field) -> Iterator[Change]:
+    """By another key, alias or number."""
+    before, after = {old.path, *old.aliases}, {new.path, *new.aliases}
+    if new.number != old.number:
+        what = f"field {new.name}: number {old.number or 'none'} -> {new.number or 'none'}"
+        sentence = "messages that are read by number have another field there, or none"
+        yield Change("~", what, _BREAKS, sentence, column=new.name)
+    if old.path not in after:
+        yield _moved(old, new)
+    elif gone := sorted(map(spell_path, before - after)):
+        what = f"field {new.name}: no longer {', '.join(gone)} in the message"
+        sentence = "writers that know it by that name only have no value in it"
+        yield Change("~", what, _BREAKS, sentence, column=new.name)
+    elif before != after or old.path != new.path:
+        what = f"field {new.name}: {', '.join(map(spell_path, (new.path, *new.aliases)))} in the message"
+        yield Change("~", what, _FREE, "it is found under each of these names", column=new.name)
 
 
 def _moved(old: Field, new: Field) -> Change:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from platform_defs.contract.model import Contract, Table
 from platform_defs.contract.written import digest, same_words
 from platform_defs.evolution.changes import ORDER, Bump, Change, ChangeClass
-from platform_defs.evolution.message import message_changes
+from platform_defs.evolution.message import framing_changes, message_changes
 from platform_defs.evolution.statements import Given, Shapes, Statement, shape_of, statements
 from platform_defs.evolution.tables import table_changes
 from platform_defs.evolution.versions import version_mistake
@@ -132,14 +132,19 @@ def _of_the_whole(old: Contract, new: Contract) -> Iterable[Change]:
     if old.format != new.format:
         what, sentence = f"format {old.format} -> {new.format}", "messages of the old format are dead letters"
         yield Change("~", what, ChangeClass.BREAKS_PRODUCERS, sentence)
+    yield from framing_changes(old, new)
     if old.delivery != new.delivery:
         what = f"delivery {old.delivery} -> {new.delivery}"
         yield Change("~", what, ChangeClass.FREE, "it holds from the next batch on")
 
 
+def _of_registry(contract: Contract) -> tuple[str, str]:
+    return contract.wire.subject, contract.wire.compatibility
+
+
 def _words(contract: Contract) -> Mapping[str, object]:
     """What no message is judged by, of each part that has a name."""
-    whole = {"": (contract.description, contract.limits, contract.evolution)}
+    whole = {"": (contract.description, contract.limits, contract.evolution, *_of_registry(contract))}
     fields = {item.name: (item.description, item.classification) for item in contract.fields}
     tables = {
         f"{table.name}.{column.name}": (column.description, column.classification)

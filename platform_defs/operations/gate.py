@@ -8,6 +8,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -151,8 +152,7 @@ class Git:
         folder = contract.path.parent
         self._commit(folder)
         for path in self._candidates(contract, folder):
-            text = self._git(folder, "show", f"{self._ref}:{path}")
-            found = load(Path(f"{self._ref}:{path}"), text)
+            found = load(Path(f"{self._ref}:{path}"), self._show(folder, path), partial(self._beside, folder, path))
             if found.pipeline == contract.pipeline:
                 return found
         return None
@@ -176,6 +176,16 @@ class Git:
             return
         others = (line.removeprefix(f"{self._ref}:") for line in named.splitlines())
         yield from (path for path in others if path != own)
+
+    def _show(self, folder: Path, path: str) -> str:
+        return self._git(folder, "show", f"{self._ref}:{path}")
+
+    def _beside(self, folder: Path, path: str, name: str) -> str:
+        """The schema file of a contract."""
+        try:
+            return self._show(folder, os.path.normpath(os.path.join(os.path.dirname(path), name)))
+        except _GitRefused as error:
+            raise ValueError(str(error)) from error
 
     def _git(self, folder: Path, *arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, check=False)

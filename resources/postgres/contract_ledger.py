@@ -33,10 +33,12 @@ class Applied:
     applied_at: datetime
     applied_by: str
     by_command: bool
+    schema_text: str
 
     def contract(self, pipeline: str) -> Contract:
         """What the document says; without a file. Raises BadInput where this version of Tidegate cannot read it."""
-        return replace(load(Path(f"{pipeline} {self.version} in tidegate.contract"), self.document), path=None)
+        name = Path(f"{pipeline} {self.version} in tidegate.contract")
+        return replace(load(name, self.document, lambda _: self.schema_text), path=None)
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,15 @@ class ContractLedger:
     def record(self, contract: Contract, who: str, *, by_command: bool) -> str:
         """From now on `contract` judges what is published; its digest."""
         made = digest(contract)
-        row = {"digest": made, "version": contract.version, "document": text(contract), "applied_by": who}
-        self.connection.execute(queries()["record_contract"], {**self._key, **row, "by_command": by_command})
+        row = {
+            "digest": made,
+            "version": contract.version,
+            "document": text(contract),
+            "schema_text": contract.wire.schema_text,
+            "applied_by": who,
+            "by_command": by_command,
+        }
+        self.connection.execute(queries()["record_contract"], {**self._key, **row})
         return made
 
     def fence(self) -> None:

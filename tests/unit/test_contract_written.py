@@ -1,6 +1,6 @@
 """A contract written as a document is read back as the same contract."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -9,12 +9,32 @@ import pytest
 
 from assets import read_contracts
 from platform_defs.contract.column_types import FIXED, column_type
-from platform_defs.contract.model import Contract, Field, Limits, RowRule
+from platform_defs.contract.model import (
+    Aggregate,
+    BatchRule,
+    Column,
+    Contract,
+    Field,
+    Limits,
+    RowRule,
+    Table,
+    WireFormat,
+)
 from platform_defs.contract.odcs import load
 from platform_defs.contract.rule_words import wanted
 from platform_defs.contract.written import digest, text
 from tests.unit.contract_mistakes import GOOD
 
+KEPT = {
+    Contract: "pipeline version domain description topic format fields tables limits path delivery evolution wire",
+    Field: "name type required rules description classification examples physical_path aliases number",
+    RowRule: "name field kind argument description",
+    Table: "name disposition columns batch_rules group_by aggregates description",
+    Column: "name type required description classification renamed_from",
+    Aggregate: "column function source",
+    BatchRule: "name table expectation arguments severity description",
+    WireFormat: "framing subject record key_format other_records compatibility schema_file schema_text",
+}
 HERE = Path("ledger.odcs.yaml")
 SHIPPED = read_contracts().good
 
@@ -66,6 +86,44 @@ def test_values_of_every_type_are_read_back_as_they_are() -> None:
     )
     contract = replace(shipped, fields=(*shipped.fields, *made), limits=Limits(batch_messages=7, lag_seconds=0.25))
     assert _read_back(contract) == _kept(contract)
+
+
+AVRO = """{server: kafka, type: kafka, format: avro, customProperties: [{property: framing, value: both},
+  {property: record, value: shop.Order}, {property: otherRecords, value: skip}, {property: keyFormat, value: avro},
+  {property: subject, value: orders}, {property: compatibility, value: NONE}]}"""
+FROM_FILE = """{server: kafka, type: kafka, format: protobuf, customProperties: [{property: framing, value: none},
+  {property: schemaFile, value: order.proto}]}"""
+JSON = '{server: kafka, type: kafka, host: "kafka:9092", format: json}'
+NAMED = "      - name: kind\n        customProperties: [{property: %s}]\n"
+
+
+@pytest.mark.parametrize(
+    ("server", "names"),
+    [
+        (JSON.replace("json", "avro"), ""),
+        (AVRO, "aliases, value: [sort, a.b]"),
+        (FROM_FILE, "fieldNumber, value: 7"),
+        (JSON.replace("json", "json, customProperties: [{property: framing, value: prefix}]"), ""),
+    ],
+)
+def test_how_messages_name_their_schema_is_read_back_as_it_is(server: str, names: str) -> None:
+    changed = GOOD.replace(JSON, server).replace(
+        "      - name: kind\n", NAMED % names if names else "      - name: kind\n"
+    )
+    contract = load(HERE, changed, lambda name: f"syntax of {name}")
+    again = load(HERE, text(contract), lambda _: contract.wire.schema_text)
+    assert again == _kept(contract)
+    assert digest(again) == digest(contract) != digest(load(HERE, GOOD))
+
+
+def test_a_schema_file_is_a_part_of_what_judges() -> None:
+    changed = GOOD.replace(JSON, FROM_FILE)
+    assert digest(load(HERE, changed, lambda _: "one")) != digest(load(HERE, changed, lambda _: "other"))
+
+
+def test_every_part_of_a_contract_is_in_its_document() -> None:
+    """Who adds a field to the model adds it to contract/written.py, then here."""
+    assert {kind: " ".join(item.name for item in fields(kind)) for kind in KEPT} == KEPT
 
 
 def test_the_digest_is_that_of_what_judges_messages_and_of_the_version() -> None:

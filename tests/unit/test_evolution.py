@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model import Contract, WireFormat
 from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import Bump, ChangeClass
@@ -231,6 +232,44 @@ def test_each_change_has_its_class_its_version_and_its_statements(case: Case) ->
     assert (case.refused in said[0]) if case.refused else not said
     assert found.version_mistake
     assert unused(case.given, found) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "classes"),
+    [
+        ({"framing": "prefix"}, {"framing": "both"}, [FREE]),
+        ({"framing": "both"}, {"framing": "header"}, [PRODUCERS]),
+        ({"record": ""}, {"record": "shop.Order"}, [PRODUCERS]),
+        ({"record": "shop.Order"}, {"record": ""}, [FREE]),
+        ({"other_records": "dead_letter"}, {"other_records": "skip"}, [FREE]),
+        ({"key_format": "text"}, {"key_format": "avro"}, [REPLAY]),
+        ({"schema_text": "one"}, {"schema_text": "other"}, [PRODUCERS]),
+        ({"subject": "one"}, {"subject": "other"}, [WORDS]),
+        ({"compatibility": "FULL"}, {"compatibility": "NONE"}, [WORDS]),
+    ],
+)
+def test_how_messages_name_their_schema(old: dict[str, str], new: dict[str, str], classes: list[ChangeClass]) -> None:
+    contract = replace(_good(), format="avro")
+    before, after = (replace(contract, wire=WireFormat(**each)) for each in (old, new))  # type: ignore[arg-type]
+    assert [change.kind for change in plan(before, after).changes] == classes
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ({"aliases": ()}, {"aliases": (("sort",),)}, FREE),
+        ({"aliases": (("sort",),)}, {"aliases": ()}, PRODUCERS),
+        ({"physical_path": ("a",)}, {"physical_path": ("b",), "aliases": (("a",),)}, FREE),
+        ({"physical_path": ("a",)}, {"physical_path": ("b",)}, PRODUCERS),
+        ({"number": 1}, {"number": 2}, PRODUCERS),
+    ],
+)
+def test_where_a_field_is_found(old: dict[str, Any], new: dict[str, Any], kind: ChangeClass) -> None:
+    contract = _good()
+    before, after = (
+        replace(contract, fields=(replace(contract.fields[0], **each), *contract.fields[1:])) for each in (old, new)
+    )
+    assert [change.kind for change in plan(before, after).changes] == [kind]
 
 
 def test_a_contract_that_says_the_same_needs_nothing() -> None:

@@ -4,6 +4,7 @@ CREATE TABLE tidegate.contract (
     digest      text NOT NULL,               -- of what decides the rows that a message becomes, and of the version
     version     text NOT NULL,
     document    text NOT NULL,               -- ODCS, in YAML
+    schema_text text NOT NULL,               -- what its schemaFile holds; empty without one
     applied_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     applied_by  text NOT NULL,               -- a user, or the run that took it
     by_command  boolean NOT NULL,            -- by `tidegate contract apply`: from then on its version has to fit

@@ -1,10 +1,10 @@
 -- applied_contract: the contract in force; nothing where no run or command has recorded one.
-SELECT c.digest, c.version, c.document, c.applied_at, c.applied_by, c.by_command
+SELECT c.digest, c.version, c.document, c.applied_at, c.applied_by, c.by_command, c.schema_text
   FROM tidegate.pipeline AS p JOIN tidegate.contract AS c ON (c.pipeline, c.digest) = (p.name, p.contract_digest)
  WHERE p.name = %(pipeline)s;
 
 -- contracts_of: every contract that the pipeline has had, the first one first.
-SELECT digest, version, document, applied_at, applied_by, by_command
+SELECT digest, version, document, applied_at, applied_by, by_command, schema_text
   FROM tidegate.contract WHERE pipeline = %(pipeline)s ORDER BY applied_at, digest;
 
 -- in_force: the digest of the contract in force.
@@ -16,8 +16,8 @@ SELECT (SELECT max(batch_id) FROM tidegate.batch AS b WHERE b.pipeline = p.name)
 
 -- record_contract: from now on it judges. One that was in force before keeps when it was applied first.
 WITH pinned AS (UPDATE tidegate.pipeline SET contract_digest = %(digest)s WHERE name = %(pipeline)s)
-INSERT INTO tidegate.contract AS c (pipeline, digest, version, document, applied_by, by_command)
-VALUES (%(pipeline)s, %(digest)s, %(version)s, %(document)s, %(applied_by)s, %(by_command)s)
+INSERT INTO tidegate.contract AS c (pipeline, digest, version, document, schema_text, applied_by, by_command)
+VALUES (%(pipeline)s, %(digest)s, %(version)s, %(document)s, %(schema_text)s, %(applied_by)s, %(by_command)s)
     ON CONFLICT (pipeline, digest) DO UPDATE SET by_command = c.by_command OR excluded.by_command;
 
 -- fence_for_contract: a run from before publishes nothing more; what it had planned is read again.
