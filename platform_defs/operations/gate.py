@@ -8,7 +8,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -68,9 +68,9 @@ def gate(pipelines: Sequence[str], against: str) -> Gate:
         raise BadInput(f"there is no pipeline {min(unknown)!r}; the pipelines are: {names}")
     try:
         source = _source(against)
+        compared = _of_file(good, source) if isinstance(source, OneFile) else good
     except (TidegateError, OSError) as error:
         return Gate(against, tuple(_not_asked(contract, error) for contract in good))
-    compared = _of_file(good, source) if isinstance(source, OneFile) else good
     return Gate(against, (*(_checked(contract, source) for contract in compared), *map(_broken, broken)))
 
 
@@ -127,71 +127,95 @@ class InLedger:
     """What the last run or `tidegate contract apply` has recorded."""
 
     def before(self, contract: Contract) -> Contract | None:
-        from resources.endpoints import connection
         from resources.postgres.connection import connect
         from resources.postgres.contract_ledger import ContractLedger
         from resources.postgres.migrations import reading
 
         try:
-            with reading(connect(connection().postgres_url)) as session:
+            with reading(connect(self._url)) as session:
                 found = ContractLedger(session, contract.pipeline).applied()
                 return found.contract(contract.pipeline) if found else None
         except LedgerMissing:
             return None
 
+    @cached_property
+    def _url(self) -> str:
+        from resources.endpoints import connection
 
+        return connection().postgres_url
+
+
+@dataclass(frozen=True, eq=False)  # what is cached is of one look at the repository
 class Git:
     """The contracts of a commit: by their path, and, where a file was moved, by the id that they have."""
 
-    def __init__(self, ref: str) -> None:
-        self._ref = ref
+    ref: str  # a branch, tag or commit
 
     def before(self, contract: Contract) -> Contract | None:
-        if contract.path is None:
-            raise AssertionError(f"{contract.pipeline} was read from no file")
-        folder = contract.path.parent
-        self._commit(folder)
-        for path in self._candidates(contract, folder):
-            found = load(Path(f"{self._ref}:{path}"), self._show(folder, path), partial(self._beside, folder, path))
+        assert contract.path is not None  # noqa: S101  # every contract here was read from a file
+        top = self._top(contract.path.parent)
+        if self._unchanged(contract, top):
+            return contract
+        for path in self._candidates(contract, top):
+            found = load(Path(f"{self.ref}:{path}"), self._show(top, path), partial(self._beside, top, path))
             if found.pipeline == contract.pipeline:
                 return found
         return None
 
-    def _commit(self, folder: Path) -> None:
-        try:
-            self._git(folder, "rev-parse", "--verify", "--quiet", f"{self._ref}^{{commit}}")
-        except _GitRefused as error:
-            known = error if str(error) else "it is no branch, tag or commit that is here; in CI, fetch it first"
-            raise BadInput(str(known), field=f"git:{self._ref}") from error
+    def _unchanged(self, contract: Contract, top: Path) -> bool:
+        """Whether its files are those of the commit: most are, and need not be read twice."""
+        folder = (contract.path or top).parent
+        files = [contract.path or top, *([folder / contract.wire.schema_file] if contract.wire.schema_file else [])]
+        own = {os.path.relpath(file, top) for file in files}
+        return own <= self._paths(top) and not own & self._changed(top)
 
-    def _candidates(self, contract: Contract, folder: Path) -> Iterator[str]:
+    def _candidates(self, contract: Contract, top: Path) -> Iterator[str]:
         """Paths in the repository: the file's own, then those of other contracts that name its id."""
-        top = Path(self._git(folder, "rev-parse", "--show-toplevel").strip())
-        own = os.path.relpath(contract.path or folder, top)
-        if self._git(folder, "ls-tree", "--full-tree", "--name-only", self._ref, "--", own).strip():
+        own, there = os.path.relpath(contract.path or top, top), self._paths(top)
+        if own in there:
             yield own
         try:
-            named = self._git(top, "grep", "-l", "-F", contract.pipeline, self._ref, "--", f"*{SUFFIX}")
+            named = _git(top, "grep", "-l", "-F", contract.pipeline, self.ref, "--", f"*{SUFFIX}")
         except _GitRefused:  # none of them does
             return
-        others = (line.removeprefix(f"{self._ref}:") for line in named.splitlines())
+        others = (line.removeprefix(f"{self.ref}:") for line in named.splitlines())
         yield from (path for path in others if path != own)
 
-    def _show(self, folder: Path, path: str) -> str:
-        return self._git(folder, "show", f"{self._ref}:{path}")
+    def _show(self, top: Path, path: str) -> str:
+        return _git(top, "show", f"{self.ref}:{path}")
 
-    def _beside(self, folder: Path, path: str, name: str) -> str:
+    def _beside(self, top: Path, path: str, name: str) -> str:
         """The schema file of a contract."""
         try:
-            return self._show(folder, os.path.normpath(os.path.join(os.path.dirname(path), name)))
+            return self._show(top, os.path.normpath(os.path.join(os.path.dirname(path), name)))
         except _GitRefused as error:
             raise ValueError(str(error)) from error
 
-    def _git(self, folder: Path, *arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, check=False)
-        if done.returncode:
-            raise _GitRefused(done.stderr.decode(errors="replace").strip())
-        return done.stdout.decode(errors="replace")
+    @cache  # noqa: B019  # lives as long as the command
+    def _top(self, folder: Path) -> Path:
+        return Path(_git(folder, "rev-parse", "--show-toplevel").strip())
+
+    @cache  # noqa: B019
+    def _changed(self, top: Path) -> frozenset[str]:
+        """Every file that is not what it was in the commit."""
+        return frozenset(_git(top, "diff", "--name-only", "--no-renames", "-z", self.ref).split("\0"))
+
+    @cache  # noqa: B019
+    def _paths(self, top: Path) -> frozenset[str]:
+        """Every file of the commit. Raises BadInput where there is no such commit."""
+        try:
+            _git(top, "rev-parse", "--verify", "--quiet", f"{self.ref}^{{commit}}")
+        except _GitRefused as error:
+            what = "it is no branch, tag or commit that is here; in CI, fetch it first"
+            raise BadInput(what, field=f"git:{self.ref}") from error
+        return frozenset(_git(top, "ls-tree", "-r", "-z", "--full-tree", "--name-only", self.ref).split("\0"))
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, check=False)
+    if done.returncode:
+        raise _GitRefused(done.stderr.decode(errors="replace").strip())
+    return done.stdout.decode(errors="replace")
 
 
 class _GitRefused(BadInput):  # of this module only

@@ -92,6 +92,19 @@ def test_a_new_contract_fits_and_a_moved_one_is_found_by_its_id(assets: Path) ->
     assert (found.code, found.contracts[0].result) == (0, "new")
 
 
+def test_a_schema_file_is_compared_with_the_one_of_its_commit(assets: Path) -> None:
+    properties = "[{property: framing, value: none}, {property: schemaFile, value: view.avsc}]"
+    _edit(assets, "format: json", f"format: avro, customProperties: {properties}")
+    (assets / "web/view.avsc").write_text("one")
+    _git(assets, "add", ".")
+    _git(assets, "commit", "-q", "-m", "avro")
+    assert gate([], "git:main").code == 0
+    (assets / "web/view.avsc").write_text("other")
+    found = gate([], "git:main")
+    assert "Write version: 2.0.0" in _views(found).problems[0]
+    assert gate([], "git:main~1").code == 1
+
+
 def test_a_contract_that_cannot_be_read_does_not_fit(assets: Path) -> None:
     _edit(assets, "version: 1.0.0", "versoin: 1.0.0")
     found = gate([], "git:main")
