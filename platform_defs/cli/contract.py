@@ -20,10 +20,10 @@ app = typer.Typer(help="What a changed contract does: shown, applied, checked.",
 
 Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
 Fill = Annotated[
-    list[str], typer.Option("--fill", metavar="COLUMN=VALUE", help="What old rows get in a new required column.")
+    list[str] | None, typer.Option("--fill", metavar="COLUMN=VALUE", help="What old rows get in a new required column.")
 ]
 Drop = Annotated[
-    list[str], typer.Option("--drop", metavar="COLUMN", help="Drop a column that the contract no longer has.")
+    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Drop a column that the contract no longer has.")
 ]
 
 
@@ -49,8 +49,8 @@ Allow = Annotated[
 @app.command()
 def diff(
     pipeline: Pipeline,
-    fill: Fill = [],  # noqa: B006  # typer copies it
-    drop: Drop = [],  # noqa: B006
+    fill: Fill = None,
+    drop: Drop = None,
     allow: Allow = None,
     messages: int = typer.Option(
         0, min=0, help="Judge so many of the latest messages of each partition by both contracts."
@@ -94,8 +94,8 @@ def diff(
 @app.command()
 def apply(
     pipeline: Pipeline,
-    fill: Fill = [],  # noqa: B006
-    drop: Drop = [],  # noqa: B006
+    fill: Fill = None,
+    drop: Drop = None,
     allow: Allow = None,
     yes: bool = typer.Option(False, "--yes", help="Apply it; without this it is shown, as by diff."),
     output: OutputOption = Output.human,
@@ -124,7 +124,7 @@ def apply(
 
 @app.command()
 def check(
-    pipelines: Annotated[list[str], typer.Argument(help="Pipelines; all of them without any.")] = [],  # noqa: B006
+    pipelines: Annotated[list[str] | None, typer.Argument(help="Pipelines; all of them without any.")] = None,
     against: str = typer.Option(
         "git:HEAD", help="git:REF (a branch, tag or commit), ledger, or the path of a contract file."
     ),
@@ -145,20 +145,22 @@ def check(
     from platform_defs.cli.gate_answer import show
     from platform_defs.operations.gate import gate
 
-    found = gate(pipelines, against)
+    found = gate(pipelines or [], against)
     show(found, output.value)
     if found.code:
         raise typer.Exit(found.code)
 
 
-def _read(pipeline: str, fill: list[str], drop: list[str], allow: Allowed | None) -> tuple[Contract, Given]:
+def _read(
+    pipeline: str, fill: list[str] | None, drop: list[str] | None, allow: Allowed | None
+) -> tuple[Contract, Given]:
     """The contract of the file, and what the person has decided."""
     from assets import find_contract
     from platform_defs.evolution.fill import fills
     from platform_defs.evolution.statements import Given
 
     contract = find_contract(pipeline)
-    return contract, Given(fills(contract, fill), frozenset(drop), breaking=allow is Allowed.breaking)
+    return contract, Given(fills(contract, fill or ()), frozenset(drop or ()), breaking=allow is Allowed.breaking)
 
 
 def _answer(found: Proposal, output: Output, *, applied: bool, preview: Preview | None = None) -> None:
