@@ -5,7 +5,8 @@ again; then come the statements, and the contract's row in the ledger. Never in 
 TABLE waits for every reader of the table, and a publication would wait with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_a
 
 from platform_defs.contract.model import Contract, Table
 from platform_defs.engine import crash_points
-from platform_defs.errors import BadInput, LedgerAway
+from platform_defs.errors import BadInput, LedgerAway, OutcomeUnknown
 from platform_defs.evolution.plan import Plan, plan, unused
 from platform_defs.evolution.statements import Given
 from platform_defs.words import plural
@@ -66,7 +67,8 @@ def propose(url: str, contract: Contract, given: Given) -> Proposal:
 def apply(url: str, contract: Contract, given: Given, who: str) -> Proposal:
     """Carry it out, or change nothing; what was done.
 
-    Raises BadInput where it is refused, LedgerAway, which names who holds the table, where its lock was not to be had.
+    Raises BadInput where it is refused, LedgerAway, which names who holds the table, where its lock was not to be had,
+    OutcomeUnknown where the session was lost.
     """
     retrying = Retrying(
         retry=retry_if_exception_type(psycopg.errors.LockNotAvailable),
@@ -74,7 +76,7 @@ def apply(url: str, contract: Contract, given: Given, who: str) -> Proposal:
         wait=wait_random(0.3, 0.7),
     )
     try:
-        with database_errors():
+        with database_errors(), _session_lost(contract):
             done = retrying(_apply, url, contract, given, who)
     except RetryError as error:
         raise _locked(url, contract) from error
@@ -131,6 +133,20 @@ def _nulls(ledger: ContractLedger, found: Plan) -> tuple[tuple[str, int], ...]:
 def _loosened(ledger: ContractLedger, found: Plan) -> tuple[tuple[str, int], ...]:
     rules = [change.rule for change in found.changes if change.rule]
     return tuple(ledger.open_dead_letters(rules).items()) if rules else ()
+
+
+@contextmanager
+def _session_lost(contract: Contract) -> Generator[None]:
+    """Of a session that is lost, COMMIT may have arrived. To apply again does nothing then."""
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        if error.sqlstate is not None and not error.sqlstate.startswith(("08", "57P")):
+            raise
+        raise OutcomeUnknown(
+            f"the session was lost while the contract of {contract.pipeline} was applied: {error} Apply it again: "
+            "where that has happened, it says that there is nothing to do"
+        ) from error
 
 
 def _locked(url: str, contract: Contract) -> LedgerAway:

@@ -11,7 +11,7 @@ import pytest
 from platform_defs.contract.column_types import STRING, column_type
 from platform_defs.contract.model import Column, Contract, Field, RowRule, Table
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.errors import BadInput, Fenced, LedgerAway
+from platform_defs.errors import BadInput, Fenced, LedgerAway, OutcomeUnknown
 from platform_defs.evolution.statements import Given
 from platform_defs.operations import evolve
 from platform_defs.verification.verify import verify
@@ -223,6 +223,24 @@ def test_a_reader_that_holds_the_table_is_named_and_nothing_is_changed(world: Wo
     world.send(before, [view(8)])
     assert len(world.drain(before)) == 1  # nor is the pipeline held up
     apply(world, after)
+    exact(world, after)
+
+
+def test_a_session_that_is_lost_leaves_nothing_or_all_of_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = views(world)
+    after = with_field(before)
+    ended = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
+
+    def end_it(point: str) -> None:
+        if point == "apply_recorded":
+            world.rows(ended, f"tidegate apply {before.name}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("platform_defs.engine.crash_points.reach", end_it)
+        with pytest.raises(OutcomeUnknown, match="Apply it again"):
+            apply(world, after)
+    assert "channel" not in columns(world, before.contract.row_table)
+    assert not apply(world, after).empty
     exact(world, after)
 
 
