@@ -18,7 +18,7 @@ from platform_defs.formats.json.lines import Lines, line_mask, read_lines
 from platform_defs.formats.json.read_plan import read_plan
 from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.json.suspects import suspects
-from platform_defs.formats.json.values import Reason
+from platform_defs.formats.reason import Reason
 
 _FEW = 128  # messages that are read at once when a larger block has failed
 

@@ -22,10 +22,10 @@ from platform_defs.formats.json.values import (
     JsonNumber,
     JsonObject,
     Reader,
-    Reason,
     reader_of,
     wrong_type_on_the_way,
 )
+from platform_defs.formats.reason import Reason
 
 MAX_DEPTH = 100  # far below Python's recursion limit of 1,000, which json would run into
 
