@@ -14,7 +14,7 @@ import pyarrow as pa
 from platform_defs.contract.model import Fault
 from platform_defs.engine.ports import Coverage
 from platform_defs.errors import LedgerAway, RowRefused, TidegateError
-from platform_defs.formats.block import Block, Message
+from platform_defs.formats.block import Block, headers_of
 from resources.postgres.connection import connect, database_errors, judged, queries, session_url
 from resources.postgres.tables import STAGING_SCHEMA
 
@@ -189,7 +189,7 @@ def _letter(block: Block, fault: Fault) -> tuple[Any, ...]:
     """A dead letter, always storable: bytes as they came, the time as a plain number, texts without NUL."""
     message = block.message(fault.index)
     kind, timestamp = message.timestamp()
-    headers = _headers(message)
+    headers = headers_of(message)
     names = [_storable(name) for name, _ in headers] or None
     values = [value for _, value in headers] or None
     return (
@@ -204,13 +204,6 @@ def _letter(block: Block, fault: Fault) -> tuple[Any, ...]:
         _storable(fault.message),
         fault.field and _storable(fault.field),
     )
-
-
-def _headers(message: Message) -> list[tuple[str, bytes | None]]:
-    try:
-        return message.headers() or []
-    except (SystemError, UnicodeDecodeError):  # a name that is not UTF-8: the client gives none of them then
-        return [("tidegate: a header's name is not UTF-8, so none could be read", None)]
 
 
 def _storable(text: str) -> str:
