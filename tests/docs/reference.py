@@ -29,6 +29,7 @@ from tests.docs.verdicts import (
     verdicts_of_errors,
     verdicts_of_kafka,
     verdicts_of_postgres,
+    verdicts_of_registry,
     verdicts_of_spark,
 )
 from tests.unit.contract_mistakes import GOOD, MISTAKES
@@ -219,6 +220,7 @@ PARTS: dict[str, Callable[[], str]] = {
         verdict_kinds,
         verdicts_of_postgres,
         verdicts_of_kafka,
+        verdicts_of_registry,
         verdicts_of_spark,
         verdicts_of_errors,
     )
