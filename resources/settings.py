@@ -137,6 +137,11 @@ class Settings(BaseSettings):
         return self.postgres_url is None
 
     @property
+    def embeds_registry(self) -> bool:
+        """True where no schema registry was given, so that the embedded one is used where one is needed."""
+        return self.registry_url is None
+
+    @property
     def librdkafka_options(self) -> dict[str, str]:
         """The librdkafka options that TIDEGATE_KAFKA_* give, without the addresses: {"security.protocol": "SSL"}."""
         options = _options(KAFKA_PREFIX)
@@ -145,7 +150,7 @@ class Settings(BaseSettings):
 
     @property
     def registry_options(self) -> dict[str, str]:
-        """The client options that TIDEGATE_REGISTRY_* give, but for the address: {"basic.auth.user.info": "me:hush"}."""
+        """The client options that TIDEGATE_REGISTRY_* give, without the address: {"ssl.ca.location": "ca.pem"}."""
         options = _options(REGISTRY_PREFIX)
         return {name: value for name, value in options.items() if name not in ("url", "name")}
 
