@@ -118,6 +118,14 @@ class RegistryAway(Retryable):
         )
 
     @classmethod
+    def another(cls, registry: str) -> "RegistryAway":
+        return cls(
+            f"the schema registry at {registry} has other schemas under ids that were in use when the run began. "
+            "Nothing was published; the next run looks again, and halts if that is so",
+            registry=registry,
+        )
+
+    @classmethod
     def nowhere(cls, what: str) -> "RegistryAway":
         return cls(
             f"{what} is not in the ledger yet, and there is no schema registry to ask: set TIDEGATE_REGISTRY_URL, or "

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import psycopg
 import pyarrow as pa
+from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Fault
 from platform_defs.engine.ports import Coverage
@@ -176,6 +177,7 @@ class PostgresRecorder:
                 "unknown_fields": coverage.unknown_fields,
                 "gaps": multirange(coverage.gaps),
                 "leader_epoch": coverage.leader_epoch,
+                "schemas": Jsonb([[item.generation, item.key, item.messages] for item in coverage.schemas]),
             },
         )
 

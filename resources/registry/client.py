@@ -6,11 +6,9 @@ that client waits for ever by default, and takes any 404 (a proxy's, say) for "n
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 
@@ -20,10 +18,10 @@ from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.verdicts import Verdict
+from resources.registry.address import Registry
 
 Answer = TypeVar("Answer")
 
-PATIENCE = 30.0  # seconds for one question, however often it is asked
 ONE_TRY = 5.0  # seconds for one request: what comes later, or byte by byte, is not waited for
 PAUSE = 0.2  # seconds before the second try; then twice as long each time, up to two seconds
 MOST_REFERENCES = 500  # of a schema, theirs included
@@ -41,31 +39,6 @@ _NUMBERS = (
     "retries.wait.ms",
     "retries.max.wait.ms",
 )
-
-
-@dataclass(frozen=True)
-class Registry:
-    """Where the registry is. Picklable. `options` are the client's: addresses (`url`), passwords, certificates."""
-
-    options: Mapping[str, str] = field(repr=False)
-    patience: float = PATIENCE
-
-    @property
-    def urls(self) -> list[str]:
-        """Its addresses, each tried in turn."""
-        return [url.strip() for url in self.options["url"].split(",") if url.strip()]
-
-    @property
-    def secrets(self) -> list[str]:
-        """What no message may show, the longest first: options, and user and password within an address or option."""
-        users = [urlsplit(url).netloc.rpartition("@")[0] for url in self.urls]
-        whole = [*users, *(value for name, value in self.options.items() if name != "url")]
-        parts = [one.partition(":")[2] for one in whole]
-        return sorted(filter(None, [*whole, *parts]), key=len, reverse=True)
-
-    def __str__(self) -> str:
-        """The addresses, without user and password."""
-        return ", ".join(_shown(url) for url in self.urls)
 
 
 class RegistryClient:
@@ -204,8 +177,3 @@ def _is_missing(error: Exception, key: str) -> bool:
         return False
     absent = verdicts.of_registry(error.http_status_code) is Verdict.REFUSED_ROW
     return absent and (error.error_code in MISSING or (not key.isdecimal() and error.error_code in (0, 404)))
-
-
-def _shown(url: str) -> str:
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

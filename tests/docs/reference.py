@@ -144,7 +144,7 @@ def ledger() -> dict[str, list[tuple[str, str]]]:
 
 
 def _columns(body: str) -> Iterator[tuple[str, str]]:
-    for column, kind in re.findall(r'^ {4}"?([a-z_]+)"? +([a-z].*)$', body, re.MULTILINE):
+    for column, kind in re.findall(r'^ {4}"?([a-z_0-9]+)"? +([a-z].*)$', body, re.MULTILINE):
         yield column, _type_of(kind.partition("--")[0])
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.writer_schema import WriterSchema
-from resources.registry.client import Registry, RegistryClient
+from resources.registry.address import Registry
+from resources.registry.client import RegistryClient
 from tests.unit.registry_double import Answer, Answered, drips, half, hangs, refuses, registry_double, says
 
 GUID = "89791762-2336-4186-9674-299b90a802e2"
