@@ -41,8 +41,9 @@ def column(of: Definite, to: ColumnType, conversion: Conversion, held: Scalar, c
             cursors.doubt((held < FIRST_DAY) | (held > LAST_DAY))
             return _plain(held.astype(np.int32), to, cursors)
         case "double":
-            cursors.doubt(~np.isfinite(held))
-            return _plain(held.astype(np.float64), to, cursors)
+            finite = np.isfinite(held)
+            cursors.doubt(~finite)
+            return _plain(np.where(finite, held, 0).astype(np.float64), to, cursors)
         case _:
             return _plain(held, to, cursors)
 

@@ -105,7 +105,7 @@ class _Parser:
             self.named[full] = found
             return found
         found = self.type_of(_part(raw, "type"), namespace, level + 1)
-        return Primitive(found.name, _logical(raw, found)) if isinstance(found, Primitive) else found
+        return Primitive(found.name, _logical(raw, found) or found.logical) if isinstance(found, Primitive) else found
 
     def _record(self, raw: dict[str, Any], namespace: str, level: int) -> Record:
         full = self._defined(raw, namespace)
