@@ -46,15 +46,14 @@ class ProtobufJudge:
         """document and references: .proto texts, or base64 of descriptors. framed: payloads begin with the indexes of
         their message. Raises NotTheType: SchemaNotCompatible.
         """
-        self._types, self._framed = message_types(document, references), framed
-        record = contract.wire.record
-        named = [
-            places for places, of in self._types.items() if of.full_name == record or (not record and places == (0,))
-        ]
-        if not self._types or not (named or framed):
+        self._types, self._framed = message_types(document, tuple(references)), framed
+        if not self._types:
             raise NotTheType("SchemaNotCompatible")
-        self._place = named[0] if named else None
-        self._fields = [_JudgedField(item, self._types[named[0]]) for item in contract.fields] if named else []
+        self._record = contract.wire.record or next(iter(self._types[0,])).full_name
+        of = next((of for types in self._types.values() for of in types if of.full_name == self._record), None)
+        if of is None and not framed:
+            raise NotTheType("SchemaNotCompatible")
+        self._fields = [_JudgedField(item, of) for item in contract.fields] if of else []
         self._wanted = _wanted([field.path for field in self._fields if field.path])
 
     def values(self, payload: bytes) -> list[Any]:
@@ -73,9 +72,10 @@ class ProtobufJudge:
         for _ in range(count):
             place, at = _index(payload, at)
             places.append(place)
-        if tuple(places or [0]) not in self._types:
+        types = self._types.get(tuple(places or [0]), set())
+        if len(types) != 1:
             raise NotTheType("UnknownMessageIndex")
-        if tuple(places or [0]) != self._place:
+        if {of.full_name for of in types} != {self._record}:
             raise NotTheType("OtherRecord")
         return at
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,9 +23,15 @@ _name = re.compile(r"[^\\\0]*").fullmatch
 _is_base64 = re.compile(r"[A-Za-z0-9+/\s]*=*\s*").fullmatch
 
 
-def message_types(document: str, references: Sequence[tuple[str, str]]) -> dict[tuple[int, ...], Descriptor]:
+Places = tuple[int, ...]
+
+
+@lru_cache(64)
+def message_types(document: str, references: tuple[tuple[str, str], ...]) -> dict[Places, set[Descriptor]]:
     """The message types of a schema by where they are in it: their places among their like, the outermost first.
-    Raises NotTheType for a schema that is none.
+
+    Whether a map's entry has a place depends on who counts (Python and Go: yes, Java: no), so there may be two for a
+    place. Raises NotTheType for a schema that is none.
     """
     pool = DescriptorPool()
     try:
@@ -34,16 +41,22 @@ def message_types(document: str, references: Sequence[tuple[str, str]]) -> dict[
         top = pool.FindFileByName(_SCHEMA).message_types_by_name.values()
     except (TypeError, KeyError, ValueError, OSError, DecodeError):
         raise NotTheType("SchemaNotCompatible") from None
-    found: dict[tuple[int, ...], Descriptor] = {}
+    found: dict[Places, set[Descriptor]] = {}
     for place, of in enumerate(top):
-        _add(found, (place,), of)
+        _add(found, [(place,)], of)
     return found
 
 
-def _add(found: dict[tuple[int, ...], Descriptor], places: tuple[int, ...], of: Descriptor) -> None:
-    found[places] = of
-    for place, inner in enumerate(of.nested_types):
-        _add(found, (*places, place), inner)
+def _add(found: dict[Places, set[Descriptor]], places: list[Places], of: Descriptor) -> None:
+    """Note `of` at each of its places, and what is nested in it."""
+    for place in places:
+        found.setdefault(place, set()).add(of)
+    java = 0
+    for all_counted, inner in enumerate(of.nested_types):
+        if inner.GetOptions().map_entry:
+            continue
+        _add(found, [(*places[0], all_counted), (*places[-1], java)], inner)
+        java += 1
 
 
 def _compile(folder: Path, document: str, references: Sequence[tuple[str, str]]) -> FileDescriptorSet:

@@ -168,7 +168,7 @@ def type_of(text: str, name: str) -> Descriptor:
     return file_of(schema(text)).message_types_by_name[name]
 
 
-def new(text: str, name: str, **values: Any) -> Any:
+def new(text: str, name: str, /, **values: Any) -> Any:
     """A message of that type, to be filled."""
     of: type[Message] = GetMessageClass(type_of(text, name))
     return of(**values)

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from google.protobuf.descriptor import Descriptor
 
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.formats.arrow import Column, record_batch
 from platform_defs.formats.decoded import Decoded, in_order
 from platform_defs.formats.protobuf.columns import columns_of
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.formats.protobuf.message_index import Indexes, read_indexes, spellings, types_of
+from platform_defs.formats.protobuf.message_index import read_indexes, spellings, types_of
 from platform_defs.formats.protobuf.resolve import Program, resolve
 from platform_defs.formats.protobuf.single import MessageReader, Row
 from platform_defs.formats.protobuf.walk import walk
@@ -33,11 +34,25 @@ class ProtobufReader:
         """framed: payloads begin with the indexes of their message. Raises SchemaNotCompatible."""
         self._contract, self._framed = contract, framed
         self._types = types_of(file_of(writer))
-        self._indexes = self._chosen()
-        self._program = resolve(self._types[self._indexes], contract) if self._indexes else None
+        if not self._types:
+            raise SchemaNotCompatible(["the schema defines no message"])
+        self._record = contract.wire.record or self._types[0,][0].full_name
+        self._program = self._resolved()
         self._single = MessageReader(self._program) if self._program else None
         self._deepest = max(map(len, self._types))
-        self._wanted = contract.wire.record or self._types[0,].full_name
+        self._spellings = [
+            written for indexes, of in self._types.items() if self._is_meant(of) for written in spellings(indexes)
+        ]
+
+    def _resolved(self) -> Program | None:
+        """How the contract's message is read; None where it is not in the file, and messages say which they are."""
+        of = next((of for types in self._types.values() for of in types if of.full_name == self._record), None)
+        if of is None and not self._framed:
+            raise SchemaNotCompatible([f"the schema does not define the message {self._record}"])
+        return of and resolve(of, self._contract)
+
+    def _is_meant(self, types: list[Descriptor]) -> bool:
+        return [of.full_name for of in types] == [self._record]
 
     def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
         """The rows and faults of the payloads data[starts[i]:stops[i]], which ascend and do not overlap.
@@ -79,7 +94,7 @@ class ProtobufReader:
         if not self._framed:
             return starts, np.ones(len(starts), np.bool_)
         begins, mine = starts.copy(), np.zeros(len(starts), np.bool_)
-        for written in spellings(self._indexes or ()):
+        for written in self._spellings:
             bits = np.uint64((1 << 8 * len(written)) - 1)
             if len(written) <= _WORD:
                 same = (buffer.words[starts] & bits == int.from_bytes(written, "little")) & (
@@ -97,28 +112,17 @@ class ProtobufReader:
             shown = payload[:8].hex(" ")
             return Reason("UnknownMessageIndex", f"the value does not begin with the indexes of its message: {shown}")
         indexes, at = found
-        if indexes not in self._types:
-            spelt = ".".join(map(str, indexes))
-            return Reason("UnknownMessageIndex", f"the message has the index {spelt}, which its schema does not have")
-        if indexes != self._indexes:
-            return Reason("OtherRecord", f"the message is {self._types[indexes].full_name}, not {self._wanted}")
+        types, spelt = self._types.get(indexes, []), ".".join(map(str, indexes))
+        if len(types) != 1:
+            names = " or ".join(of.full_name for of in types) or "no message of its schema"
+            return Reason("UnknownMessageIndex", f"the message has the index {spelt}, which means {names}")
+        if not self._is_meant(types):
+            return Reason("OtherRecord", f"the message is {types[0].full_name}, not {self._record}")
         return self._of_contract(payload, at)
 
     def _of_contract(self, payload: bytes, at: int) -> Row | Reason:
         assert self._single is not None  # noqa: S101  # there are indexes, or this is the schema's only message
         return self._single.read(payload, at)
-
-    def _chosen(self) -> Indexes | None:
-        """Where the contract's message is in the file; None where it is not, and messages say which they are."""
-        record = self._contract.wire.record
-        if not self._types:
-            raise SchemaNotCompatible(["the schema defines no message"])
-        if not record:
-            return (0,)
-        found = next((indexes for indexes, of in self._types.items() if of.full_name == record), None)
-        if found is None and not self._framed:
-            raise SchemaNotCompatible([f"the schema does not define the message {record}"])
-        return found
 
 
 class _Rows:

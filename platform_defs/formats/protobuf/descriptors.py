@@ -7,6 +7,7 @@ import base64
 import binascii
 import subprocess
 import sys
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,6 +20,7 @@ from google.protobuf.message import DecodeError
 import platform_defs
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
+_KEPT = 64  # schemas in a process: compiling one takes longer than reading ten thousand messages
 MAIN = "schema.proto"  # the name of the schema itself, which the registry does not say
 _BUILT_IN = "google/protobuf/"  # always the compiler's own, so that a Timestamp is what its name says
 # What a schema may import without a reference, as with Confluent's serializers; google/protobuf is the compiler's.
@@ -28,6 +30,7 @@ _KNOWN = (
 )
 
 
+@lru_cache(_KEPT)
 def file_of(writer: WriterSchema) -> FileDescriptor:
     """The descriptor of the schema's file. Raises SchemaNotCompatible, with what the compiler says, for a schema that
     is none, or that lacks a reference.
@@ -88,7 +91,8 @@ def _run_compiler(folder: Path, has_descriptors: bool) -> None:
     if done.returncode < 0:
         done.check_returncode()  # killed: of memory or of a person, not of the schema
     if done.returncode:
-        raise SchemaNotCompatible([f"the schema does not compile: {_first_error(done.stderr)}"])
+        told = done.stderr.replace(f"{folder / 'src'}/", "")
+        raise SchemaNotCompatible([f"the schema does not compile: {_first_error(told)}"])
 
 
 def _first_error(told: str) -> str:

@@ -1,24 +1,43 @@
 """Which message of its file a payload holds: the numbers in front of it, as Confluent's serializers write them.
 
 A count and as many indexes, all zigzag varints: the place of the type among the file's messages, then among those
-nested in it, and so on; a count of 0 is short for the first message of the file. Map entries are nested messages too.
+nested in it, and so on; a count of 0 is short for the first message of the file.
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+
+A map's entry is a nested message too, though no schema spells it. Confluent's serializer for Python counts it; one that
+goes by the text of the schema, as Java's, does not. Indexes of messages nested behind a map may so mean either of two,
+and which is not guessed.
 """
+
+from collections.abc import Iterator, Sequence
 
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 
 Indexes = tuple[int, ...]
 
 
-def types_of(file: FileDescriptor) -> dict[Indexes, Descriptor]:
-    """The file's message types by their indexes, nested ones included."""
-    found = dict[Indexes, Descriptor]()
-    waiting = [((place,), of) for place, of in enumerate(file.message_types_by_name.values())]
-    while waiting:
-        indexes, of = waiting.pop()
-        found[indexes] = of
-        waiting += [((*indexes, place), inner) for place, inner in enumerate(of.nested_types)]
-    return found
+def types_of(file: FileDescriptor) -> dict[Indexes, list[Descriptor]]:
+    """The message types that indexes may mean, nested ones included: one, or two where serializers do not agree."""
+    found = dict[Indexes, list[Descriptor]]()
+    top = list(file.message_types_by_name.values())
+    for counts_entries in (True, False):
+        for indexes, of in _numbered(top, (), counts_entries=counts_entries):
+            if not _is_entry(of) and of not in found.setdefault(indexes, []):
+                found[indexes].append(of)
+    return {indexes: types for indexes, types in found.items() if types}
+
+
+def _numbered(
+    types: Sequence[Descriptor], above: Indexes, *, counts_entries: bool
+) -> Iterator[tuple[Indexes, Descriptor]]:
+    counted = [of for of in types if counts_entries or not _is_entry(of)]
+    for place, of in enumerate(counted):
+        yield (*above, place), of
+        yield from _numbered(of.nested_types, (*above, place), counts_entries=counts_entries)
+
+
+def _is_entry(of: Descriptor) -> bool:
+    return of.GetOptions().map_entry
 
 
 def spellings(indexes: Indexes) -> tuple[bytes, ...]:
