@@ -13,6 +13,7 @@ class WriterSchema:
     format: Literal["avro", "protobuf", "json"]
     document: str  # Avro or JSON Schema: JSON text; Protobuf: .proto text or base64 of a FileDescriptorProto
     references: tuple[tuple[str, str], ...] = ()  # (name, document), the whole closure, each before those that need it
+    encrypted: bool = False  # whether rules of the registry encrypt fields: what its messages hold is ciphertext
 
 
 class SchemaNotCompatible(Exception):

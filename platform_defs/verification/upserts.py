@@ -67,9 +67,10 @@ class UpsertComparison:
     def _chunk(self, part: Partition, chunk: Chunk) -> None:
         dead = self.dead.before(part.number, chunk.until_offset)
         self.findings.count("messages", len(chunk.offsets))
-        for offset, key, value in zip(chunk.offsets, chunk.keys, chunk.values, strict=True):
+        columns = zip(chunk.offsets, chunk.keys, chunk.values, chunk.names, strict=True)
+        for offset, key, value, name in columns:
             letters = dead.get(offset, [])
-            text, row = self._judged(key, value)
+            text, row = self._judged(part.number, offset, key, value, name)
             if letters or isinstance(row, NoRow):
                 self._dead_letter(part, offset, value, row, letters)
             if not isinstance(row, NoRow) and not letters:
@@ -79,11 +80,13 @@ class UpsertComparison:
     def _table_row(self, row: Row) -> Row:
         return tuple(canonical(row[number]) if is_json else row[number] for number, is_json in self._columns)
 
-    def _judged(self, key: bytes | None, value: bytes | None) -> tuple[str, Row | NoRow | None]:
+    def _judged(
+        self, partition: int, offset: int, key: bytes | None, value: bytes | None, name: bytes | None
+    ) -> tuple[str, Row | NoRow | None]:
         text = key_text(key)
         if isinstance(text, NoRow):
             return "", text
-        return text, None if value is None else self.judge.value(value)
+        return text, None if value is None else self.judge.at(partition, offset, value, name)
 
     def _note(self, key: str, found: Newest) -> None:
         before = self.newest.get(key)

@@ -2,7 +2,7 @@
 
 1 snapshot  one REPEATABLE READ transaction sees positions, tables, dead letters     snapshot.py
 2 messages  a plain consumer reads the topic up to the snapshot's positions          messages.py
-3 judge     each message is a row, or is not a row and why                           judge.py, documents.py, values.py
+3 judge     each message is a row, or is not a row and why                           judge.py, framed.py, values.py
 4 expected  the rows that the table must hold for it, through the transform          expected.py
 5 compare   offset by offset; upserts by key; accumulates recomputed                 compare.py, upserts.py, ...
 6 report    counts and samples                                                       report.py
@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.verification.accumulates import Accumulated
 from platform_defs.verification.compare import AppendComparison, DeadLetters
 from platform_defs.verification.expected import Expected
+from platform_defs.verification.framed import judge_of
 from platform_defs.verification.judge import Judge
 from platform_defs.verification.messages import Topic
 from platform_defs.verification.report import Findings, Report
@@ -58,7 +60,7 @@ def verify(
             return findings.report(time.monotonic() - started, "")
         _same_name(snapshot)
         _same_tables(snapshot)
-        with closing(Topic(endpoints.kafka_options(), pipeline.contract.topic)) as topic:
+        with closing(Topic(endpoints.kafka_options(), pipeline.contract.topic, _header(pipeline.contract))) as topic:
             _same_topic(topic, snapshot)
             for part in snapshot.partitions.values():
                 _coverage(part, findings)
@@ -83,7 +85,7 @@ class _Compared:
     def upserts(self, pipeline: Pipeline) -> None:
         table = pipeline.contract.row_table
         dead = DeadLetters(self.snapshot.dead_letters())
-        upserts = UpsertComparison(pipeline.contract, Judge(pipeline.contract), dead, self.findings)
+        upserts = UpsertComparison(pipeline.contract, self._judge(pipeline.contract), dead, self.findings)
         self._read(upserts, CHUNK)
         upserts.table(_tables(self.snapshot.rows(table)))
         lost = self.snapshot.rows_of_lost_history(table)
@@ -97,7 +99,7 @@ class _Compared:
             for item in accumulated:
                 item.add(pa.Table.from_batches([batch]))
         comparison = AppendComparison(
-            Judge(contract),
+            self._judge(contract),
             Expected(pipeline, spark),
             self.snapshot.rows(contract.row_table),
             DeadLetters(self.snapshot.dead_letters()),
@@ -108,6 +110,9 @@ class _Compared:
         self._read(comparison, CHUNK if plain else TRANSFORMED)
         for item in accumulated:
             item.compare(self.snapshot, self.findings)
+
+    def _judge(self, contract: Contract) -> Judge:
+        return judge_of(contract, self.snapshot.schemas)
 
     def _read(self, comparison: AppendComparison | UpsertComparison, chunk: int) -> None:
         parts = sorted(self.snapshot.partitions.values(), key=lambda item: item.number)
@@ -133,6 +138,11 @@ def _coverage(part: Partition, findings: Findings) -> None:
     for span in tiles.outside:
         what = f"{spelt(part.number, span)} was committed, but the pipeline's position says [{part.start}, {part.next})"
         findings.bad("uncovered", what, part.number, span[0], size([span]))
+
+
+def _header(contract: Contract) -> str | None:
+    """The header that names a message's schema, where the contract has one."""
+    return "__value_schema_id" if contract.wire.framing in ("header", "both") else None
 
 
 def _same_tables(snapshot: Snapshot) -> None:

@@ -40,7 +40,7 @@ def writer(schema: Any, references: tuple[tuple[str, str], ...] = ()) -> WriterS
     return WriterSchema("1", "avro", json.dumps(schema), references)
 
 
-def record(name: str = "M", **fields: Any) -> dict[str, Any]:
+def record(name: str = "M", /, **fields: Any) -> dict[str, Any]:
     """A record's schema."""
     return {"type": "record", "name": name, "fields": [{"name": key, "type": of} for key, of in fields.items()]}
 
@@ -97,10 +97,10 @@ def encode(of: Any, value: Any, named: dict[str, Any] | None = None) -> bytes:
 
 def _blocks(items: list[bytes]) -> bytes:
     """In one block; of four items or more, the first two in a block of their own that gives its size."""
-    if len(items) > 3:
-        first = b"".join(items[:2])
-        return varint(-2) + varint(len(first)) + first + _blocks(items[2:])
-    return (varint(len(items)) + b"".join(items) if items else b"") + b"\0"
+    first = b"".join(items[:2])
+    sized = varint(-2) + varint(len(first)) + first if len(items) > 3 else b""
+    rest = items[2:] if sized else items
+    return sized + (varint(len(rest)) + b"".join(rest) if rest else b"") + b"\0"
 
 
 # Random schemas

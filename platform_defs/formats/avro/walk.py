@@ -36,6 +36,11 @@ class Wrong(Exception):
         self.reason = Reason(error_class, message, field)
 
 
+def in_bytes(number: int) -> str:
+    """1 byte, 2,000 bytes."""
+    return f"{number:,} byte{'' if number == 1 else 's'}"
+
+
 class Walk:
     """A position in one message. `place` is the writer's field that it is in."""
 
@@ -91,7 +96,7 @@ class Walk:
         start = self.at
         if size > len(self.data) - start:
             left = len(self.data) - start
-            raise self.wrong("TruncatedAvro", f"{size:,} bytes should follow, and {left:,} are left", start)
+            raise self.wrong("TruncatedAvro", f"{in_bytes(size)} should follow, and {left:,} are left", start)
         self.at += size
         return start
 
@@ -129,14 +134,14 @@ class Walk:
             start = self.at
             yield abs(count)
             if size is not None and size != self.at - start:
-                raise self.wrong("InvalidLength", f"a block of {size} bytes has {self.at - start}", size_at)
+                raise self.wrong("InvalidLength", f"a block of {in_bytes(size)} has {self.at - start:,}", size_at)
         self.depth -= 1
 
     def _count(self, *, empty: bool) -> int:
         """How many items a block has; negative: its size in bytes follows."""
         start, count = self.at, self.long()
         if not empty and abs(count) > len(self.data) - self.at:
-            what = f"{abs(count):,} items should follow, and {len(self.data) - self.at:,} bytes are left"
+            what = f"{abs(count):,} items should follow, and {in_bytes(len(self.data) - self.at)} are left"
             raise self.wrong("TruncatedAvro", what, start)
         return count
 
