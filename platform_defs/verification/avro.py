@@ -15,18 +15,8 @@ from typing import Any
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.model import Contract, Field
 from platform_defs.verification.avro_schema import WriterTypes
-from platform_defs.verification.avro_types import (
-    EPOCH,
-    LARGEST_SCALE,
-    Record,
-    Spelling,
-    Tape,
-    Type,
-    Union,
-    day,
-    text,
-    unscaled,
-)
+from platform_defs.verification.avro_types import Record, Spelling, Tape, Type, Union
+from platform_defs.verification.avro_values import EPOCH, LARGEST_SCALE, day, text, unscaled
 from platform_defs.verification.documents import NotTheType, check_jsonb, check_text, compact
 
 UNITS = {"timestamp-millis": 1_000, "timestamp-micros": 1}  # microseconds
