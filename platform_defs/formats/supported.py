@@ -10,6 +10,7 @@ from platform_defs.contract.model import Contract
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.json.decode import decode_json
+from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.wire.buffer import Buffer, Integers
 from platform_defs.formats.wire.columns import binary_column
 from platform_defs.formats.writer_schema import WriterSchema
@@ -57,4 +58,5 @@ def decode(contract: Contract, values: pa.BinaryArray) -> Decoded:
 _READERS: dict[str, Callable[[Contract, WriterSchema, bool], Reader]] = {
     "json": lambda contract, _writer, _indexed: JsonReader(contract),
     "avro": lambda contract, writer, _indexed: AvroReader(contract, writer),
+    "protobuf": lambda contract, writer, indexed: ProtobufReader(contract, writer, framed=indexed),
 }

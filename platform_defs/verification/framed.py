@@ -7,6 +7,7 @@ from platform_defs.contract.model import Contract
 from platform_defs.verification.avro import AvroJudge
 from platform_defs.verification.documents import NotTheType
 from platform_defs.verification.judge import Judge, NoRow, Row
+from platform_defs.verification.protobuf import ProtobufJudge
 from platform_defs.verification.writer_schemas import KnownSchemas, Named, NamedSchema, taken_apart
 
 Values = Callable[[bytes], Sequence[Any]]  # a payload → a value for each field; raises NotTheType
@@ -66,4 +67,7 @@ def _values_of(contract: Contract, schema: NamedSchema, *, indexed: bool) -> Val
 
 _READERS: dict[str, Callable[[Contract, NamedSchema, bool], Values]] = {
     "avro": lambda contract, schema, _: AvroJudge(contract, schema.document, schema.references).values,
+    "protobuf": lambda contract, schema, indexed: (
+        ProtobufJudge(contract, schema.document, schema.references, framed=indexed).values
+    ),
 }
