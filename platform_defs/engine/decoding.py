@@ -112,7 +112,7 @@ class BlockDecoder:
         offsets = np.arange(at.start, at.stop) if isinstance(at, range) else np.asarray(at)
         offsets = offsets if chosen is None else offsets[np.asarray(chosen)]
         bounds = [*np.searchsorted(offsets, [start for start, _ in generations]).tolist(), count]
-        cuts = [_Cut(one, low, high) for (_, one), low, high in zip(generations, bounds, bounds[1:], strict=True)]
+        cuts = [_Cut(one, low, high) for (_, one), low, high in zip(generations, bounds[:-1], bounds[1:], strict=True)]
         return [cut for cut in cuts if cut.start < cut.stop] or [_Cut(generations[-1][1], 0, count)]
 
     def _part(self, part: Part, cut: _Cut, values: pa.BinaryArray, names: pa.BinaryArray | None) -> DecodedBlock:
