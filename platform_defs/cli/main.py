@@ -19,7 +19,7 @@ from platform_defs.errors import TidegateError
 
 COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the command's docstring or of the group's help
     "demo": "Start the stack, produce transfers, materialize them, and report.",
-    "stack": "The embedded Kafka and Postgres.",
+    "stack": "The embedded Kafka, Postgres and schema registry.",
     "ui": "Dagster's UI, sensors and schedules, in the background.",
     "produce": "Send made-up messages, and say which dead letters to expect.",
     "lag": "Show how far each pipeline is behind its topic.",

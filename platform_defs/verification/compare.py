@@ -103,7 +103,8 @@ class AppendComparison:
     def _chunk(self, part: Partition, era: Era, messages: Chunk) -> None:
         dead = self.dead.before(part.number, messages.until_offset)
         have = self.rows.before(part.number, messages.until_offset)
-        judged = dict(zip(messages.offsets, map(era.judge.value, messages.values), strict=True))
+        columns = zip(messages.offsets, messages.values, messages.names, strict=True)
+        judged = {offset: era.judge.at(part.number, offset, value, name) for offset, value, name in columns}
         good = {
             offset: row
             for offset, row in judged.items()

@@ -17,6 +17,7 @@ from platform_defs.errors import BadInput
 from platform_defs.verification.eras import read_eras
 from platform_defs.verification.json_columns import canonical_columns, json_columns
 from platform_defs.verification.spans import Span, less, within
+from platform_defs.verification.writer_schemas import KnownSchemas, NamedSchema
 from resources.postgres.connection import connect, database_errors, queries, session_url
 from resources.postgres.migrations import require_current
 
@@ -138,6 +139,16 @@ class Snapshot:
         cursor.itersize = 500  # a value may take megabytes
         cursor.execute(query)
         return (DeadLetter(*row) for row in cursor)
+
+    def schemas(self) -> KnownSchemas:
+        """The schemas that messages name, by the ranges whose tasks knew them."""
+        known, found = KnownSchemas(), dict[tuple[Any, ...], NamedSchema]()
+        for *place, key, kind, document, references, encrypted in self._ask("verify_schemas"):
+            listed = tuple((name, text) for name, text in references)
+            found[*place, key] = NamedSchema(key, kind, document, listed, encrypted)
+        for partition, start, stop, *place in self._ask("verify_named_schemas"):
+            known.add(partition, start, stop, found[tuple(place)])
+        return known
 
     def digest(self) -> str:
         """A digest of every table's contents, the same however batches were cut."""

@@ -1,17 +1,20 @@
 """An upsert table against its compacted topic: each key as its newest valid message says."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
 
+from platform_defs.contract.model import Contract
 from platform_defs.verification.compare import LATE, OTHER_BYTES, DeadLetters, needless, no_dead_letter, several
 from platform_defs.verification.documents import canonical
 from platform_defs.verification.eras import Eras
-from platform_defs.verification.judge import Judge, NoRow, Row, key_text
+from platform_defs.verification.judge import Judge, NoRow, Row
+from platform_defs.verification.keys import KeyJudge
 from platform_defs.verification.messages import Chunk, Topic
 from platform_defs.verification.report import Findings, shown, unlike
 from platform_defs.verification.snapshot import DeadLetter, Partition
@@ -32,6 +35,7 @@ class UpsertComparison:
     """Holds one entry for each key: the topic's keys must fit into memory, its messages need not."""
 
     eras: Eras
+    judges: Callable[[str | None], "KeyedJudge"]  # by the digest of the contract
     dead: DeadLetters
     findings: Findings
     newest: dict[str, Newest] = field(default_factory=dict[str, Newest])
@@ -41,7 +45,6 @@ class UpsertComparison:
 
     def __post_init__(self) -> None:
         self._names = [name for name, _ in self.eras.columns]
-        self._judges = cache(partial(_KeyedJudge, self.eras))
 
     def partition(self, part: Partition, topic: Topic, chunk: int, low: int) -> Iterator[int]:
         """Read one partition; yields how many messages of each chunk are done. As AppendComparison.partition."""
@@ -53,7 +56,7 @@ class UpsertComparison:
             self._undelivered(part, [(part.start, first)])
         for start, until, contract in part.by_contract(first, part.next):
             for messages in topic.chunks(part.number, start, until, chunk):
-                self._chunk(part, self._judges(contract), messages.without(part.skips))
+                self._chunk(part, self.judges(contract), messages.without(part.skips))
                 yield len(messages.offsets)
 
     def strays(self, partition: int, offset: int) -> None:
@@ -63,12 +66,13 @@ class UpsertComparison:
                 what = "a dead letter outside the offsets that the ledger says were read"
                 self.findings.bad("duplicated", what, letter.partition, where)
 
-    def _chunk(self, part: Partition, judge: "_KeyedJudge", chunk: Chunk) -> None:
+    def _chunk(self, part: Partition, judge: "KeyedJudge", chunk: Chunk) -> None:
         dead = self.dead.before(part.number, chunk.until_offset)
         self.findings.count("messages", len(chunk.offsets))
-        for offset, key, value in zip(chunk.offsets, chunk.keys, chunk.values, strict=True):
+        keys = map(judge.keys.at, repeat(part.number), chunk.offsets, chunk.keys, chunk.key_names)
+        for offset, key, value, name in zip(chunk.offsets, keys, chunk.values, chunk.names, strict=True):
             letters = dead.get(offset, [])
-            text, row = judge.judged(key, value)
+            text, row = judge.judged(part.number, offset, key, value, name)
             if letters or isinstance(row, NoRow):
                 self._dead_letter(part, offset, value, row, letters)
             if not isinstance(row, NoRow) and not letters:
@@ -153,22 +157,22 @@ class UpsertComparison:
         return place >= 0 and spans[place][0] <= offset < spans[place][1]
 
 
-class _KeyedJudge:
-    """Judges messages by one contract, and makes the table's rows of them."""
+class KeyedJudge:
+    """Judges messages and their keys by one contract, and makes the table's rows of them."""
 
-    def __init__(self, eras: Eras, digest: str | None) -> None:
-        contract = eras.contract(digest)
-        self._judge = Judge(contract)
+    def __init__(self, eras: Eras, contract: Contract, judge: Judge, keys: KeyJudge) -> None:
+        self._judge, self.keys = judge, keys
         fields = [item.name for item in contract.fields]
         places = {eras.name_now(c.name): fields.index(c.name) for c in contract.row_table.columns}
         self._columns = [(places.get(name), name in eras.json) for name, _ in eras.columns]
 
-    def judged(self, key: bytes | None, value: bytes | None) -> tuple[str, Row | NoRow | None]:
+    def judged(
+        self, partition: int, offset: int, key: str | NoRow, value: bytes | None, name: bytes | None
+    ) -> tuple[str, Row | NoRow | None]:
         """The key as text, and the row, or why there is none; None of a tombstone."""
-        text = key_text(key)
-        if isinstance(text, NoRow):
-            return "", text
-        return text, None if value is None else self._judge.value(value)
+        if isinstance(key, NoRow):
+            return "", key
+        return key, None if value is None else self._judge.at(partition, offset, value, name)
 
     def table_row(self, row: Row) -> Row:
         """The table's columns; of one that the contract does not have, whatever the table holds is right."""

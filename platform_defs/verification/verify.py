@@ -2,7 +2,7 @@
 
 1 snapshot  one REPEATABLE READ transaction sees positions, tables, dead letters     snapshot.py
 2 messages  a plain consumer reads the topic up to the snapshot's positions          messages.py
-3 judge     each message is a row, or is not a row and why                           judge.py, documents.py, values.py
+3 judge     each message is a row, or is not a row and why                           judge.py, framed.py, values.py
 4 expected  the rows that the table must hold for it, through the transform          expected.py
 5 compare   offset by offset; upserts by key; accumulates recomputed                 compare.py, upserts.py, ...
 6 report    counts and samples                                                       report.py
@@ -17,17 +17,21 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.verification.accumulates import Accumulated
 from platform_defs.verification.compare import AppendComparison, DeadLetters, Era
+from platform_defs.verification.eras import Eras
 from platform_defs.verification.expected import Expected
+from platform_defs.verification.framed import judge_of
 from platform_defs.verification.judge import Judge
+from platform_defs.verification.keys import key_judge_of
 from platform_defs.verification.messages import Topic
 from platform_defs.verification.report import Findings, Report
 from platform_defs.verification.snapshot import Ordered, Partition, Snapshot, take_snapshot
 from platform_defs.verification.spans import size, spelt, tiling
-from platform_defs.verification.upserts import UpsertComparison
+from platform_defs.verification.upserts import KeyedJudge, UpsertComparison
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +63,7 @@ def verify(
             return findings.report(time.monotonic() - started, "")
         _same_name(snapshot)
         _same_tables(snapshot)
-        with closing(Topic(endpoints.kafka_options(), pipeline.contract.topic)) as topic:
+        with closing(_topic(endpoints, snapshot.eras)) as topic:
             _same_topic(topic, snapshot)
             for part in snapshot.partitions.values():
                 _coverage(part, findings)
@@ -84,7 +88,7 @@ class _Compared:
     def upserts(self) -> None:
         table = self.snapshot.contract.row_table
         dead = DeadLetters(self.snapshot.dead_letters())
-        upserts = UpsertComparison(self.snapshot.eras, dead, self.findings)
+        upserts = UpsertComparison(self.snapshot.eras, cache(self._keyed_judge), dead, self.findings)
         self._read(upserts, CHUNK)
         upserts.table(_tables(self.snapshot.rows(table)))
         lost = self.snapshot.rows_of_lost_history(table)
@@ -112,7 +116,15 @@ class _Compared:
     def _era(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", digest: str | None) -> Era:
         eras = self.snapshot.eras
         judged = replace(pipeline, contract=eras.contract(digest))
-        return Era(Judge(judged.contract), Expected(judged, spark, eras, digest))
+        return Era(self._judge(judged.contract), Expected(judged, spark, eras, digest))
+
+    def _keyed_judge(self, digest: str | None) -> KeyedJudge:
+        eras, schemas = self.snapshot.eras, self.snapshot.schemas
+        contract = eras.contract(digest)
+        return KeyedJudge(eras, contract, self._judge(contract), key_judge_of(contract, schemas))
+
+    def _judge(self, contract: Contract) -> Judge:
+        return judge_of(contract, self.snapshot.schemas)
 
     def _read(self, comparison: AppendComparison | UpsertComparison, chunk: int) -> None:
         parts = sorted(self.snapshot.partitions.values(), key=lambda item: item.number)
@@ -138,6 +150,12 @@ def _coverage(part: Partition, findings: Findings) -> None:
     for span in tiles.outside:
         what = f"{spelt(part.number, span)} was committed, but the pipeline's position says [{part.start}, {part.next})"
         findings.bad("uncovered", what, part.number, span[0], size([span]))
+
+
+def _topic(endpoints: "Endpoints", eras: Eras) -> Topic:
+    """With the headers that name schemas, where a contract has any."""
+    headers = any(contract.wire.framing in ("header", "both") for contract in eras.contracts.values())
+    return Topic(endpoints.kafka_options(), eras.in_force.topic, headers=headers)
 
 
 def _same_tables(snapshot: Snapshot) -> None:

@@ -22,6 +22,7 @@ from platform_defs.engine.ports import (
     RefusedRow,
     Staged,
 )
+from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
 from platform_defs.halts import GateRed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
@@ -330,6 +331,7 @@ def _one_row(connection: Connection, query: str, values: Mapping[str, Any]) -> t
 
 
 def _coverage(topic: str, row: tuple[Any, ...]) -> Coverage:
-    attempt, partition, start, until, messages, rows, dead, unknown, gaps, epoch = row
-    spans = tuple((low, high) for low, high in gaps)
-    return Coverage(OffsetRange(topic, partition, start, until), attempt, messages, rows, dead, unknown, spans, epoch)
+    attempt, partition, start, until, messages, rows, dead, unknown, gaps, epoch, counts = row
+    span, spans = OffsetRange(topic, partition, start, until), tuple((low, high) for low, high in gaps)
+    schemas = tuple(SchemaCount(*count) for count in counts)
+    return Coverage(span, attempt, messages, rows, dead, unknown, spans, epoch, schemas)

@@ -92,13 +92,13 @@ DELETE FROM tidegate.staging WHERE staging_id = %(staging_id)s;
 -- cover: the proof that one attempt read its range to the end.
 INSERT INTO tidegate_staging.coverage
        (staging_id, attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields, gaps,
-        leader_epoch)
+        leader_epoch, schemas)
 VALUES (%(staging_id)s, %(attempt)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s, %(rows)s,
-        %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(leader_epoch)s);
+        %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(leader_epoch)s, %(schemas)s);
 
 -- coverage: every complete attempt of a try.
 SELECT attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields,
-       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(gaps) AS g) AS gaps, leader_epoch
+       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(gaps) AS g) AS gaps, leader_epoch, schemas
   FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s ORDER BY partition, from_offset, attempt;
 
 -- fault_counts: messages that did not become rows, by the rule they broke, with ten samples each.

@@ -1,0 +1,100 @@
+"""From a registered Protobuf schema, text or descriptor, to descriptors: by Google's own compiler, in a process apart.
+
+Each schema gets a pool of its own: two versions of a schema define the same names, which the default pool refuses.
+"""
+
+import base64
+import binascii
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import google.type
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+
+import platform_defs
+from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+
+_KEPT = 64  # schemas in a process: compiling one takes longer than reading ten thousand messages
+MAIN = "schema.proto"  # the name of the schema itself, which the registry does not say
+_BUILT_IN = "google/protobuf/"  # always the compiler's own, so that a Timestamp is what its name says
+# What a schema may import without a reference, as with Confluent's serializers; google/protobuf is the compiler's.
+_KNOWN = (
+    f"google/type={Path(next(iter(google.type.__path__)))}",
+    str(Path(next(iter(platform_defs.__path__))) / "proto"),
+)
+
+
+@lru_cache(_KEPT)
+def file_of(writer: WriterSchema) -> FileDescriptor:
+    """The descriptor of the schema's file. Raises SchemaNotCompatible, with what the compiler says, for a schema that
+    is none, or that lacks a reference.
+    """
+    pool = DescriptorPool()
+    try:
+        for item in _compiled(writer).file:
+            pool.AddSerializedFile(item.SerializeToString())
+        return pool.FindFileByName(MAIN)
+    except (TypeError, KeyError) as error:  # what the compiler takes and this runtime does not: a newer edition
+        raise SchemaNotCompatible([f"the schema cannot be loaded: {error}"]) from None
+
+
+def _compiled(writer: WriterSchema) -> FileDescriptorSet:
+    """The schema and all that it imports, each after what it needs."""
+    with TemporaryDirectory(prefix="tidegate-proto-") as name:
+        folder = Path(name)
+        given = FileDescriptorSet()
+        references = [found for found in writer.references if not found[0].startswith(_BUILT_IN)]
+        for path, document in (*references, (MAIN, writer.document)):
+            _put(folder / "src", path, document, given)
+        (folder / "given").write_bytes(given.SerializeToString())
+        _run_compiler(folder, bool(given.file))
+        return FileDescriptorSet.FromString((folder / "compiled").read_bytes())
+
+
+def _put(folder: Path, path: str, document: str, given: FileDescriptorSet) -> None:
+    """Text becomes a file of the folder, a descriptor goes into `given`."""
+    parts = path.split("/")
+    if "\\" in path or "\0" in path or any(part in ("", ".", "..") for part in parts):
+        raise SchemaNotCompatible([f"the reference {path!r} is not a name that an import can have"])
+    descriptor = _descriptor(document)
+    if descriptor is not None:
+        descriptor.name = path
+        given.file.append(descriptor)
+        return
+    try:
+        folder.joinpath(*parts[:-1]).mkdir(parents=True, exist_ok=True)
+        folder.joinpath(*parts).write_text(document, encoding="utf-8")
+    except (OSError, UnicodeEncodeError) as error:
+        raise SchemaNotCompatible([f"the schema {path!r} cannot be written to a file: {error}"]) from None
+
+
+def _descriptor(document: str) -> FileDescriptorProto | None:
+    """What a base64 document holds; None for text, which always has characters that base64 has not."""
+    try:
+        return FileDescriptorProto.FromString(base64.b64decode("".join(document.split()), validate=True))
+    except (binascii.Error, ValueError, DecodeError):
+        return None
+
+
+def _run_compiler(folder: Path, has_descriptors: bool) -> None:
+    (folder / "src").mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "grpc_tools.protoc", "--include_imports", f"-o{folder / 'compiled'}"]
+    command += [f"-I{path}" for path in (folder / "src", *_KNOWN)]
+    command += [f"--descriptor_set_in={folder / 'given'}"] * has_descriptors
+    done = subprocess.run([*command, MAIN], capture_output=True, check=False, encoding="utf-8", errors="replace")
+    if done.returncode < 0:
+        done.check_returncode()  # killed: of memory or of a person, not of the schema
+    if done.returncode:
+        told = done.stderr.replace(f"{folder / 'src'}/", "")
+        raise SchemaNotCompatible([f"the schema does not compile: {_first_error(told)}"])
+
+
+def _first_error(told: str) -> str:
+    lines = [line for line in told.splitlines() if ": warning: " not in line]
+    return next((line for line in lines if ".proto:" in line), lines[-1] if lines else "the compiler does not say why")
