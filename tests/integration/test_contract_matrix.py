@@ -6,7 +6,7 @@ from psycopg import sql
 from platform_defs.contract.model import Contract
 from platform_defs.evolution.plan import plan
 from platform_defs.evolution.statements import ColumnShape, Shapes
-from resources.postgres.connection import Connection, connect
+from resources.postgres.connection import Connection, connect, queries
 from resources.postgres.contract_ledger import ContractLedger, run
 from resources.postgres.tables import create_target, identifier
 from tests.unit.test_evolution import CASES, Case, _changed
@@ -27,8 +27,11 @@ ROW = {
 
 def filled(connection: Connection, contract: Contract) -> None:
     """The tables of the contract, each with a row that has a value in every column."""
+    connection.execute(queries()["register_pipeline"], {"pipeline": contract.pipeline})
     for table in contract.tables:
         create_target(connection, table)
+        owned = {"table": table.name, "disposition": table.disposition, "definition": table.definition}
+        connection.execute(queries()["own_output"], {**owned, "pipeline": contract.pipeline})
         there = connection.execute(f"select * from {table.name}".encode()).description or []
         names = [column.name for column in there]
         insert = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
@@ -51,9 +54,10 @@ def wanted(contract: Contract, shapes: Shapes) -> dict[str, dict[str, ColumnShap
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_tables_are_what_the_new_contract_says(world: World, case: Case) -> None:
     old, new = _changed(case).old, _changed(case).new
+    world.ledger.migrate()
     with connect(world.endpoints.postgres_url) as connection, connection.transaction(force_rollback=True):
         filled(connection, old)
-        ledger = ContractLedger(connection, "shop_orders")
+        ledger = ContractLedger(connection, old.pipeline)
         found = plan(old, new, ledger.shapes(new), case.given)
         assert tuple(item.sql for item in found.statements) == case.sql
         if any(item.refused for item in found.statements):  # rows must go: a replay puts them back
