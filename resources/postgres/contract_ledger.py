@@ -73,7 +73,7 @@ class ContractLedger:
         return (row.fetchone() or (None,))[0]
 
     def shapes(self, contract: Contract) -> Shapes:
-        """The tables of `contract` that are there, without Tidegate's own columns."""
+        """The tables of `contract` that are there and the pipeline's, without Tidegate's own columns."""
         found = {table.name: (table, self._columns(table.name)) for table in contract.tables}
         return {
             name: {column: shape for column, shape in columns.items() if column not in dict(target_columns(table))}
@@ -123,7 +123,7 @@ class ContractLedger:
 
     def _columns(self, table: str) -> dict[str, ColumnShape]:
         with self.connection.cursor(row_factory=dict_row) as cursor:
-            rows = cursor.execute(queries()["table_shape"], {"table": table}).fetchall()
+            rows = cursor.execute(queries()["table_shape"], {**self._key, "table": table}).fetchall()
         return {row.pop("name"): ColumnShape(**row) for row in rows}
 
 

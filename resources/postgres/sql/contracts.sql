@@ -23,11 +23,13 @@ VALUES (%(pipeline)s, %(digest)s, %(version)s, %(document)s, %(schema_text)s, %(
 -- fence_for_contract: a run from before publishes nothing more; what it had planned is read again.
 UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL, updated_at = now() WHERE name = %(pipeline)s;
 
--- table_shape: the columns of a table; none where there is no such table.
+-- table_shape: the columns of a table; none where there is no such table, or it is not the pipeline's.
 SELECT attname AS name, format_type(atttypid, atttypmod) AS type, attnotnull AS not_null,
        atthasdef OR attidentity <> '' AS has_default
   FROM pg_attribute
- WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum;
+ WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped
+   AND EXISTS (SELECT FROM tidegate.output WHERE pipeline = %(pipeline)s AND table_oid = attrelid)
+ ORDER BY attnum;
 
 -- open_dead_letters: how many of the pipeline's broke each of these rules.
 SELECT error_class, count(*) AS messages FROM tidegate.dead_letter
