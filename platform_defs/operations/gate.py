@@ -6,11 +6,11 @@ and against git neither Kafka nor Postgres.
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from platform_defs.contract.catalogue import BrokenContract, read_contracts
 from platform_defs.contract.model import SUFFIX, Contract
@@ -47,14 +47,8 @@ class Gate:
         return 1 if "does not fit" in found else 2 if "not asked" in found else 0
 
 
-class Against(Protocol):
-    """Where a contract is looked up as it was."""
-
-    def before(self, contract: Contract) -> Contract | None:
-        """The contract of this pipeline as it was; None where there was none. Raises TidegateError where that cannot
-        be asked.
-        """
-        ...
+Check = Callable[[Contract], Checked]  # never raises what a system or a user's file does wrong: `not asked`
+Before = Callable[[Contract], Contract | None]  # the contract as it was; None where there was none
 
 
 def gate(pipelines: Sequence[str], against: str) -> Gate:
@@ -67,37 +61,34 @@ def gate(pipelines: Sequence[str], against: str) -> Gate:
         names = ", ".join(contract.pipeline for contract in found.good)
         raise BadInput(f"there is no pipeline {min(unknown)!r}; the pipelines are: {names}")
     try:
-        source = _source(against)
-        compared = _of_file(good, source) if isinstance(source, OneFile) else good
+        check, compared = _against(against, good)
     except (TidegateError, OSError) as error:
         return Gate(against, tuple(_not_asked(contract, error) for contract in good))
-    return Gate(against, (*(_checked(contract, source) for contract in compared), *map(_broken, broken)))
+    return Gate(against, (*map(check, compared), *map(_broken, broken)))
 
 
-def _source(against: str) -> Against:
+def _against(against: str, contracts: Sequence[Contract]) -> tuple[Check, Sequence[Contract]]:
+    """How each contract is checked, and which of them are."""
     if against.startswith("git:"):
-        return Git(against.removeprefix("git:"))
+        return partial(_compared, Git(against.removeprefix("git:")).before), contracts
     if against == "ledger":
-        return InLedger()
-    return OneFile(load(Path(against)))
-
-
-def _of_file(contracts: Sequence[Contract], source: "OneFile") -> list[Contract]:
-    """The contract that the file is an earlier state of."""
-    found = [contract for contract in contracts if contract.pipeline == source.contract.pipeline]
+        return partial(_compared, InLedger().before), contracts
+    kept = load(Path(against))
+    found = [contract for contract in contracts if contract.pipeline == kept.pipeline]
     if not found:
-        raise BadInput(f"it is a contract of {source.contract.pipeline}, which is not among those to be checked")
-    return found
+        raise BadInput(f"it is a contract of {kept.pipeline}, which is not among those to be checked")
+    return partial(_compared, lambda _: kept), found
 
 
-def _checked(contract: Contract, source: Against) -> Checked:
+def _compared(before: Before, contract: Contract) -> Checked:
+    """With what the contract was."""
     try:
-        before = source.before(contract)
+        was = before(contract)
     except (TidegateError, OSError) as error:
         return _not_asked(contract, error)
-    if before is None:
+    if was is None:
         return Checked(contract.pipeline, contract.path, "new")
-    found = plan(before, contract)
+    found = plan(was, contract)
     problems = [f"{c.what}: {c.sentence}" for c in found.changes if c.kind is ChangeClass.NEW_PIPELINE]
     if found.version_mistake:
         problems.append(found.version_mistake)
@@ -110,16 +101,6 @@ def _not_asked(contract: Contract, error: Exception) -> Checked:
 
 def _broken(item: BrokenContract) -> Checked:
     return Checked(item.name, item.path, "does not fit", problems=(str(item.error),))
-
-
-@dataclass(frozen=True)
-class OneFile:
-    """A contract file that was kept elsewhere."""
-
-    contract: Contract
-
-    def before(self, contract: Contract) -> Contract | None:
-        return self.contract if contract.pipeline == self.contract.pipeline else None
 
 
 @dataclass(frozen=True)
