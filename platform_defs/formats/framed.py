@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model import Contract, Fault
+from platform_defs.formats.arrow import int64s
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.decoded import Decoded, in_order
 from platform_defs.formats.framing import Group, Part, Unframed, unframe
@@ -84,7 +85,7 @@ class FramedReader:
         if isinstance(reader, Refused):
             return Decoded(_no_rows(self.contract), pa.array([], pa.int64()), _refused(reader, group), 0)
         found = reader.read(*_payloads(data, group))
-        indexes: pa.Int64Array = pa.array(group.indexes).take(found.indexes)
+        indexes: pa.Int64Array = int64s(group.indexes).take(found.indexes)
         faults = [replace(fault, index=int(group.indexes[fault.index])) for fault in found.faults]
         return Decoded(found.rows, indexes, faults, found.unknown_fields)
 
