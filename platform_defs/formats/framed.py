@@ -11,8 +11,8 @@ from platform_defs.contract.model import Contract, Fault
 from platform_defs.formats.arrow import int64s
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.decoded import Decoded, in_order
-from platform_defs.formats.framing import Group, Part, Unframed, unframe
-from platform_defs.formats.supported import Reader, reader_of
+from platform_defs.formats.framing import Group, Part, Unframed, one_group, unframe
+from platform_defs.formats.supported import JsonReader, Reader, reader_of
 from platform_defs.formats.wire.buffer import Buffer, Bytes
 from platform_defs.formats.wire.columns import binary_column
 from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
@@ -61,7 +61,7 @@ class FramedReader:
         """
         block = unframe(self.contract.wire.framing, values, names, self.part)
         self._meet({group.key for group in block.groups})
-        parts = [self._read_group(block.data, group) for group in block.groups]
+        parts = [self._read_group(block.data, group) for group in self._merged(block.groups)]
         counts = dict[str, int]()
         for group in block.groups:
             if self.known[group.key] is not None:
@@ -78,6 +78,14 @@ class FramedReader:
         """Find the schemas that have not been named before."""
         if new := sorted(keys - self.known.keys()):
             self.known.update(self.find(new))
+
+    def _merged(self, groups: Sequence[Group]) -> Sequence[Group]:
+        """The same, those as one that are read alike: JSON, whatever schema it names."""
+        alike = [isinstance(self._reader(group), JsonReader) for group in groups]
+        if sum(alike) < 2:
+            return groups
+        merged = [group for group, one in zip(groups, alike, strict=True) if one]
+        return [one_group(merged), *(group for group, one in zip(groups, alike, strict=True) if not one)]
 
     def _read_group(self, data: Bytes, group: Group) -> Decoded:
         """The rows and faults of a group, by the indexes of its messages in their block."""

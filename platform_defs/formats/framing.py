@@ -5,7 +5,8 @@ that id, or a byte 1 and the schema's GUID. Behind either, Protobuf has the inde
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 from uuid import UUID
 
@@ -135,6 +136,15 @@ class _Block:
 
     def unframed(self) -> Unframed:
         return Unframed(self.data, tuple(self.groups), sorted(self.faults, key=lambda fault: fault.index))
+
+
+def one_group(groups: Sequence[Group]) -> Group:
+    """Groups of one block as one, under the key and message of the first."""
+    indexes = np.concatenate([group.indexes for group in groups])
+    order = np.argsort(indexes)
+    starts = np.concatenate([group.starts for group in groups])
+    stops = np.concatenate([group.stops for group in groups])
+    return replace(groups[0], indexes=indexes[order], starts=starts[order], stops=stops[order])
 
 
 def _by_value(numbers: Integers) -> list[tuple[int, Integers]]:
