@@ -81,11 +81,9 @@ class FramedReader:
 
     def _merged(self, groups: Sequence[Group]) -> Sequence[Group]:
         """The same, those as one that are read alike: JSON, whatever schema it names."""
-        alike = [isinstance(self._reader(group), JsonReader) for group in groups]
-        if sum(alike) < 2:
-            return groups
-        merged = [group for group, one in zip(groups, alike, strict=True) if one]
-        return [one_group(merged), *(group for group, one in zip(groups, alike, strict=True) if not one)]
+        alike = [group for group in groups if isinstance(self._reader(group), JsonReader)]
+        others = [group for group in groups if not isinstance(self._reader(group), JsonReader)]
+        return [one_group(alike), *others] if alike else others
 
     def _read_group(self, data: Bytes, group: Group) -> Decoded:
         """The rows and faults of a group, by the indexes of its messages in their block."""
