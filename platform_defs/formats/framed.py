@@ -13,7 +13,7 @@ from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.decoded import Decoded, in_order
 from platform_defs.formats.framing import Group, Part, Unframed, one_group, unframe
 from platform_defs.formats.supported import JsonReader, Reader, reader_of
-from platform_defs.formats.wire.buffer import Buffer, Bytes
+from platform_defs.formats.wire.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.wire.columns import binary_column
 from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
@@ -90,10 +90,16 @@ class FramedReader:
         reader = self._reader(group)
         if isinstance(reader, Refused):
             return Decoded(_no_rows(self.contract), pa.array([], pa.int64()), _refused(reader, group), 0)
-        found = reader.read(*_payloads(data, group))
+        found = reader.read(*self._payloads(data, group))
         indexes: pa.Int64Array = int64s(group.indexes).take(found.indexes)
         faults = [replace(fault, index=int(group.indexes[fault.index])) for fault in found.faults]
         return Decoded(found.rows, indexes, faults, found.unknown_fields)
+
+    def _payloads(self, data: Bytes, group: Group) -> tuple[Bytes, Integers, Integers]:
+        """As readers take them. Only Protobuf has anything behind the id of a header."""
+        if group.message and self.contract.format == "protobuf":
+            return _indexed(data, group)
+        return data, group.starts, group.stops
 
     def _reader(self, group: Group) -> Reader | Refused:
         """Made once for each schema, since that takes the longer the larger the schema is."""
@@ -131,10 +137,8 @@ def reader_of_file(contract: Contract) -> FramedReader:
     return FramedReader(contract, lambda keys: dict.fromkeys(keys, schema))
 
 
-def _payloads(data: Bytes, group: Group) -> tuple[Bytes, Any, Any]:
-    """The payloads as readers take them. What a header says of the message is put before each of them."""
-    if not group.message:
-        return data, group.starts, group.stops
+def _indexed(data: Bytes, group: Group) -> tuple[Bytes, Integers, Integers]:
+    """The payloads with the message's indexes before each of them, where a header has these."""
     spans: Any = binary_column(Buffer(data), group.starts, group.stops - group.starts, None, len(group.indexes))
     joined: Any = pc.binary_join_element_wise(pa.scalar(group.message, pa.binary()), spans, b"")
     offsets = np.frombuffer(joined.buffers()[1], np.int32)[: len(joined) + 1].astype(np.int64)
