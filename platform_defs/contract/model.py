@@ -26,7 +26,7 @@ Stage = Literal["decode", "check", "transform", "publish"]
 Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 Format = Literal["json", "avro", "protobuf"]
 Framing = Literal["prefix", "header", "both", "none"]
-KeyFormat = Literal["text", "avro", "protobuf", "json"]
+KeyFormat = Literal["text", "avro", "json"]
 OtherRecords = Literal["dead_letter", "skip"]
 
 

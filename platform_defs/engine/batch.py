@@ -39,7 +39,7 @@ from platform_defs.engine.ports import (
     Staged,
 )
 from platform_defs.engine.publish import BatchRecord, publish
-from platform_defs.engine.right_registry import refuse_switched, refuse_unknown
+from platform_defs.engine.right_registry import refuse_schema_file, refuse_switched, refuse_unknown
 from platform_defs.engine.schema_ports import Schemas
 from platform_defs.engine.stage import stage
 from platform_defs.engine.task import TaskWork
@@ -111,6 +111,7 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
     started = time.monotonic()
     try:
         outside.ledger.sweep()
+        refuse_schema_file(pipeline.contract)
         refuse_switched(pipeline.contract, outside.schemas)
         for _ in range(budget.batches):
             published = run_batch(pipeline, outside)

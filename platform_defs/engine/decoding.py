@@ -1,23 +1,36 @@
 """From the blocks of a task to rows, in the contract's format, by whichever schemas the messages name."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model import Contract, Fault
+from platform_defs.engine.message_keys import key_texts
 from platform_defs.engine.schema_ports import Schemas
 from platform_defs.errors import InternalError
+from platform_defs.formats.arrow import Column
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.block import Block
 from platform_defs.formats.decoded import Decoded, in_order
-from platform_defs.formats.framed import FramedReader
-from platform_defs.formats.framing import HEADERS
+from platform_defs.formats.framed import FramedReader, reader_of_file
+from platform_defs.formats.framing import HEADERS, Part
+from platform_defs.formats.keys import key_contract, key_reader
 from platform_defs.formats.supported import decode
 
-ANY_SCHEMA: Mapping[tuple[int, str], int] = {}
+NO_SCHEMAS: Mapping[tuple[int, str], int] = {}
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """The keys of a block's messages as text, null where there is a fault for one."""
+
+    texts: Column
+    faults: list[Fault]
+    schemas: Mapping[tuple[int, str], int]  # as in DecodedBlock
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,10 @@ class DecodedBlock:
 
     decoded: Decoded
     schemas: Mapping[tuple[int, str], int]  # messages by the generation and key of the schema that they name, if known
+
+    def naming(self, keys: KeyColumn | None) -> "DecodedBlock":
+        """The same, with the schemas that the messages' keys name."""
+        return self if keys is None else replace(self, schemas=Counter(self.schemas) + Counter(keys.schemas))
 
 
 @dataclass(frozen=True)
@@ -42,7 +59,7 @@ class BlockDecoder:
 
     def __init__(self, contract: Contract, schemas: Schemas | None) -> None:
         self._contract, self._schemas = contract, schemas
-        self._readers: dict[int, FramedReader] = {}
+        self._readers: dict[tuple[Part, int], FramedReader] = {}
 
     def read(self, partition: int, block: Block, chosen: pa.Int64Array | None) -> DecodedBlock:
         """The rows and faults of the chosen messages of a block, of all where None. Never raises for what a message
@@ -50,16 +67,40 @@ class BlockDecoder:
         """
         values = block.values if chosen is None else block.values.take(chosen)
         if not self._contract.wire.framed:
-            return DecodedBlock(decode(self._contract, values), ANY_SCHEMA)
-        names = self._names(block, chosen)
-        parts = [self._part(cut, values, names) for cut in self._cuts(partition, block, chosen, len(values))]
-        return parts[0] if len(parts) == 1 else self._joined(parts)
+            return DecodedBlock(self._unframed(values), NO_SCHEMAS)
+        return self._framed("value", partition, block, values, chosen)
 
-    def _names(self, block: Block, chosen: pa.Int64Array | None) -> pa.BinaryArray | None:
+    def keys(self, partition: int, block: Block) -> KeyColumn:
+        """The keys of all messages, as `read` the values."""
+        if self._contract.wire.key_format == "text":
+            return KeyColumn(*key_texts(block.keys), NO_SCHEMAS)
+        found = self._framed("key", partition, block, block.keys, None)
+        faults = [replace(fault, field="_key") for fault in found.decoded.faults]
+        texts = found.decoded.rows.column(0)
+        return KeyColumn(_spread(texts, found.decoded.indexes, len(block.keys)), faults, found.schemas)
+
+    def _framed(
+        self, part: Part, partition: int, block: Block, values: pa.BinaryArray, chosen: pa.Int64Array | None
+    ) -> DecodedBlock:
+        names = self._names(part, block, chosen)
+        cuts = self._cuts(partition, block, chosen, len(values))
+        parts = [self._part(part, cut, values, names) for cut in cuts]
+        return parts[0] if len(parts) == 1 else self._joined(part, parts)
+
+    def _unframed(self, values: pa.BinaryArray) -> Decoded:
+        if self._contract.format == "json":
+            return decode(self._contract, values)
+        return self._of_file.read(values, None).decoded
+
+    @cached_property
+    def _of_file(self) -> FramedReader:
+        return reader_of_file(self._contract)
+
+    def _names(self, part: Part, block: Block, chosen: pa.Int64Array | None) -> pa.BinaryArray | None:
         """The headers that name schemas, where the contract says that there are any."""
         if self._contract.wire.framing == "prefix":
             return None
-        names = block.headers(HEADERS["value"])
+        names = block.headers(HEADERS[part])
         return names if chosen is None else names.take(chosen)
 
     def _cuts(self, partition: int, block: Block, chosen: pa.Int64Array | None, count: int) -> list[_Cut]:
@@ -71,36 +112,50 @@ class BlockDecoder:
         offsets = np.arange(at.start, at.stop) if isinstance(at, range) else np.asarray(at)
         offsets = offsets if chosen is None else offsets[np.asarray(chosen)]
         bounds = [*np.searchsorted(offsets, [start for start, _ in generations]).tolist(), count]
-        cuts = [_Cut(one, low, high) for (_, one), low, high in zip(generations, bounds, bounds[1:], strict=True)]
+        cuts = [_Cut(one, low, high) for (_, one), low, high in zip(generations, bounds[:-1], bounds[1:], strict=True)]
         return [cut for cut in cuts if cut.start < cut.stop] or [_Cut(generations[-1][1], 0, count)]
 
-    def _part(self, cut: _Cut, values: pa.BinaryArray, names: pa.BinaryArray | None) -> DecodedBlock:
+    def _part(self, part: Part, cut: _Cut, values: pa.BinaryArray, names: pa.BinaryArray | None) -> DecodedBlock:
         length = cut.stop - cut.start
         named = None if names is None else names.slice(cut.start, length)
-        found = self._reader(cut.generation).read(values.slice(cut.start, length), named)
+        found = self._reader(part, cut.generation).read(values.slice(cut.start, length), named)
         return DecodedBlock(
             _moved(found.decoded, cut.start), {(cut.generation, key): n for key, n in found.schemas.items()}
         )
 
-    def _reader(self, generation: int) -> FramedReader:
-        if generation not in self._readers:
+    def _reader(self, part: Part, generation: int) -> FramedReader:
+        if (part, generation) not in self._readers:
             find = partial(self._known.find, generation)
-            self._readers[generation] = FramedReader(self._contract, find)
-        return self._readers[generation]
+            self._readers[part, generation] = (
+                FramedReader(self._contract, find)
+                if part == "value"
+                else FramedReader(key_contract(self._contract), find, part, key_reader)
+            )
+        return self._readers[part, generation]
 
-    def _joined(self, parts: Sequence[DecodedBlock]) -> DecodedBlock:
-        decoded = [part.decoded for part in parts]
+    def _joined(self, part: Part, parts: Sequence[DecodedBlock]) -> DecodedBlock:
+        contract = self._contract if part == "value" else key_contract(self._contract)
+        decoded = [one.decoded for one in parts]
         pieces = [(one.rows, one.indexes) for one in decoded if one.rows.num_rows]
         faults = [fault for one in decoded for fault in one.faults]
         unknown = sum(one.unknown_fields for one in decoded)
-        schemas = {name: n for part in parts for name, n in part.schemas.items()}
-        return DecodedBlock(Decoded(*in_order(self._contract.arrow_schema, pieces), faults, unknown), schemas)
+        schemas = {name: n for one in parts for name, n in one.schemas.items()}
+        return DecodedBlock(Decoded(*in_order(contract.arrow_schema, pieces), faults, unknown), schemas)
 
     @property
     def _known(self) -> Schemas:
         if self._schemas is None:
             raise InternalError.of("decoding", f"{self._contract.pipeline} has nowhere to find schemas")
         return self._schemas
+
+
+def _spread(column: Column, indexes: pa.Int64Array, length: int) -> Column:
+    """The values of `column` at their indexes, null elsewhere."""
+    at = np.zeros(length, np.int64)
+    absent = np.ones(length, np.bool_)
+    rows = np.asarray(indexes)
+    at[rows], absent[rows] = np.arange(len(rows)), False
+    return column.take(pa.array(at, mask=absent))
 
 
 def _moved(decoded: Decoded, start: int) -> Decoded:

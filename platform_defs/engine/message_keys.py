@@ -7,20 +7,19 @@ from platform_defs.formats.arrow import Column
 from platform_defs.formats.arrow import kernels as pc
 
 
-def key_texts(keys: pa.BinaryArray, faults: list[Fault]) -> tuple[Column, list[Fault]]:
+def key_texts(keys: pa.BinaryArray) -> tuple[Column, list[Fault]]:
     """The message keys as text (null where faulty), and a fault for each key that no upsert can use."""
     if not keys.null_count and not pc.any(pc.match_substring(keys, "\0")).as_py():
         try:
-            return keys.cast(pa.string()), faults
+            return keys.cast(pa.string()), []
         except pa.ArrowInvalid:
             pass  # one of them is not UTF-8: which, and why, is found one by one
     texts: list[str | None] = []
-    found = list(faults)
-    faulty = {fault.index for fault in faults}
+    found: list[Fault] = []
     for index, raw in enumerate(keys.to_pylist()):
         text, why = _key_text(raw)
         texts.append(text)
-        if why and index not in faulty:
+        if why:
             found.append(Fault(index, "decode", why[0], why[1], "_key"))
     return pa.array(texts, pa.string()), found
 

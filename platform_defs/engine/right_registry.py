@@ -1,10 +1,25 @@
-"""Whether the registry that is asked is the one that the messages' schemas are of: before a run, and before a batch."""
+"""Whether schemas are those that the messages were written with: before a run, and before a batch is judged."""
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine.ports import PipelineHold, Staged
 from platform_defs.engine.schema_ports import Schemas
 from platform_defs.errors import BadInput, Halt
+from platform_defs.formats.supported import reader_of
+from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 from platform_defs.words import plural
+
+
+def refuse_schema_file(contract: Contract) -> None:
+    """Raise BadInput where no message of the schema beside the contract could become a row."""
+    if contract.wire.framed or contract.format == "json":
+        return
+    file = str(contract.path.with_name(contract.wire.schema_file)) if contract.path else contract.wire.schema_file
+    try:
+        reader_of(contract, WriterSchema(contract.wire.schema_file, contract.format, contract.wire.schema_text))
+    except SchemaNotCompatible as wrong:
+        raise BadInput(f"the schema does not fit the contract: {'; '.join(wrong.reasons)}", file=file) from wrong
+    except OtherRecord as other:
+        raise BadInput(f"the schema is of {other.record}, not of {contract.wire.record}", file=file) from other
 
 
 def refuse_switched(contract: Contract, schemas: Schemas | None) -> None:

@@ -17,8 +17,7 @@ from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
-from platform_defs.engine.decoding import BlockDecoder, DecodedBlock
-from platform_defs.engine.message_keys import key_texts
+from platform_defs.engine.decoding import BlockDecoder, DecodedBlock, KeyColumn
 from platform_defs.engine.ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.engine.schema_ports import SchemaCount, Schemas
@@ -141,15 +140,17 @@ def _decode(
     """Rows as `decoded_schema`, the faults of the block, and what was decoded."""
     taken, faults = _excluded(work, partition, block)
     tombstones: list[int] = []
-    keys: Column | None = None
+    named: KeyColumn | None = None
     if work.keyed:
-        keys, faults = key_texts(block.keys, faults)
+        named = decoder.keys(partition, block)
+        faults += [fault for fault in named.faults if fault.index not in taken]
         taken |= {fault.index for fault in faults}
         tombstones = [i for i in integers(places(block.values.is_null())) if i not in taken]
         taken |= set(tombstones)
     kept = [i for i in range(len(block.values)) if i not in taken] if taken else []
     chosen = pa.array(kept, pa.int64()) if taken else None
-    read = decoder.read(partition, block, chosen)
+    keys = named and named.texts
+    read = decoder.read(partition, block, chosen).naming(named)
     decoded = check_rows(work.contract, read.decoded)
     indexes, found = decoded.indexes, decoded.faults
     if chosen is not None:

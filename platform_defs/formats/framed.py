@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -10,13 +10,19 @@ import pyarrow as pa
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.decoded import Decoded, in_order
-from platform_defs.formats.framing import Group, Unframed, unframe
+from platform_defs.formats.framing import Group, Part, Unframed, unframe
 from platform_defs.formats.supported import Reader, reader_of
 from platform_defs.formats.wire.buffer import Buffer, Bytes
 from platform_defs.formats.wire.columns import binary_column
 from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
 Find = Callable[[Sequence[str]], Mapping[str, WriterSchema | None]]  # None: nobody knows such a schema
+
+
+class Make(Protocol):
+    """Makes what reads messages of one schema (`supported.reader_of`)."""
+
+    def __call__(self, contract: Contract, writer: WriterSchema, *, indexed: bool) -> Reader: ...
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ class FramedReader:
 
     contract: Contract
     find: Find
+    part: Part = "value"  # of the messages that is read
+    make: Make = reader_of
     known: dict[str, WriterSchema | None] = field(default_factory=dict[str, "WriterSchema | None"])
     readers: dict[tuple[str, bool], Reader | Refused] = field(
         default_factory=dict[tuple[str, bool], "Reader | Refused"]
@@ -50,7 +58,7 @@ class FramedReader:
         """The rows and faults of `values`; `names` are their headers (`framing.unframe`). Never raises for what a
         message holds; what `find` raises is raised.
         """
-        block = unframe(self.contract.wire.framing, values, names)
+        block = unframe(self.contract.wire.framing, values, names, self.part)
         self._meet({group.key for group in block.groups})
         parts = [self._read_group(block.data, group) for group in block.groups]
         counts = dict[str, int]()
@@ -94,13 +102,20 @@ class FramedReader:
             reason = "rules of the registry encrypt fields of it, and only ciphertext could be stored"
             return Refused("SchemaNotCompatible", f"schema {key} does not fit the contract: {reason}")
         try:
-            return reader_of(self.contract, schema, indexed=indexed)
+            return self.make(self.contract, schema, indexed=indexed)
         except SchemaNotCompatible as wrong:
             reasons = "; ".join(wrong.reasons)
             return Refused("SchemaNotCompatible", f"schema {key} does not fit the contract: {reasons}"[:2_000])
         except OtherRecord as other:
             wanted = f"and the contract reads {self.contract.wire.record}"
             return Refused("OtherRecord", f"schema {key} is of {other.record}, {wanted}"[:2_000])
+
+
+def reader_of_file(contract: Contract) -> FramedReader:
+    """Reads messages that name no schema: all are of the one in the contract's schema file."""
+    wire = contract.wire
+    schema = WriterSchema("", contract.format, wire.schema_text)
+    return FramedReader(contract, lambda keys: dict.fromkeys(keys, schema))
 
 
 def _payloads(data: Bytes, group: Group) -> tuple[Bytes, Any, Any]:

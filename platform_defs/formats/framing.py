@@ -50,11 +50,15 @@ class Unframed:
 
 def unframe(framing: Framing, values: pa.BinaryArray, names: pa.BinaryArray | None, part: Part = "value") -> Unframed:
     """Take `values` (or keys, as `part` says) apart. `names` are the headers that name schemas, null where a message
-    has none; needed unless `framing` is prefix. Pure; never raises for what a message holds.
+    has none; needed for header and both. With none, all are of one group, whose key is empty. Pure; never raises for
+    what a message holds.
     """
     block = _Block(values, part)
     present = ~_mask(values.is_null()) if values.null_count else np.ones(len(values), np.bool_)
     block.refuse(np.flatnonzero(~present), *_NO_VALUE[part])
+    if framing == "none":
+        block.whole(np.flatnonzero(present))
+        return block.unframed()
     if framing == "prefix" or names is None:
         block.by_prefix(present)
         return block.unframed()
@@ -80,6 +84,11 @@ class _Block:
         self.values, self.part = values, part
         self.groups: list[Group] = []
         self.faults: list[Fault] = []
+
+    def whole(self, rows: Integers) -> None:
+        """Those are payloads from end to end, and name no schema."""
+        if len(rows):
+            self.groups.append(Group("", rows, self.starts[rows], self.stops[rows], b""))
 
     def by_prefix(self, wanted: Mask) -> None:
         """Group those by the id before their payloads."""

@@ -7,8 +7,10 @@ import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model import Contract
+from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.json.decode import decode_json
+from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.wire.buffer import Buffer, Integers
 from platform_defs.formats.wire.columns import binary_column
 from platform_defs.formats.writer_schema import WriterSchema
@@ -45,7 +47,7 @@ def reader_of(contract: Contract, writer: WriterSchema, *, indexed: bool = False
 
 
 def decode(contract: Contract, values: pa.BinaryArray) -> Decoded:
-    """The rows and faults of messages that name no schema. Pure; never raises for what a message holds.
+    """The rows and faults of bare JSON. Pure; never raises for what a message holds.
 
     A missing or null field is null in `rows`. A null value (tombstone) is a fault: an upsert pipeline removes those
     first.
@@ -55,4 +57,6 @@ def decode(contract: Contract, values: pa.BinaryArray) -> Decoded:
 
 _READERS: dict[str, Callable[[Contract, WriterSchema, bool], Reader]] = {
     "json": lambda contract, _writer, _indexed: JsonReader(contract),
+    "avro": lambda contract, writer, _indexed: AvroReader(contract, writer),
+    "protobuf": lambda contract, writer, indexed: ProtobufReader(contract, writer, framed=indexed),
 }

@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from platform_defs.contract.model import Contract
+from platform_defs.verification.avro import AvroJudge
 from platform_defs.verification.documents import NotTheType
 from platform_defs.verification.judge import Judge, NoRow, Row
+from platform_defs.verification.protobuf import ProtobufJudge
 from platform_defs.verification.writer_schemas import KnownSchemas, Named, NamedSchema, taken_apart
 
 Values = Callable[[bytes], Sequence[Any]]  # a payload → a value for each field; raises NotTheType
@@ -18,9 +20,12 @@ class FramedJudge(Judge):
         super().__init__(contract)
         self._contract, self._schemas = contract, schemas
         self._readers: dict[tuple[NamedSchema, bool], Values | NoRow] = {}
+        self._of_file = NamedSchema("", contract.format, contract.wire.schema_text, (), encrypted=False)
 
     def at(self, partition: int, offset: int, value: bytes | None, header: bytes | None) -> Row | NoRow:
         """See `Judge.at`."""
+        if not self._contract.wire.framed:
+            return NoRow("NullValue") if value is None else self._judged(self._of_file, Named("", value, b""))
         named = taken_apart(self._contract.wire.framing, value, header)
         if isinstance(named, NoRow):
             return named
@@ -48,7 +53,9 @@ class FramedJudge(Judge):
 
 def judge_of(contract: Contract, schemas: Callable[[], KnownSchemas]) -> Judge:
     """The judge of a contract's messages; `schemas` is asked only where they name any."""
-    return FramedJudge(contract, schemas()) if contract.wire.framed else Judge(contract)
+    if contract.wire.framed:
+        return FramedJudge(contract, schemas())
+    return Judge(contract) if contract.format == "json" else FramedJudge(contract, KnownSchemas())
 
 
 def _values_of(contract: Contract, schema: NamedSchema, *, indexed: bool) -> Values | NoRow:
@@ -58,4 +65,9 @@ def _values_of(contract: Contract, schema: NamedSchema, *, indexed: bool) -> Val
         return NoRow(str(wrong))
 
 
-_READERS: dict[str, Callable[[Contract, NamedSchema, bool], Values]] = {}
+_READERS: dict[str, Callable[[Contract, NamedSchema, bool], Values]] = {
+    "avro": lambda contract, schema, _: AvroJudge(contract, schema.document, schema.references).values,
+    "protobuf": lambda contract, schema, indexed: (
+        ProtobufJudge(contract, schema.document, schema.references, framed=indexed).values
+    ),
+}

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
 
 import pyarrow as pa
 
@@ -11,7 +12,8 @@ from platform_defs.contract.model import Contract
 from platform_defs.verification.compare import LATE, OTHER_BYTES, DeadLetters, needless, no_dead_letter, several
 from platform_defs.verification.documents import canonical
 from platform_defs.verification.json_columns import json_columns
-from platform_defs.verification.judge import Judge, NoRow, Row, key_text
+from platform_defs.verification.judge import Judge, NoRow, Row
+from platform_defs.verification.keys import KeyJudge
 from platform_defs.verification.messages import Chunk, Topic
 from platform_defs.verification.report import Findings, shown, unlike
 from platform_defs.verification.snapshot import DeadLetter, Partition
@@ -33,6 +35,7 @@ class UpsertComparison:
 
     contract: Contract
     judge: Judge
+    keys: KeyJudge
     dead: DeadLetters
     findings: Findings
     newest: dict[str, Newest] = field(default_factory=dict[str, Newest])
@@ -67,8 +70,8 @@ class UpsertComparison:
     def _chunk(self, part: Partition, chunk: Chunk) -> None:
         dead = self.dead.before(part.number, chunk.until_offset)
         self.findings.count("messages", len(chunk.offsets))
-        columns = zip(chunk.offsets, chunk.keys, chunk.values, chunk.names, strict=True)
-        for offset, key, value, name in columns:
+        keys = map(self.keys.at, repeat(part.number), chunk.offsets, chunk.keys, chunk.key_names)
+        for offset, key, value, name in zip(chunk.offsets, keys, chunk.values, chunk.names, strict=True):
             letters = dead.get(offset, [])
             text, row = self._judged(part.number, offset, key, value, name)
             if letters or isinstance(row, NoRow):
@@ -81,12 +84,11 @@ class UpsertComparison:
         return tuple(canonical(row[number]) if is_json else row[number] for number, is_json in self._columns)
 
     def _judged(
-        self, partition: int, offset: int, key: bytes | None, value: bytes | None, name: bytes | None
+        self, partition: int, offset: int, key: str | NoRow, value: bytes | None, name: bytes | None
     ) -> tuple[str, Row | NoRow | None]:
-        text = key_text(key)
-        if isinstance(text, NoRow):
-            return "", text
-        return text, None if value is None else self.judge.at(partition, offset, value, name)
+        if isinstance(key, NoRow):
+            return "", key
+        return key, None if value is None else self.judge.at(partition, offset, value, name)
 
     def _note(self, key: str, found: Newest) -> None:
         before = self.newest.get(key)

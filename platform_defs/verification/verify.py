@@ -24,6 +24,7 @@ from platform_defs.verification.compare import AppendComparison, DeadLetters
 from platform_defs.verification.expected import Expected
 from platform_defs.verification.framed import judge_of
 from platform_defs.verification.judge import Judge
+from platform_defs.verification.keys import key_judge_of
 from platform_defs.verification.messages import Topic
 from platform_defs.verification.report import Findings, Report
 from platform_defs.verification.snapshot import Ordered, Partition, Snapshot, take_snapshot
@@ -60,7 +61,7 @@ def verify(
             return findings.report(time.monotonic() - started, "")
         _same_name(snapshot)
         _same_tables(snapshot)
-        with closing(Topic(endpoints.kafka_options(), pipeline.contract.topic, _header(pipeline.contract))) as topic:
+        with closing(_topic(endpoints, pipeline.contract)) as topic:
             _same_topic(topic, snapshot)
             for part in snapshot.partitions.values():
                 _coverage(part, findings)
@@ -85,7 +86,8 @@ class _Compared:
     def upserts(self, pipeline: Pipeline) -> None:
         table = pipeline.contract.row_table
         dead = DeadLetters(self.snapshot.dead_letters())
-        upserts = UpsertComparison(pipeline.contract, self._judge(pipeline.contract), dead, self.findings)
+        judge, keys = self._judge(pipeline.contract), key_judge_of(pipeline.contract, self.snapshot.schemas)
+        upserts = UpsertComparison(pipeline.contract, judge, keys, dead, self.findings)
         self._read(upserts, CHUNK)
         upserts.table(_tables(self.snapshot.rows(table)))
         lost = self.snapshot.rows_of_lost_history(table)
@@ -140,9 +142,9 @@ def _coverage(part: Partition, findings: Findings) -> None:
         findings.bad("uncovered", what, part.number, span[0], size([span]))
 
 
-def _header(contract: Contract) -> str | None:
-    """The header that names a message's schema, where the contract has one."""
-    return "__value_schema_id" if contract.wire.framing in ("header", "both") else None
+def _topic(endpoints: "Endpoints", contract: Contract) -> Topic:
+    """With the headers that name schemas, where the contract has any."""
+    return Topic(endpoints.kafka_options(), contract.topic, headers=contract.wire.framing in ("header", "both"))
 
 
 def _same_tables(snapshot: Snapshot) -> None:

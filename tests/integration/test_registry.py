@@ -1,11 +1,14 @@
 """Messages whose producers use the registry's own serializers become rows, by schemas that the ledger then keeps."""
 
+import os
+import signal
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+import psutil
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -16,6 +19,7 @@ from platform_defs.operations.settlement import propose, settle
 from platform_defs.verification.verify import verify
 from resources.endpoints import connection
 from resources.kafka.broker import KafkaBroker
+from resources.local import registry as local_registry
 from resources.local import stack
 from resources.registry import schemas as kept_schemas
 from resources.registry.address import Registry
@@ -161,3 +165,27 @@ def test_a_header_names_the_schema(registered: World) -> None:
     registered.send(pipeline, [value[5:] for value in prefixed[4:]], headers=named)
     assert [(one.rows, one.dead_letters) for one in registered.drain(pipeline)] == [(16, 0)]
     assert verify(pipeline, registered.endpoints, registered.spark).ok
+
+
+def test_ids_survive_that_the_registry_is_killed_and_that_the_stack_goes_down(registered: World) -> None:
+    def register(name: str) -> int:
+        schema = Schema(f'{{"type": "enum", "name": "{name}", "symbols": ["A"]}}')
+        return client(registered).register_schema("survives", schema)
+
+    client(registered).set_compatibility("survives", "NONE")
+    before = [register(f"A{uuid4().hex}") for _ in range(3)]
+    pid = stack.status().registry.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    psutil.Process(pid).wait(10)
+    assert stack.status().registry.address is None
+    again = stack.up(registry=True).registry
+    assert registered.endpoints.registry is not None
+    assert again.address == registered.endpoints.registry.options["url"]
+    assert [client(registered).get_schema(number).schema_str for number in before]
+    after = register(f"A{uuid4().hex}")
+    assert after > max(before), "an id was given twice"
+    local_registry.stop(stack.status().home)
+    assert local_registry.running(stack.status().home) == []
+    stack.up(registry=True)
+    assert register(f"A{uuid4().hex}") > after
