@@ -270,3 +270,17 @@ def test_a_schema_of_a_megabyte_with_2000_fields_is_read() -> None:
     found = decoded(reader, [message.SerializeToString()] * 100)
     assert found.rows.to_pylist() == [{"field_1000": 1_000, "field_1999": 0}] * 100
     assert found.unknown_fields == 100
+
+
+def test_names_that_are_longer_than_their_numbers_do_not_make_a_message_a_flood() -> None:
+    """Spelt, this megabyte would be ten gigabytes of JSON."""
+    text = f'syntax = "proto3"; enum E {{ {"A" * 10_000} = 0; }} message M {{ repeated E e = 1; }}'
+    found = decoded(ProtobufReader(contract_of({"e": "json"}), schema(text)), [_long(1, b"\0" * 999_999), b""])
+    assert [(fault.index, fault.error_class) for fault in found.faults] == [(0, "TooLarge")]
+    assert "a json column takes at most 33,554,432" in found.faults[0].message
+    short = _long(1, b"\0" * 4_000)
+    with pytest.raises(NotTheType, match=r"^TooLarge$"):
+        ProtobufJudge(contract_of({"e": "json"}), text).values(short)
+    assert (
+        decoded(ProtobufReader(contract_of({"e": "json"}), schema(text)), [short]).faults[0].error_class == "TooLarge"
+    )
