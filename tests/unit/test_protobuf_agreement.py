@@ -26,6 +26,7 @@ from tests.unit.protobuf_messages import (
     damaged,
     decoded,
     everything,
+    new,
     schema,
     transfer,
     type_of,
@@ -100,6 +101,15 @@ def test_no_good_message_is_a_dead_letter() -> None:
         payloads = [readers.make(chance).SerializeToString(deterministic=True) for _ in range(BLOCK)]
         wrong = [fault for fault in decoded(readers.block, payloads).faults if fault.error_class != "OutOfRange"]
         assert not wrong  # OutOfRange: a uint64 that no column of 64 bits holds
+
+
+def test_a_block_that_is_too_large_to_be_read_at_once_is_read_in_parts() -> None:
+    readers = READERS["proto3"]
+    payloads = [new(PROTO3, "Transfer", text="x" * 200_000, number=n).SerializeToString() for n in range(200)]
+    payloads[150] += b"\0"
+    found = decoded(readers.block, payloads)
+    assert [fault.index for fault in found.faults] == [150]
+    assert found.indexes.to_pylist() == found.rows.column("number").to_pylist() == [*range(150), *range(151, 200)]
 
 
 @settings(max_examples=40, deadline=None)
