@@ -1,10 +1,14 @@
 """Reading a block, reading its messages alone and verify's own reader give the same, whatever the messages hold."""
 
+import json
 import random
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
@@ -131,6 +135,34 @@ def test_half_a_million_damaged_messages_are_read_the_same_by_all_readers(syntax
     for number in range(500_000 // BLOCK):
         assert_agreement_on_damaged(READERS[syntax], random.Random(number))
     assert capfd.readouterr() == ("", "")
+
+
+def test_rows_hold_what_upb_has() -> None:
+    chance, readers = random.Random(3), READERS["proto3"]
+    messages = [transfer(chance) for _ in range(3 * BLOCK)]
+    found = decoded(readers.block, [message.SerializeToString() for message in messages])
+    assert found.rows.num_rows == len(messages)
+    for row, message in zip(found.rows.to_pylist(), messages, strict=True):
+        assert {name: row[name] for name in ("text", "number", "real", "yes", "narrow")} == {
+            **{"text": message.text, "number": message.number, "real": message.real, "yes": message.yes},
+            "narrow": message.narrow,
+        }
+        assert row["at"] == (_time(message.at) if message.HasField("at") else None)
+        assert row["day"] == (
+            date(message.day.year, message.day.month, message.day.day) if message.HasField("day") else None
+        )
+        assert row["amount"] == (Decimal(message.amount) if message.amount else None)
+        assert row["state"] == {0: "NEW", 1: "DONE", -1: "LATE"}[message.state]
+        assert row["party_city"] == (message.party.city if message.HasField("party") else None)
+        assert row["branch"] == (message.branch if message.WhichOneof("from") == "branch" else None)
+        assert row["signed"] == (message.signed if message.HasField("signed") else None)
+        mapped = MessageToDict(message, preserving_proto_field_name=True)
+        for name, missing in (("party", None), ("took", None), ("anything", None), ("parties", []), ("by_number", {})):
+            assert (json.loads(row[name]) if row[name] else None) == mapped.get(name, missing), name
+
+
+def _time(at: Any) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=at.seconds, microseconds=at.nanos // 1_000)
 
 
 def test_what_upb_takes_is_taken_and_holds_the_same() -> None:
