@@ -65,7 +65,13 @@ class FramedReader:
         for group in block.groups:
             if self.known[group.key] is not None:
                 counts[group.key] = counts.get(group.key, 0) + len(group.indexes)
-        return FramedBlock(_together(self.contract, block, parts), counts)
+        return FramedBlock(self._without_others(_together(self.contract, block, parts)), counts)
+
+    def _without_others(self, found: Decoded) -> Decoded:
+        """Messages of other records are no dead letters where the contract says so: nothing becomes of them."""
+        if self.contract.wire.other_records != "skip":
+            return found
+        return replace(found, faults=[fault for fault in found.faults if fault.error_class != "OtherRecord"])
 
     def _meet(self, keys: set[str]) -> None:
         """Find the schemas that have not been named before."""

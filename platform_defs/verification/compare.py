@@ -112,7 +112,8 @@ class AppendComparison:
     def _count(self, chunk: _Chunk, want: pa.Table) -> None:
         self.findings.count("messages", len(chunk.judged))
         self.findings.count("rows", want.num_rows - sum(len(gone) for gone, _ in chunk.found.values()))
-        self.findings.count("filtered", len(chunk.good) - len(chunk.wanted))
+        skipped = sum(isinstance(row, NoRow) and row.skipped for row in chunk.judged.values())
+        self.findings.count("filtered", len(chunk.good) - len(chunk.wanted) + skipped)
 
     def _differs(self, chunk: _Chunk, offset: int) -> None:
         """Report why the rows of an offset are not those that its message makes."""
@@ -150,13 +151,13 @@ class AppendComparison:
         if row is None:
             return  # the broker does not deliver the offset: _undelivered reports it
         if not letters and isinstance(row, NoRow):
-            if not differs:
+            if not differs and not row.skipped:
                 bad("lost", no_dead_letter(row.reason))
         elif len(letters) > 1:
             bad("duplicated", several(letters))
         elif letters[0].value != chunk.values[offset]:
             bad("wrong", OTHER_BYTES)
-        elif isinstance(row, NoRow) or letters[0].stage in LATE:
+        elif (isinstance(row, NoRow) and not row.skipped) or letters[0].stage in LATE:
             self.findings.count("dead_letters")
         elif not differs and offset in chunk.wanted:
             bad("duplicated", "the message has both a row and a dead letter")

@@ -30,7 +30,9 @@ class FramedJudge(Judge):
         if isinstance(named, NoRow):
             return named
         schema = self._schemas.at(partition, offset).get(named.key)
-        return NoRow("UnknownSchemaId") if schema is None else self._judged(schema, named)
+        found = NoRow("UnknownSchemaId") if schema is None else self._judged(schema, named)
+        other = found == NoRow("OtherRecord") and self._contract.wire.other_records == "skip"
+        return NoRow("OtherRecord", skipped=True) if other else found
 
     def _judged(self, schema: NamedSchema, named: Named) -> Row | NoRow:
         if schema.format != self._contract.format:

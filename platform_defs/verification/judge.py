@@ -24,6 +24,7 @@ class NoRow:
     """Why a message is not a row: a decode error, or the name of the first rule that it breaks."""
 
     reason: str
+    skipped: bool = False  # whether the contract says that nothing at all becomes of it
 
 
 class Judge:

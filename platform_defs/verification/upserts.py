@@ -101,11 +101,14 @@ class UpsertComparison:
     ) -> None:
         """Report what is wrong with a message that has dead letters, or should have one."""
         bad = partial(self.findings.bad, partition=part.number, offset=offset)
-        if not letters:
+        skipped = isinstance(row, NoRow) and row.skipped
+        if not letters and skipped:
+            self.findings.count("filtered")
+        elif not letters:
             bad("lost", no_dead_letter(row.reason if isinstance(row, NoRow) else ""))
         elif len(letters) > 1:
             bad("duplicated", several(letters))
-        elif not isinstance(row, NoRow) and letters[0].stage not in LATE:
+        elif (skipped or not isinstance(row, NoRow)) and letters[0].stage not in LATE:
             bad("wrong", needless(letters[0]))
         elif letters[0].value != value:
             bad("wrong", OTHER_BYTES)

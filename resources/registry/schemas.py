@@ -20,6 +20,7 @@ Place = tuple[str, str, int, str]  # ledger, registry, generation, key
 
 _kept: dict[Place, WriterSchema] = {}  # of this process: what is known stays as it is
 _MOST_KEPT = 2_000
+_compared: set[tuple[str, str, tuple[SchemaInUse, ...]]] = set()  # what this process has compared: once a run
 
 
 @dataclass
@@ -60,11 +61,17 @@ class RegistrySchemas:
 
     def switched(self) -> RegistrySwitched | None:
         """See engine.ports.Schemas."""
+        asked = str(self.address), self.registry, self.in_use
+        if asked in _compared:
+            return None
         try:
             changed = self._changed(QUICKLY)
         except RegistryAway:
             return None
-        return RegistrySwitched(self.registry, tuple(changed)) if changed else None
+        if not changed:
+            _compared.add(asked)
+            return None
+        return RegistrySwitched(self.registry, tuple(changed))
 
     def is_familiar(self) -> bool:
         """See engine.ports.Schemas."""

@@ -1,18 +1,18 @@
 """Messages whose producers use the registry's own serializers become rows, by schemas that the ledger then keeps."""
 
+import json
 import os
 import signal
 from dataclasses import replace
+from datetime import date
 from typing import Any
 from uuid import uuid4
 
 import psutil
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
-from confluent_kafka.schema_registry.json_schema import JSONSerializer
-from confluent_kafka.serialization import MessageField, SerializationContext
 
-from platform_defs.contract.model import WireFormat
+from platform_defs.contract.model import Format, WireFormat
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput, Halt, RegistryAway
 from platform_defs.operations.settlement import propose, settle
@@ -23,13 +23,13 @@ from resources.local import registry as local_registry
 from resources.local import stack
 from resources.registry import schemas as kept_schemas
 from resources.registry.address import Registry
+from tests.registered import avro_values
+from tests.registered import serialized as registered_values
 from tests.unit.registry_double import registry_double, says
 from tests.world import World, transfer, transfers
 
-SCHEMA = """{
-  "$schema": "http://json-schema.org/draft-07/schema#", "title": "Transfer", "type": "object",
-  "properties": {"transfer_id": {"type": "string"}, "amount": {"type": "string"}}
-}"""
+DAY = {"type": "int", "logicalType": "date"}
+DAY_ONE = date(2026, 11, 1)
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +46,12 @@ def new_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     kept_schemas._kept.clear()
 
 
-def framed(world: World, **wire: Any) -> Pipeline:
+def framed(world: World, kind: Format = "json", disposition: str = "accumulate", **wire: Any) -> Pipeline:
     """A pipeline of its own whose messages name their schemas."""
-    pipeline = world.new_pipeline()
+    pipeline = world.new_pipeline(disposition)
     contract = pipeline.contract
     made = WireFormat(**{"framing": "prefix", "subject": f"{contract.topic}-value", **wire})
-    return replace(pipeline, contract=replace(contract, wire=made))
+    return replace(pipeline, contract=replace(contract, format=kind, wire=made))
 
 
 def client(world: World) -> SchemaRegistryClient:
@@ -59,19 +59,12 @@ def client(world: World) -> SchemaRegistryClient:
     return SchemaRegistryClient({"url": world.endpoints.registry.options["url"]})
 
 
-def serialized(world: World, pipeline: Pipeline, values: list[dict[str, Any]], schema: str = SCHEMA) -> list[bytes]:
-    """What confluent-kafka's JSONSerializer makes of them; it registers the schema."""
-    conf = {"auto.register.schemas": True, "subject.name.strategy.type": "TOPIC"}
-    made = JSONSerializer(schema, client(world), conf=conf)
-    context = SerializationContext(pipeline.contract.topic, MessageField.VALUE)
-    found = [made(value, context) for value in values]
-    assert all(isinstance(value, bytes) for value in found)
-    return [value for value in found if value is not None]
+def serialized(world: World, pipeline: Pipeline, values: list[dict[str, Any]]) -> list[bytes]:
+    """What confluent-kafka's serializer makes of them; it registers the schema."""
+    return registered_values(pipeline.contract.format, client(world), pipeline.contract.topic, values)
 
 
 def documents(count: int, start: int = 0) -> list[dict[str, Any]]:
-    import json
-
     return [json.loads(value) for value in transfers(count, start)]
 
 
@@ -89,6 +82,54 @@ def test_what_the_registrys_own_serializer_writes_becomes_rows_and_verifies(regi
     assert {row["key"] for row in named} == {str(int.from_bytes(good[0][1:5]))}
     report = verify(pipeline, registered.endpoints, registered.spark)
     assert report.ok, report
+
+
+@pytest.mark.parametrize("kind", ["avro", "protobuf"])
+def test_rows_are_the_same_in_whichever_format_messages_are_written(registered: World, kind: Format) -> None:
+    bare, pipeline = registered.new_pipeline(), framed(registered, kind, record="bank.Transfer")
+    registered.send(bare, transfers(200))
+    good = serialized(registered, pipeline, documents(200))
+    registered.send(pipeline, good)
+    registered.send(pipeline, [good[0][:-1], good[0] + b"\0", b"\0\0\0\0\0", transfer(1)], partition=0)
+    registered.drain(bare)
+    assert [(one.rows, one.dead_letters) for one in registered.drain(pipeline)] == [(400, 4)]
+    assert registered.table(pipeline) == registered.table(bare)
+    assert verify(pipeline, registered.endpoints, registered.spark).ok
+    kept_schemas._kept.clear()  # verify and the next run ask nobody
+    alone = replace(registered.endpoints, registry=None)
+    registered.send(pipeline, good[:4])
+    assert [one.rows for one in replace(registered, endpoints=alone).drain(pipeline)] == [8]
+    assert verify(pipeline, alone, registered.spark).ok
+
+
+def test_records_that_the_contract_does_not_read_are_skipped_where_it_says_so(registered: World) -> None:
+    pipeline = framed(registered, "avro", record="bank.Transfer", other_records="skip")
+    other = {"type": "record", "name": "Refund", "namespace": "bank", "fields": []}
+    refunds = avro_values(client(registered), pipeline.contract.topic, other, [{}] * 4)
+    registered.send(pipeline, [*serialized(registered, pipeline, documents(8)), *refunds])
+    assert [(one.messages, one.rows, one.dead_letters) for one in registered.drain(pipeline)] == [(12, 16, 0)]
+    report = verify(pipeline, registered.endpoints, registered.spark)
+    assert (report.ok, report.filtered) == (True, 4)
+
+
+def test_an_upsert_finds_its_rows_by_keys_that_are_written_with_a_schema(registered: World) -> None:
+    pipeline = framed(registered, "avro", "upsert", key_format="avro")
+    fields = {"customer_id": "string", "name": "string", "tier": "string", "signed_up": DAY}
+    schema = {"type": "record", "name": "C", "fields": [{"name": n, "type": of} for n, of in fields.items()]}
+    topic, names = pipeline.contract.topic, [f"C{n % 3}" for n in range(9)]
+    people = [
+        {"customer_id": name, "name": f"n{n}", "tier": "gold", "signed_up": DAY_ONE} for n, name in enumerate(names)
+    ]
+    keys = avro_values(client(registered), topic, "string", names, key=True)
+    values: list[bytes | None] = [*avro_values(client(registered), topic, schema, people)]
+    values[8] = None  # a tombstone: C2 is gone
+    registered.send(pipeline, values, keys=keys, partition=0)
+    registered.send(pipeline, [values[0], values[0]], keys=[b"C0", None], partition=0)
+    (published,) = registered.drain(pipeline)
+    assert published.dead_letters == 2
+    rows = registered.rows(f"select _key, name from {pipeline.contract.row_table.name} order by 1")
+    assert [(row["_key"], row["name"]) for row in rows] == [("C0", "n6"), ("C1", "n7")]
+    assert verify(pipeline, registered.endpoints, registered.spark).ok
 
 
 def test_ids_mean_for_good_what_they_meant_so_that_a_replay_asks_nobody(registered: World) -> None:

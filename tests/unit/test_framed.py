@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Contract, Field, Framing, RowRule, WireFormat
+from platform_defs.contract.model import Contract, Field, Framing, OtherRecords, RowRule, WireFormat
 from platform_defs.formats.framed import FramedBlock, FramedReader
 from platform_defs.formats.writer_schema import WriterSchema
 
@@ -93,6 +94,25 @@ def test_a_schema_is_asked_for_once_whether_it_is_known_or_not() -> None:
     for _ in range(3):
         of_task.read(pa.array([prefixed(n, b"{}") for n in (9, 1, 2, 1)], pa.binary()), None)
     assert asked == [["1", "2", "9"]]
+
+
+RECORDS = {
+    name: WriterSchema(key, "avro", f'{{"type": "record", "name": "{name}", "fields": {written}}}')
+    for name, key, written in (("A", "1", '[{"name": "name", "type": "string"}]'), ("B", "2", "[]"))
+}
+
+
+@pytest.mark.parametrize(("others", "faults"), [("dead_letter", ["OtherRecord"]), ("skip", [])])
+def test_a_message_of_another_record_is_a_dead_letter_or_nothing(others: OtherRecords, faults: list[str]) -> None:
+    known = {schema.key: schema for schema in RECORDS.values()}
+    wire = WireFormat(record="A", other_records=others)
+    reading = FramedReader(
+        replace(contract(), format="avro", wire=wire), lambda keys: {key: known[key] for key in keys}
+    )
+    found = reading.read(pa.array([prefixed(1, b"\2x"), prefixed(2, b""), prefixed(1, b"\2y")], pa.binary()), None)
+    assert found.decoded.rows.column(0).to_pylist() == ["x", "y"]
+    assert [fault.error_class for fault in found.decoded.faults] == faults
+    assert found.schemas == {"1": 2, "2": 1}
 
 
 def test_headers_name_the_schema_too() -> None:

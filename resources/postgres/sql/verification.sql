@@ -21,8 +21,8 @@ SELECT partition, from_offset, until_offset, until_batch
 SELECT s.partition, s.from_offset, r.until_offset, s.registry, s.generation, s.key
   FROM tidegate.batch_schema AS s
   JOIN tidegate.batch_range AS r USING (batch_id, partition, from_offset)
-  JOIN tidegate.source_position AS p ON (p.pipeline, p.partition, p.topic_id) = (%(pipeline)s, s.partition, r.topic_id)
   JOIN tidegate.batch AS b USING (batch_id)
+  JOIN tidegate.source_position AS p ON (p.pipeline, p.partition, p.topic_id) = (b.pipeline, s.partition, r.topic_id)
  WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL ORDER BY s.partition, s.from_offset;
 
 -- verify_schemas: these schemas.
