@@ -43,6 +43,7 @@ def registered(world: World) -> World:
 def new_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry that the ledger knows nothing of, and a process that has asked for nothing yet."""
     monkeypatch.setenv("TIDEGATE_REGISTRY_NAME", uuid4().hex)
+    monkeypatch.setattr(kept_schemas, "PAUSES", (0.0, 0.0))
     kept_schemas._kept.clear()
 
 
