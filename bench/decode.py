@@ -1,4 +1,4 @@
-"""How fast blocks of messages become columns: JSON and Avro of the same transfers, and Confluent's own deserializer.
+"""How fast blocks of messages become columns: JSON, Avro and Protobuf of the same transfers, and loops over messages.
 
     python -m bench.decode [ROUNDS]
 
@@ -25,10 +25,14 @@ import pyarrow as pa
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, topic_subject_name_strategy
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf.message_factory import GetMessageClass
 
 from assets import find_pipeline
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.json.decode import decode_json
+from platform_defs.formats.protobuf.decode import ProtobufReader
+from platform_defs.formats.protobuf.descriptors import file_of
+from platform_defs.formats.supported import Reader
 from platform_defs.formats.writer_schema import WriterSchema
 
 BLOCK = 10_000  # messages
@@ -46,8 +50,24 @@ SCHEMA = {
         {"name": "memo", "type": ["null", "string"]},
     ],
 }
+PROTO = """
+syntax = "proto3";
+package bank;
+import "google/protobuf/timestamp.proto";
+message Transfer {
+  string transfer_id = 1;
+  string debit_account = 2;
+  string credit_account = 3;
+  string amount = 4;
+  string currency = 5;
+  google.protobuf.Timestamp occurred_at = 6;
+  optional string memo = 7;
+}
+"""
 PREFIX = b"\0\0\0\0\1"  # magic byte, id 1
+AVRO, PROTOBUF = "Avro, by block", "Protobuf, by block"
 DESERIALIZER = "Confluent's AvroDeserializer, in a loop"
+UPB = "Google's parser of Protobuf (upb), in a loop"
 Transfer = dict[str, Any]
 
 
@@ -81,6 +101,19 @@ def as_avro(transfer: Transfer) -> bytes:
     return PREFIX + out.getvalue()
 
 
+def as_protobuf(transfer: Transfer, of: type[Any]) -> bytes:
+    """The message as Confluent's serializer writes it, less magic byte and id: an index, and the message."""
+    message = of(**{**transfer, "amount": str(transfer["amount"]), "occurred_at": None})
+    message.occurred_at.FromDatetime(transfer["occurred_at"])
+    return b"\0" + message.SerializeToString()
+
+
+def fields_of(message: Any) -> tuple[Any, ...]:
+    """Python's objects of a message, as upb has them: the amount a text, the time its seconds."""
+    accounts = message.debit_account, message.credit_account
+    return message.transfer_id, *accounts, message.amount, message.currency, message.occurred_at.seconds, message.memo
+
+
 def paths() -> dict[str, Callable[[], object]]:
     """What is measured, by name: each takes a block of messages to columns, the last to Python's objects."""
     made = transfers()
@@ -89,20 +122,28 @@ def paths() -> dict[str, Callable[[], object]]:
     framed = [as_avro(transfer) for transfer in made]
     reader = AvroReader(replace(contract, format="avro"), WriterSchema("1", "avro", json.dumps(SCHEMA)))
     values = pa.array(framed, pa.binary())
+    writer = WriterSchema("1", "protobuf", PROTO)
+    protobuf = ProtobufReader(replace(contract, format="protobuf"), writer, framed=True)
+    transfer_type: type[Any] = GetMessageClass(file_of(writer).message_types_by_name["Transfer"])
+    messages = [as_protobuf(transfer, transfer_type) for transfer in made]
+    column = pa.array(messages, pa.binary())
     deserialize, context = deserializer(), SerializationContext("bench", MessageField.VALUE)
-    assert decode_json(contract, texts).rows.equals(read_avro(reader, values))  # noqa: S101  # the same rows
+    assert decode_json(contract, texts).rows.equals(read_block(reader, values, len(PREFIX)))  # noqa: S101  # the same rows
+    assert decode_json(contract, texts).rows.equals(read_block(protobuf, column, 0))  # noqa: S101
     return {
         "JSON, by block": lambda: decode_json(contract, texts),
-        "Avro, by block": lambda: read_avro(reader, values),
+        AVRO: lambda: read_block(reader, values, len(PREFIX)),
+        PROTOBUF: lambda: read_block(protobuf, column, 0),
         DESERIALIZER: lambda: [deserialize(value, context) for value in framed],
+        UPB: lambda: [fields_of(transfer_type.FromString(value[1:])) for value in messages],
     }
 
 
-def read_avro(reader: AvroReader, values: pa.BinaryArray) -> pa.RecordBatch:
-    """The rows of framed messages."""
+def read_block(reader: Reader, values: pa.BinaryArray, prefix: int) -> pa.RecordBatch:
+    """The rows of messages, each behind `prefix` bytes."""
     _, ends, data = values.buffers()
     edges = np.frombuffer(ends, np.int32, len(values) + 1).astype(np.int64)
-    return reader.read(data, edges[:-1] + len(PREFIX), edges[1:]).rows
+    return reader.read(data, edges[:-1] + prefix, edges[1:]).rows
 
 
 def deserializer() -> AvroDeserializer:
@@ -133,13 +174,17 @@ def main(rounds: int = 5) -> None:
 
 
 def report(seen: dict[str, list[float]]) -> None:
-    """The medians, and how each path compares with the others in the same round."""
-    avro = seen["Avro, by block"]
-    print("| path | messages/s | Avro by block against it |\n|---|---|---|")  # noqa: T201
+    """The medians, and how Avro and Protobuf compare with each path in the same round."""
+    print(f"| path | messages/s | {AVRO}, against it | {PROTOBUF}, against it |\n|---|---|---|---|")  # noqa: T201
     for name, speeds in seen.items():
-        ratios = [ours / theirs for ours, theirs in zip(avro, speeds, strict=True)]
-        between = f"{statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
-        print(f"| {name} | {statistics.median(speeds):,.0f} | {between} |")  # noqa: T201
+        against = " | ".join(ratio(seen[ours], speeds) for ours in (AVRO, PROTOBUF))
+        print(f"| {name} | {statistics.median(speeds):,.0f} | {against} |")  # noqa: T201
+
+
+def ratio(ours: list[float], theirs: list[float]) -> str:
+    """The median of the rounds, the lowest and the highest."""
+    ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+    return f"{statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
 
 
 if __name__ == "__main__":

@@ -68,12 +68,16 @@ class _AvroKeys:
 def _as_record(document: str) -> tuple[Any, str]:
     """The schema, parsed, and that of the record. Raises SchemaNotCompatible."""
     try:
-        of = json.loads(document)
-        if isinstance(of, dict) and list(of) == ["type"]:  # {"type": "string"} is "string"
-            of = of["type"]
+        of = _type_in(json.loads(document))
         return of, json.dumps({"type": "record", "name": "TidegateKey", "fields": [{"name": _KEY, "type": of}]})
     except (ValueError, RecursionError) as wrong:
         raise SchemaNotCompatible([f"the key's schema cannot be read: {wrong}"]) from wrong
+
+
+def _type_in(schema: Any) -> Any:
+    """The type that {"type": "string"} wraps; any other schema is its own."""
+    wraps = isinstance(schema, dict) and list(cast("dict[str, Any]", schema)) == ["type"]
+    return cast("dict[str, Any]", schema)["type"] if wraps else cast("Any", schema)
 
 
 class _JsonKeys:
@@ -128,7 +132,7 @@ def _sorted(document: Any) -> Any:
     """The same with the keys of each object in order."""
     if isinstance(document, JsonObject):
         return JsonObject((key, _sorted(inner)) for key, inner in sorted(document, key=itemgetter(0)))
-    return list(map(_sorted, document)) if isinstance(document, list) else document
+    return [_sorted(inner) for inner in cast("list[Any]", document)] if isinstance(document, list) else document
 
 
 def _field(kind: ColumnType) -> Field:

@@ -1,16 +1,15 @@
 """From payloads to rows: each format has a folder beside this file, and a line here."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model import Contract
-from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.json.decode import decode_json
-from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.wire.buffer import Buffer, Integers
 from platform_defs.formats.wire.columns import binary_column
 from platform_defs.formats.writer_schema import WriterSchema
@@ -26,16 +25,27 @@ class Reader(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class JsonReader:
     """Reads JSON, whatever schema it was written with: the contract's rules judge it."""
 
-    def __init__(self, contract: Contract) -> None:
-        self._contract = contract
+    contract: Contract
 
     def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
         """See `Reader`."""
-        values: Any = binary_column(Buffer(np.asarray(data)), starts, stops - starts, None, len(starts))
-        return decode_json(self._contract, values)
+        return decode_json(self.contract, payloads(data, starts, stops))
+
+
+def payloads(data: Any, starts: Integers, stops: Integers) -> pa.BinaryArray:
+    """The payloads data[starts[i]:stops[i]], which ascend and do not overlap, as a column; copied where there are gaps
+    between them.
+    """
+    buffer = Buffer(np.asarray(data))
+    if not len(starts) or (starts[1:] != stops[:-1]).any():
+        return cast("pa.BinaryArray", binary_column(buffer, starts, stops - starts, None, len(starts)))
+    offsets = np.append(starts, stops[-1:]).astype(np.int32)
+    found: Any = pa.Array.from_buffers(pa.binary(), len(starts), [None, pa.py_buffer(offsets.data), buffer.arrow])
+    return found
 
 
 def reader_of(contract: Contract, writer: WriterSchema, *, indexed: bool = False) -> Reader:
@@ -55,8 +65,24 @@ def decode(contract: Contract, values: pa.BinaryArray) -> Decoded:
     return decode_json(contract, values)
 
 
+def _json(contract: Contract, _writer: WriterSchema, _indexed: bool) -> Reader:
+    return JsonReader(contract)  # equal for every schema
+
+
+def _avro(contract: Contract, writer: WriterSchema, _indexed: bool) -> Reader:
+    from platform_defs.formats.avro.decode import AvroReader  # a worker loads the formats that it reads
+
+    return AvroReader(contract, writer)
+
+
+def _protobuf(contract: Contract, writer: WriterSchema, indexed: bool) -> Reader:
+    from platform_defs.formats.protobuf.decode import ProtobufReader
+
+    return ProtobufReader(contract, writer, framed=indexed)
+
+
 _READERS: dict[str, Callable[[Contract, WriterSchema, bool], Reader]] = {
-    "json": lambda contract, _writer, _indexed: JsonReader(contract),
-    "avro": lambda contract, writer, _indexed: AvroReader(contract, writer),
-    "protobuf": lambda contract, writer, indexed: ProtobufReader(contract, writer, framed=indexed),
+    "json": _json,
+    "avro": _avro,
+    "protobuf": _protobuf,
 }

@@ -11,11 +11,12 @@ A type that takes no byte is not read: its value is None, however many of them t
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from platform_defs.verification.avro_values import moment, octets, text
-from platform_defs.verification.documents import MAX_DEPTH, Integer, NotTheType, Number, Pairs
+from platform_defs.verification.documents import JSONB_BYTES, MAX_DEPTH, Integer, NotTheType, Number, Pairs
 
+Spelt = TypeVar("Spelt", bound=str)
 EMPTY_VALUES = 1_000  # values without a byte that a JSON document may spell
 
 
@@ -79,10 +80,19 @@ class Tape:
 
 
 class Spelling:
-    """Counts what a document spells without a byte of the message."""
+    """Counts what a document spells: its values without a byte in the message, and the characters of its names, strings
+    and numbers.
+    """
 
     def __init__(self) -> None:
-        self.empty = 0
+        self.empty = self.characters = 0
+
+    def of(self, text: Spelt) -> Spelt:
+        """The text, counted. Raises NotTheType, TooLarge, where a json column cannot hold as many."""
+        self.characters += len(text)
+        if self.characters > JSONB_BYTES:
+            raise NotTheType("TooLarge")
+        return text
 
     def count_empty(self, number: int = 1) -> None:
         self.empty += number
@@ -101,7 +111,7 @@ class Type:
         """The value, as `json` takes it."""
         raise NotImplementedError
 
-    def json(self, value: Any, spelling: Spelling, /) -> Any:
+    def json(self, value: Any, spelling: Spelling) -> Any:
         """The document of a value."""
         raise NotImplementedError
 
@@ -119,7 +129,7 @@ class Plain(Type):
     def read(self, tape: Tape) -> Any:
         return _READ[self.kind](tape)
 
-    def json(self, value: Any, spelling: Spelling, /) -> Any:
+    def json(self, value: Any, spelling: Spelling) -> Any:
         if self.kind == "null":
             spelling.count_empty()
             return None
@@ -128,10 +138,10 @@ class Plain(Type):
         if self.kind in ("float", "double"):
             if not isfinite(value):
                 raise NotTheType("NotFinite")
-            return Number(repr(value))
+            return spelling.of(Number(repr(value)))
         if isinstance(value, int):
-            return moment(value, self.logical) if self.logical else Integer(value)
-        return text(value) if self.kind == "string" else octets(value, self.logical, self.scale)
+            return spelling.of(moment(value, self.logical) if self.logical else Integer(value))
+        return spelling.of(text(value) if self.kind == "string" else octets(value, self.logical, self.scale))
 
     def parts(self) -> Sequence[Type] | None:
         return () if self.kind == "null" else None
@@ -148,10 +158,10 @@ class Fixed(Type):
     def read(self, tape: Tape) -> bytes:
         return tape.take(self.size)
 
-    def json(self, value: Any, spelling: Spelling, /) -> Any:
+    def json(self, value: Any, spelling: Spelling) -> Any:
         if not self.size:
             spelling.count_empty()
-        return octets(value or b"", self.logical, self.scale)
+        return spelling.of(octets(value or b"", self.logical, self.scale))
 
     def parts(self) -> Sequence[Type] | None:
         return None if self.size else ()
@@ -171,8 +181,8 @@ class Enum(Type):
             raise NotTheType("InvalidEnum")
         return self.symbols[index]
 
-    def json(self, value: Any, _: Spelling, /) -> Any:
-        return value
+    def json(self, value: Any, spelling: Spelling) -> Any:
+        return spelling.of(value)
 
 
 class Array(Type):
@@ -192,7 +202,7 @@ class Array(Type):
         tape.leave()
         return items
 
-    def json(self, value: Any, spelling: Spelling, /) -> Any:
+    def json(self, value: Any, spelling: Spelling) -> Any:
         if isinstance(value, int):
             if value > EMPTY_VALUES:
                 raise NotTheType("TooManyItems")
@@ -215,8 +225,8 @@ class Map(Type):
         tape.leave()
         return pairs
 
-    def json(self, value: Any, spelling: Spelling, /) -> Any:
-        return Pairs((text(key), self.item.json(item, spelling)) for key, item in value)
+    def json(self, value: Any, spelling: Spelling) -> Any:
+        return Pairs((spelling.of(text(key)), self.item.json(item, spelling)) for key, item in value)
 
 
 class Union(Type):
@@ -234,7 +244,7 @@ class Union(Type):
         branch = self.branches[index]
         return branch, read_or_none(branch, tape)
 
-    def json(self, value: Any, spelling: Spelling, /) -> Any:
+    def json(self, value: Any, spelling: Spelling) -> Any:
         branch, held = value
         return None if branch.kind == "null" else branch.json(held, spelling)
 
@@ -254,11 +264,11 @@ class Record(Type):
         tape.leave()
         return values
 
-    def json(self, value: Any, spelling: Spelling, /) -> Any:
+    def json(self, value: Any, spelling: Spelling) -> Any:
         if not self.fields:
             spelling.count_empty()
         held: dict[str, Any] = value or {}
-        return Pairs((name, of.json(held.get(name), spelling)) for name, of in self.fields.items())
+        return Pairs((spelling.of(name), of.json(held.get(name), spelling)) for name, of in self.fields.items())
 
     def parts(self) -> Sequence[Type] | None:
         return list(self.fields.values())

@@ -2,7 +2,6 @@
 
 from base64 import b64encode
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from platform_defs.verification.documents import Integer, NotTheType, Number
@@ -52,7 +51,7 @@ def _clock(value: int, digits: int) -> str:
     return f"{time.isoformat()}.{str(fraction).zfill(digits)}"
 
 
-def octets(value: bytes, logical: str, scale: int) -> Any:
+def octets(value: bytes, logical: str, scale: int) -> str:
     if logical == "decimal":
         if len(value) > LONGEST_DECIMAL or scale > LARGEST_SCALE:
             raise NotTheType("OutOfRange")

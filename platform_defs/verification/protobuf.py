@@ -94,9 +94,8 @@ class _JudgedField:
     """How a field of the contract is found and read."""
 
     def __init__(self, item: Field, of: Descriptor) -> None:
-        self.path: list[F] = next(
-            (found for path in (item.path, *item.aliases) if (found := _path(of, path, item))), []
-        )
+        found = (_path(of, path, item.number) for path in (item.path, *item.aliases))
+        self.path = next((fields for fields in found if fields), [])
         if not self.path:
             if item.required:
                 raise NotTheType("SchemaNotCompatible")
@@ -132,22 +131,28 @@ def _refuse(wrong: bool) -> None:
         raise NotTheType("SchemaNotCompatible")
 
 
-def _path(of: Descriptor, path: MessagePath, item: Field) -> list[F]:
-    """The fields that the names lead to; none where one of them is not there."""
+def _path(of: Descriptor, path: MessagePath, number: int | None) -> list[F]:
+    """The fields that the names lead to, the last by its number if one is given; none where one is not there."""
     fields: list[F] = []
-    holder: Descriptor | None = of
-    for name in path:
+    for depth, name in enumerate(path, 1):
         if fields:
-            _refuse(fields[-1].is_repeated or fields[-1].message_type is None)
-            holder = fields[-1].message_type
-        matching = [found for found in holder.fields if holder and name == found.name] if holder else []
-        matching += [found for found in holder.fields if name == found.json_name] if holder else []
-        if item.number is not None and len(fields) + 1 == len(path):
-            matching = [found for found in holder.fields if found.number == item.number] if holder else []
+            of = _message_type(fields[-1])
+        if depth == len(path) and number is not None:
+            matching = [item for item in of.fields if item.number == number]
+        else:
+            matching = [item for item in of.fields if item.name == name]
+            matching += [item for item in of.fields if item.json_name == name]
         if not matching:
             return []
         fields.append(matching[0])
     return fields
+
+
+def _message_type(item: F) -> Descriptor:
+    of = item.message_type
+    if of is None or item.is_repeated:
+        raise NotTheType("SchemaNotCompatible")
+    return of
 
 
 def _is_wrapper(of: Descriptor) -> bool:
@@ -172,13 +177,21 @@ def _wanted(paths: Sequence[Sequence[F]]) -> Wanted:
 def _conversion(of: ColumnType, item: F) -> Convert:
     """What makes a value of the column; raises NotTheType where the field is of no type for it."""
     if of.name == "json":
-        return lambda value: None if (found := document(item, value)) is None else reader(of)(found)
+        return _json(item, reader(of))
     message = item.message_type
     if message is not None:
         return _of_message(of, message)
     if item.enum_type is not None and of.name == "string":
         return lambda value: _name(item, value)
     return _of_scalar(of, item.type)
+
+
+def _json(item: F, as_column: Convert) -> Convert:
+    def convert(value: Any) -> Any:
+        found = document(item, value)
+        return None if found is None else as_column(found)
+
+    return convert
 
 
 def _of_scalar(of: ColumnType, kind: int) -> Convert:
@@ -194,9 +207,13 @@ def _of_scalar(of: ColumnType, kind: int) -> Convert:
         case "decimal" if kind in _INTEGERS:
             return lambda value: _decimal(value, 0, of)
         case "decimal" | "date" if kind == F.TYPE_STRING:
-            return lambda value: reader(of)(text(value))
+            return _read_text(reader(of))
         case _:
             raise NotTheType("SchemaNotCompatible")
+
+
+def _read_text(as_column: Convert, empty: str = "") -> Convert:
+    return lambda value: as_column(text(value) or empty)
 
 
 def _of_message(of: ColumnType, message: Descriptor) -> Convert:
@@ -215,7 +232,8 @@ def _of_message(of: ColumnType, message: Descriptor) -> Convert:
         case "date", "google.type.Date":
             return lambda value: _date(part(value, 1), part(value, 2), part(value, 3))
         case "decimal", "google.type.Decimal":
-            return lambda value: reader(of)(text(part(value, 1)) or "0")
+            as_column = _read_text(reader(of), empty="0")
+            return lambda value: as_column(part(value, 1))
         case "decimal", "confluent.type.Decimal":
             return lambda value: _decimal_of_bytes(part(value, 1), part(value, 3), of)
         case _:

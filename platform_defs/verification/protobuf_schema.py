@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 import google.type
@@ -19,7 +19,7 @@ import platform_defs
 from platform_defs.verification.documents import NotTheType
 
 _SCHEMA = "judged.proto"
-_name = re.compile(r"[^\\\0]*").fullmatch
+_part = re.compile(r"(?!\.\.?$)[^\\/]+").fullmatch
 _is_base64 = re.compile(r"[A-Za-z0-9+/\s]*=*\s*").fullmatch
 
 
@@ -39,7 +39,7 @@ def message_types(document: str, references: tuple[tuple[str, str], ...]) -> dic
             for file in _compile(Path(folder), document, references).file:
                 pool.AddSerializedFile(file.SerializeToString())
         top = pool.FindFileByName(_SCHEMA).message_types_by_name.values()
-    except (TypeError, KeyError, ValueError, OSError, DecodeError):
+    except (TypeError, KeyError, ValueError, DecodeError, FileExistsError, NotADirectoryError, IsADirectoryError):
         raise NotTheType("SchemaNotCompatible") from None
     found: dict[Places, set[Descriptor]] = {}
     for place, of in enumerate(top):
@@ -69,13 +69,18 @@ def _compile(folder: Path, document: str, references: Sequence[tuple[str, str]])
             file = FileDescriptorProto.FromString(base64.b64decode(content))
             file.name = name
             descriptors.file.append(file)
-        elif _name(name) and (texts / name).resolve().is_relative_to(texts.resolve()):
-            (texts / name).parent.mkdir(parents=True, exist_ok=True)
-            (texts / name).write_text(content)
-        else:
+        elif PurePosixPath(name).is_absolute() or not _is_name(name):
             raise NotTheType("SchemaNotCompatible")
+        else:
+            (texts / name).parent.mkdir(parents=True, exist_ok=True)
+            (texts / name).write_text(content, encoding="utf-8")
     (folder / "descriptors").write_bytes(descriptors.SerializeToString())
     return _run(folder, texts, bool(descriptors.file))
+
+
+def _is_name(name: str) -> bool:
+    short = len(name.encode("utf-8", "replace")) <= 2_000 and name.isprintable()
+    return short and all(_part(part) and len(part.encode()) < 256 for part in name.split("/"))
 
 
 def _run(folder: Path, texts: Path, with_descriptors: bool) -> FileDescriptorSet:

@@ -5,8 +5,8 @@ A value is written raw: an int for a date, bytes for a decimal, (branch, value) 
 
 import json
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -155,6 +155,7 @@ class Typed:
     schema: Any
     values: st.SearchStrategy[Any]
     columns: list[str]
+    inner: Mapping[str, "Typed"] = field(default_factory=dict)  # the fields of a record, nullable or not
 
 
 def _renamed(schema: Any, number: int) -> Any:
@@ -175,7 +176,8 @@ def types(draw: st.DrawFn, names: list[int], depth: int = 0) -> Typed:
         names.append(len(names))
         named = {f"f{n}": item for n, item in enumerate(fields)}
         schema = record(f"R{len(names)}", **{name: item.schema for name, item in named.items()})
-        return Typed(schema, st.fixed_dictionaries({name: item.values for name, item in named.items()}), ["json"])
+        values = st.fixed_dictionaries({name: item.values for name, item in named.items()})
+        return Typed(schema, values, ["json"], named)
     inner = draw(types(names, depth + 1).filter(lambda item: not isinstance(item.schema, list)))
     if kind == "array":
         return Typed({"type": "array", "items": inner.schema}, st.lists(inner.values, max_size=5), ["json"])
@@ -192,7 +194,7 @@ def _union(draw: st.DrawFn, inner: Typed, names: list[int], depth: int, kind: st
     branches = draw(st.permutations(branches))
     values = st.one_of([st.tuples(st.just(n), item.values) for n, item in enumerate(branches)])
     columns = inner.columns if kind == "null" and inner.schema != "null" else ["json"]
-    return Typed([item.schema for item in branches], values, columns)
+    return Typed([item.schema for item in branches], values, columns, inner.inner if kind == "null" else {})
 
 
 @dataclass(frozen=True)
@@ -213,10 +215,10 @@ def cases(draw: st.DrawFn) -> Case:
     for name, item in fields.items():
         if draw(st.integers(0, 3)):
             kinds[name] = draw(st.sampled_from(item.columns))
-        if isinstance(item.schema, dict) and item.schema["type"] == "record" and draw(st.booleans()):
-            for inner in item.schema["fields"]:
-                kinds[f"{name}_{inner['name']}"] = "json"
-                paths[f"{name}_{inner['name']}"] = f"{name}.{inner['name']}"
+        if draw(st.booleans()):
+            for key, inner in item.inner.items():
+                kinds[f"{name}_{key}"] = draw(st.sampled_from(inner.columns))
+                paths[f"{name}_{key}"] = f"{name}.{key}"
     schema = record("Message", **{name: item.schema for name, item in fields.items()})
     kinds = kinds or {"missing": "string"}
     return Case(schema, contract_of(kinds, **paths), st.fixed_dictionaries({n: i.values for n, i in fields.items()}))

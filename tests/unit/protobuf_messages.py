@@ -82,7 +82,7 @@ COLUMNS3 = {
     "day": "date",
     "at": "timestamp",
     "amount": "decimal(6,2)",
-    "exact": "decimal(20,2)",
+    "exact": "decimal(22,2)",
     "rate": "decimal(6,2)",
     "state": "string",
     "wrapped": "integer",

@@ -206,6 +206,13 @@ def test_a_json_column_refuses_what_jsonb_would_not_hold() -> None:
     ]
 
 
+def test_a_document_of_long_names_ends_before_it_is_spelt() -> None:
+    schema = record(list={"type": "array", "items": record("Long", **{"x" * 10_000: "boolean"})})
+    message = varint(1_000_000) + b"\1" * 1_000_000 + b"\0"  # 10 GB of JSON
+    readers = Readers(contract_of({"list": "json"}), schema)
+    assert readers.single([message]) == readers.verification([message]) == ["TooLarge"]
+
+
 def test_no_reason_holds_what_postgres_text_cannot() -> None:
     schema = record(**{"name": "string", "weird\tname": "int"})
     decoded = decode(contract_of({"name": "string"}), schema, [b"\x06\0\0\xff\x02", b"\x02a\x80"])

@@ -1,10 +1,14 @@
 """Reading a block, reading its messages alone and verify's own reader give the same, whatever the messages hold."""
 
+import json
 import random
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
@@ -26,6 +30,7 @@ from tests.unit.protobuf_messages import (
     damaged,
     decoded,
     everything,
+    new,
     schema,
     transfer,
     type_of,
@@ -102,6 +107,15 @@ def test_no_good_message_is_a_dead_letter() -> None:
         assert not wrong  # OutOfRange: a uint64 that no column of 64 bits holds
 
 
+def test_a_block_that_is_too_large_to_be_read_at_once_is_read_in_parts() -> None:
+    readers = READERS["proto3"]
+    payloads = [new(PROTO3, "Transfer", text="x" * 200_000, number=n).SerializeToString() for n in range(200)]
+    payloads[150] += b"\0"
+    found = decoded(readers.block, payloads)
+    assert [fault.index for fault in found.faults] == [150]
+    assert found.indexes.to_pylist() == found.rows.column("number").to_pylist() == [*range(150), *range(151, 200)]
+
+
 @settings(max_examples=40, deadline=None)
 @given(SYNTAXES, SEEDS)
 def test_damaged_messages_are_read_the_same_by_all_readers(syntax: str, seed: int) -> None:
@@ -121,6 +135,34 @@ def test_half_a_million_damaged_messages_are_read_the_same_by_all_readers(syntax
     for number in range(500_000 // BLOCK):
         assert_agreement_on_damaged(READERS[syntax], random.Random(number))
     assert capfd.readouterr() == ("", "")
+
+
+def test_rows_hold_what_upb_has() -> None:
+    chance, readers = random.Random(3), READERS["proto3"]
+    messages = [transfer(chance) for _ in range(3 * BLOCK)]
+    found = decoded(readers.block, [message.SerializeToString() for message in messages])
+    assert found.rows.num_rows == len(messages)
+    for row, message in zip(found.rows.to_pylist(), messages, strict=True):
+        assert {name: row[name] for name in ("text", "number", "real", "yes", "narrow")} == {
+            **{"text": message.text, "number": message.number, "real": message.real, "yes": message.yes},
+            "narrow": message.narrow,
+        }
+        assert row["at"] == (_time(message.at) if message.HasField("at") else None)
+        assert row["day"] == (
+            date(message.day.year, message.day.month, message.day.day) if message.HasField("day") else None
+        )
+        assert row["amount"] == (Decimal(message.amount) if message.amount else None)
+        assert row["state"] == {0: "NEW", 1: "DONE", -1: "LATE"}[message.state]
+        assert row["party_city"] == (message.party.city if message.HasField("party") else None)
+        assert row["branch"] == (message.branch if message.WhichOneof("from") == "branch" else None)
+        assert row["signed"] == (message.signed if message.HasField("signed") else None)
+        mapped = MessageToDict(message, preserving_proto_field_name=True)
+        for name, missing in (("party", None), ("took", None), ("anything", None), ("parties", []), ("by_number", {})):
+            assert (json.loads(row[name]) if row[name] else None) == mapped.get(name, missing), name
+
+
+def _time(at: Any) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=at.seconds, microseconds=at.nanos // 1_000)
 
 
 def test_what_upb_takes_is_taken_and_holds_the_same() -> None:

@@ -82,7 +82,7 @@ BAD = [
     (transfer(amount="1e5"), "OutOfRange", "amount", "has 4 digits before the point"),
     (transfer(amount="0.001"), "TooManyDecimals", "amount", "keeps 2 and nothing is rounded"),
     (transfer(rate={"value": "x"}), "WrongType", "rate", 'the string "x"'),
-    (transfer(exact={"value": b"\x7f" * 9}), "OutOfRange", "exact", "has 18 digits before the point"),
+    (transfer(exact={"value": b"\x7f" * 9}), "OutOfRange", "exact", "has 20 digits before the point"),
     (transfer(exact={"value": b"\1", "scale": 3}), "TooManyDecimals", "exact", "is 1e-3"),
     (transfer(exact={"value": b"\1", "scale": -(2**31)}), "OutOfRange", "exact", "is 1e2147483648"),
     (transfer(exact={"value": b"\1", "scale": 2**31 - 1}), "TooManyDecimals", "exact", "is 1e-2147483647"),
@@ -234,6 +234,13 @@ NO_SCHEMAS = [
     ('syntax = "proto3"; import "/etc/passwd"; message A { }', (), 'Import "/etc/passwd" was not found'),
     (MESSAGE, (("../../outside.proto", MESSAGE),), "is not a name that an import can have"),
     (MESSAGE, (("/outside.proto", MESSAGE),), "is not a name that an import can have"),
+    (MESSAGE, (("a" * 256 + ".proto", MESSAGE),), "is not a name that an import can have"),
+    (MESSAGE, (("a/" * 1_500 + "b.proto", MESSAGE),), "is not a name that an import can have"),
+    (MESSAGE, (("a\0.proto", MESSAGE),), "is not a name that an import can have"),
+    (MESSAGE, (("\ud800.proto", MESSAGE),), "is not a name that an import can have"),
+    (MESSAGE, (("a.proto", MESSAGE), ("a.proto/b.proto", MESSAGE)), "is a folder of another one"),
+    (MESSAGE, (("a.proto/b.proto", MESSAGE), ("a.proto", MESSAGE)), "is a folder of another one"),
+    (MESSAGE + "// \ud800", (), "is not Unicode"),
     ("\0", (), "Invalid control characters"),
     ("message A {" * 10_000, (), "recursion limit"),
     (base64.b64encode(b"\x0a\x01a\x12").decode(), (), "does not compile"),
@@ -263,3 +270,17 @@ def test_a_schema_of_a_megabyte_with_2000_fields_is_read() -> None:
     found = decoded(reader, [message.SerializeToString()] * 100)
     assert found.rows.to_pylist() == [{"field_1000": 1_000, "field_1999": 0}] * 100
     assert found.unknown_fields == 100
+
+
+def test_names_that_are_longer_than_their_numbers_do_not_make_a_message_a_flood() -> None:
+    """Spelt, this megabyte would be ten gigabytes of JSON."""
+    text = f'syntax = "proto3"; enum E {{ {"A" * 10_000} = 0; }} message M {{ repeated E e = 1; }}'
+    found = decoded(ProtobufReader(contract_of({"e": "json"}), schema(text)), [_long(1, b"\0" * 999_999), b""])
+    assert [(fault.index, fault.error_class) for fault in found.faults] == [(0, "TooLarge")]
+    assert "a json column takes at most 33,554,432" in found.faults[0].message
+    short = _long(1, b"\0" * 4_000)
+    with pytest.raises(NotTheType, match=r"^TooLarge$"):
+        ProtobufJudge(contract_of({"e": "json"}), text).values(short)
+    assert (
+        decoded(ProtobufReader(contract_of({"e": "json"}), schema(text)), [short]).faults[0].error_class == "TooLarge"
+    )

@@ -15,10 +15,11 @@ union                    its branch
 import base64
 import math
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from platform_defs.formats.avro.schema import (
+    NULL,
     Array,
     AvroType,
     Enum,
@@ -32,12 +33,14 @@ from platform_defs.formats.avro.schema import (
 )
 from platform_defs.formats.avro.walk import Walk, Wrong
 from platform_defs.formats.excerpt import excerpt
-from platform_defs.formats.json.json_text import json_text
+from platform_defs.formats.json.json_text import MOST_BYTES, json_text
 from platform_defs.formats.json.values import JsonInteger, JsonNumber, JsonObject
 from platform_defs.formats.reason import Reason
 
 MOST_EMPTY = 1_000  # values that take no byte, in a document: else a few bytes could stand for any number of them
 _MOST_DECIMAL_BYTES, _MOST_SCALE = 400, 1_000  # of a decimal
+Text = TypeVar("Text", bound=str)
+
 _EPOCH = date(1970, 1, 1)
 _DAY = 86_400
 _DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
@@ -55,11 +58,13 @@ def json_of(schema: Schema, of: AvroType, data: bytes) -> str | None:
 
 
 class _Documents:
-    """Makes the parts of one document."""
+    """Makes the parts of one document. Stops where it would become larger than a json column takes, since a byte of the
+    message can stand for a long name.
+    """
 
     def __init__(self, schema: Schema, data: bytes) -> None:
         self.schema, self.walk = schema, Walk(schema, data)
-        self.empty = 0
+        self.empty = self.spelt = 0
 
     def document(self, of: AvroType) -> Any:
         """The value as `json.single` parses it: numbers as their text, objects as pairs."""
@@ -72,12 +77,12 @@ class _Documents:
             case Fixed():
                 start = self.walk.take(found.size)
                 self._count_empty(found.size == 0)
-                return _bytes(self.walk.data[start : self.walk.at], found.logical)
+                return self._spell(_bytes(self.walk.data[start : self.walk.at], found.logical))
             case Enum():
-                return self.walk.symbol(found)
+                return self._spell(self.walk.symbol(found))
             case Union():
                 branch = self.walk.branch(found)
-                return None if branch == Primitive("null") else self.document(branch)
+                return None if branch == NULL else self.document(branch)
             case Array():
                 return self._array(found)
             case Map():
@@ -91,18 +96,18 @@ class _Documents:
             case "boolean":
                 return self.walk.boolean()
             case "int" | "long":
-                return _integer(self.walk.long(), of.logical)
+                return self._spell(_integer(self.walk.long(), of.logical))
             case "float" | "double":
-                return _number(self.walk.real(of.name))
+                return self._spell(_number(self.walk.real(of.name)))
             case "bytes" | "string":
                 start, stop = self.walk.span()
                 value = self.walk.data[start:stop]
-                return text_of(value) if of.name == "string" else _bytes(value, of.logical)
+                return self._spell(text_of(value) if of.name == "string" else _bytes(value, of.logical))
 
     def _record(self, of: Record) -> JsonObject:
         self._count_empty(not of.fields)
         self.walk.deeper()
-        pairs = JsonObject((item.name, self.document(item.type)) for item in of.fields)
+        pairs = JsonObject((self._spell(item.name), self.document(item.type)) for item in of.fields)
         self.walk.depth -= 1
         return pairs
 
@@ -119,8 +124,15 @@ class _Documents:
         for count in self.walk.blocks(empty=False):
             for _ in range(count):
                 start, stop = self.walk.span()
-                pairs.append((text_of(self.walk.data[start:stop]), self.document(of.values)))
+                pairs.append((self._spell(text_of(self.walk.data[start:stop])), self.document(of.values)))
         return pairs
+
+    def _spell(self, text: Text) -> Text:
+        """Count the characters of a name, a string or a number."""
+        self.spelt += len(text)
+        if self.spelt > MOST_BYTES:
+            raise Wrong("TooLarge", f"is more than {MOST_BYTES:,} bytes of JSON, which is what a json column takes")
+        return text
 
     def _count_empty(self, is_empty: bool) -> None:
         self.empty += is_empty
@@ -147,7 +159,7 @@ def _number(value: float) -> JsonNumber:
     return JsonNumber(repr(value))
 
 
-def _integer(value: int, logical: Logical | None) -> Any:
+def _integer(value: int, logical: Logical | None) -> str:
     if logical is None:
         return JsonInteger(value)
     kind, _, unit = logical.name.rpartition("-")
@@ -174,7 +186,7 @@ def _time(value: int, per_second: int, digits: int) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:0{digits}}"
 
 
-def _bytes(value: bytes, logical: Logical | None) -> Any:
+def _bytes(value: bytes, logical: Logical | None) -> str:
     if logical is None:
         return base64.b64encode(value).decode()
     return str(UUID(bytes=value)) if logical.name == "uuid" else _decimal(value, logical.scale)

@@ -97,22 +97,27 @@ class Passing:
         found = self.schema.definite(of)
         if self.schema.is_empty(found) or not len(cursors):
             return
-        self._left -= len(cursors) + FEW
         if self._left < 0 or level > _MOST_LEVELS:
             cursors.doubt_all()
             return
-        match found:
-            case Record():
-                for item in found.fields:
-                    self.skip(item.type, cursors, level + 1)
+        if isinstance(found, Record):
+            for item in found.fields:
+                self.skip(item.type, cursors, level + 1)
+        else:
+            self._left -= len(cursors) + FEW
+            self._step(found, cursors, level)
+
+    def _step(self, of: Array | Map | Union | Primitive | Fixed | Enum, cursors: Cursors, level: int) -> None:
+        """Pass a value that takes a byte of its own."""
+        match of:
             case Union():
-                self.union(found, cursors, lambda branch, some: self.skip(branch, some, level))
+                self.union(of, cursors, lambda branch, some: self.skip(branch, some, level))
             case Array():
-                self._blocks((found.items,), self.schema.is_empty(found.items), cursors, level)
+                self._blocks((of.items,), self.schema.is_empty(of.items), cursors, level)
             case Map():
-                self._blocks((_KEY, found.values), False, cursors, level)
+                self._blocks((_KEY, of.values), False, cursors, level)
             case _:
-                scalar(found, cursors)
+                scalar(of, cursors)
 
     def union(self, of: Union, cursors: Cursors, read: Callable[[Definite, Cursors], None]) -> None:
         """Have each branch but null read, by cursors of the messages that hold it."""

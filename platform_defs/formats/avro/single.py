@@ -10,7 +10,7 @@ from platform_defs.formats.avro.documents import json_of
 from platform_defs.formats.avro.resolve import Node, Plan, Target, targets_of
 from platform_defs.formats.avro.schema import NULL, Definite, Enum, Fixed, Primitive, Union, spelled
 from platform_defs.formats.avro.values import Convert, convert_to
-from platform_defs.formats.avro.walk import Walk, Wrong, in_bytes
+from platform_defs.formats.avro.walk import Walk, Wrong, counted
 from platform_defs.formats.reason import Reason
 
 
@@ -44,7 +44,7 @@ class MessageReader:
         self._value(walk, self._plan.root, root, found)
         walk.place, walk.field = "", None
         if left := len(walk.data) - walk.at:
-            raise walk.wrong("TrailingBytes", f"the record has ended, with {in_bytes(left)} left", walk.at)
+            raise walk.wrong("TrailingBytes", f"the record has ended, with {counted(left, 'byte')} left", walk.at)
 
     def _node(self, walk: Walk, node: Node, found: list[Any]) -> None:
         """A field of a record that is taken apart."""

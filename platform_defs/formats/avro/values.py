@@ -9,7 +9,7 @@ from typing import Any
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.documents import text_of
-from platform_defs.formats.avro.walk import Wrong, in_bytes
+from platform_defs.formats.avro.walk import Wrong, counted
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.json.values import text_reason
 
@@ -84,7 +84,7 @@ def _decimal(unscaled: int, size: int, scale: int, of: ColumnType) -> Decimal:
 def _shown(unscaled: int, size: int, scale: int) -> str:
     """The number; one of very many digits by its size, since Python takes long to spell those."""
     if size > _MOST_DIGITS_SHOWN or scale > 100:
-        return f"a number of {in_bytes(size)}"
+        return f"a number of {counted(size, 'byte')}"
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     point = f"{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}" if scale else digits
     return excerpt(f"-{point}" if unscaled < 0 else point)

@@ -36,9 +36,9 @@ class Wrong(Exception):
         self.reason = Reason(error_class, message, field)
 
 
-def in_bytes(number: int) -> str:
+def counted(number: int, what: str) -> str:
     """1 byte, 2,000 bytes."""
-    return f"{number:,} byte{'' if number == 1 else 's'}"
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 class Walk:
@@ -96,7 +96,7 @@ class Walk:
         start = self.at
         if size > len(self.data) - start:
             left = len(self.data) - start
-            raise self.wrong("TruncatedAvro", f"{in_bytes(size)} should follow, and {left:,} are left", start)
+            raise self.wrong("TruncatedAvro", f"{counted(size, 'byte')} should follow, and {left:,} are left", start)
         self.at += size
         return start
 
@@ -134,14 +134,18 @@ class Walk:
             start = self.at
             yield abs(count)
             if size is not None and size != self.at - start:
-                raise self.wrong("InvalidLength", f"a block of {in_bytes(size)} has {self.at - start:,}", size_at)
+                raise self.wrong(
+                    "InvalidLength", f"a block of {counted(size, 'byte')} has {self.at - start:,}", size_at
+                )
         self.depth -= 1
 
     def _count(self, *, empty: bool) -> int:
         """How many items a block has; negative: its size in bytes follows."""
         start, count = self.at, self.long()
         if not empty and abs(count) > len(self.data) - self.at:
-            what = f"{abs(count):,} items should follow, and {in_bytes(len(self.data) - self.at)} are left"
+            what = (
+                f"{counted(abs(count), 'item')} should follow, and {counted(len(self.data) - self.at, 'byte')} are left"
+            )
             raise self.wrong("TruncatedAvro", what, start)
         return count
 

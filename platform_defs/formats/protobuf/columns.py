@@ -122,7 +122,10 @@ def _matching(strings: Any, shape: str, plan: ColumnPlan, found: Found) -> Any:
     """The strings of that shape, as RE2 has it; the others are doubtful and null."""
     if plan.empty_is_null:
         strings = pc.if_else(pc.equal(strings, ""), pa.scalar(None, pa.string()), strings)
-    other = pc.fill_null(pc.invert(pc.match_substring_regex(strings, shape)), False)
+    right = pc.match_substring_regex(strings, shape)
+    if right.true_count + strings.null_count == len(strings):
+        return strings
+    other = pc.fill_null(pc.invert(right), False)
     _doubt(other, found)
     return pc.if_else(other, pa.scalar(None, pa.string()), strings)
 

@@ -20,10 +20,11 @@ from platform_defs.formats.protobuf.resolve import Program, resolve
 from platform_defs.formats.protobuf.single import MessageReader, Row
 from platform_defs.formats.protobuf.walk import walk
 from platform_defs.formats.reason import Reason
-from platform_defs.formats.wire.buffer import MOST_BYTES, Buffer, Integers, Mask, buffer_of
+from platform_defs.formats.wire.buffer import Buffer, Integers, Mask, buffer_of
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
 _FEW = 64  # messages: less are as soon read one by one
+_AT_ONCE = 16 << 20  # bytes; what is noted of the items of repeated fields takes up to twenty times as many
 _WORD = 8  # bytes
 
 
@@ -61,7 +62,7 @@ class ProtobufReader:
         int64. An index in the answer is that of a payload, i. Pure; never raises for what a payload holds.
         """
         found = _Rows(self._contract)
-        for first, last in parts_of(starts, stops):
+        for first, last in _parts(starts, stops):
             self._read_part(data, starts[first:last], stops[first:last], first, found)
         return found.decoded()
 
@@ -71,7 +72,7 @@ class ProtobufReader:
         part = np.frombuffer(data, np.uint8)[base:]
         starts, stops = starts - base, stops - base
         alone = np.arange(len(starts))
-        if self._program and len(starts) >= _FEW and int(stops[-1]) <= MOST_BYTES:
+        if self._program and len(starts) >= _FEW:
             alone = self._read_block(self._program, buffer_of(part, int(stops[-1])), starts, stops, first, found)
         for index in alone.tolist():
             found.add(first + index, self.read_alone(part[starts[index] : stops[index]].tobytes()))
@@ -164,11 +165,11 @@ class _Rows:
         return Decoded(*in_order(schema, self._pieces), faults, self._unknown)
 
 
-def parts_of(starts: Integers, stops: Integers) -> list[tuple[int, int]]:
-    """Ranges of payloads, each of at most MOST_BYTES, or of one payload."""
+def _parts(starts: Integers, stops: Integers) -> list[tuple[int, int]]:
+    """Ranges of payloads, each of at most `_AT_ONCE` bytes, or of one payload."""
     parts, first = list[tuple[int, int]](), 0
     while first < len(starts):
-        last = max(int(np.searchsorted(stops, starts[first] + MOST_BYTES, "right")), first + 1)
+        last = max(int(np.searchsorted(stops, starts[first] + _AT_ONCE, "right")), first + 1)
         parts.append((first, last))
         first = last
     return parts

@@ -18,8 +18,10 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 import platform_defs
+from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
+_LONGEST_NAME, _LONGEST_PART = 2_000, 255  # bytes; a file system takes no longer ones
 _KEPT = 64  # schemas in a process: compiling one takes longer than reading ten thousand messages
 MAIN = "schema.proto"  # the name of the schema itself, which the registry does not say
 _BUILT_IN = "google/protobuf/"  # always the compiler's own, so that a Timestamp is what its name says
@@ -59,19 +61,27 @@ def _compiled(writer: WriterSchema) -> FileDescriptorSet:
 
 def _put(folder: Path, path: str, document: str, given: FileDescriptorSet) -> None:
     """Text becomes a file of the folder, a descriptor goes into `given`."""
-    parts = path.split("/")
-    if "\\" in path or "\0" in path or any(part in ("", ".", "..") for part in parts):
-        raise SchemaNotCompatible([f"the reference {path!r} is not a name that an import can have"])
     descriptor = _descriptor(document)
+    if not _is_name(path):
+        raise SchemaNotCompatible([f"the reference {excerpt(path)!r} is not a name that an import can have"])
     if descriptor is not None:
         descriptor.name = path
         given.file.append(descriptor)
         return
     try:
-        folder.joinpath(*parts[:-1]).mkdir(parents=True, exist_ok=True)
-        folder.joinpath(*parts).write_text(document, encoding="utf-8")
-    except (OSError, UnicodeEncodeError) as error:
-        raise SchemaNotCompatible([f"the schema {path!r} cannot be written to a file: {error}"]) from None
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(document, encoding="utf-8")
+    except (FileExistsError, NotADirectoryError, IsADirectoryError):
+        raise SchemaNotCompatible([f"the reference {excerpt(path)!r} is a folder of another one"]) from None
+    except UnicodeEncodeError as error:
+        raise SchemaNotCompatible([f"the schema {excerpt(path)!r} is not Unicode: {error.reason}"]) from None
+
+
+def _is_name(path: str) -> bool:
+    """Whether a file below a folder can have that name. (Errors of the file system are to be those of the system.)"""
+    if "\\" in path or not path.isprintable() or len(path.encode()) > _LONGEST_NAME:
+        return False
+    return all(part not in ("", ".", "..") and len(part.encode()) <= _LONGEST_PART for part in path.split("/"))
 
 
 def _descriptor(document: str) -> FileDescriptorProto | None:

@@ -10,11 +10,11 @@ import base64
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from platform_defs.formats.json.json_text import json_text
+from platform_defs.formats.json.json_text import MOST_BYTES, json_text
 from platform_defs.formats.json.values import JsonNumber, JsonObject
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, part_of
@@ -32,7 +32,20 @@ def json_column_value(field: FieldShape, tree: Tree | None) -> str | Reason | No
         found = None if value is None else json_of(field, value)
     except RefusedMessage as refused:
         return refused.reason
-    return None if found is None else json_text(found)
+    if found is None:
+        return None
+    if (least := _least_size(found)) > MOST_BYTES:  # before it is spelt: names may be much longer than their numbers
+        return Reason("TooLarge", f"is more than {least:,} bytes of JSON; a json column takes at most {MOST_BYTES:,}")
+    return json_text(found)
+
+
+def _least_size(found: Any) -> int:
+    """Characters that the JSON takes at least."""
+    if isinstance(found, JsonObject):
+        return sum(len(name) + _least_size(inner) for name, inner in found)
+    if isinstance(found, list):
+        return len(cast("list[Any]", found)) + sum(map(_least_size, cast("list[Any]", found)))
+    return len(found) if isinstance(found, str) else 1
 
 
 def json_of(field: FieldShape, value: Any) -> Any:
