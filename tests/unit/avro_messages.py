@@ -258,11 +258,10 @@ class Readers:
 
     def _outcomes(self, found: list[list[Any] | Reason]) -> list[Outcome]:
         rows = [item for item in found if isinstance(item, list)]
-        columns: list[list[Any]] = [
-            pa.array([row[n] for row in rows], item.type.arrow).to_pylist()
-            for n, item in enumerate(self.contract.fields)
+        columns: list[Any] = [
+            pa.array([row[n] for row in rows], item.type.arrow) for n, item in enumerate(self.contract.fields)
         ]
-        values = iter(zip(*columns, strict=True))
+        values = iter(zip(*(column.to_pylist() for column in columns), strict=True))
         return [item.error_class if isinstance(item, Reason) else next(values) for item in found]
 
     def verification(self, messages: Sequence[bytes]) -> list[Outcome]:

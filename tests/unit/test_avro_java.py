@@ -106,4 +106,4 @@ def java(asked: Sequence[tuple[Any, Sequence[bytes]]]) -> list[Any]:
     if "jdk.compiler" in done.stderr:
         pytest.skip("this Java has no compiler: a JDK is needed")
     assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.split("\n") if line]
