@@ -1,6 +1,7 @@
 """Each way in which a Protobuf message, or its schema, can be wrong: what the dead letter says."""
 
 import base64
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -259,6 +260,24 @@ def test_a_schema_that_is_none_is_refused_with_the_compilers_reason(
     with pytest.raises(NotTheType, match=r"^SchemaNotCompatible$"):
         ProtobufJudge(contract, text, references)
     assert capfd.readouterr() == ("", "")
+
+
+def test_what_the_compiler_only_warns_of_is_no_fault() -> None:
+    text = MESSAGE.replace("message", 'import "google/type/date.proto"; message')  # which it does not use
+    assert decoded(ProtobufReader(contract_of({"number": "integer"}), schema(text)), [b"\x08\x01"]).rows.num_rows == 1
+    assert ProtobufJudge(contract_of({"number": "integer"}), text).values(b"\x08\x01") == [1]
+
+
+@pytest.mark.parametrize("instead", ["/bin/false", "/no/such/python"])
+def test_a_compiler_that_cannot_run_is_no_fault_of_the_schema(instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, contract = f"{MESSAGE} // {instead}", contract_of({"number": "integer"})
+    monkeypatch.setattr(sys, "executable", instead)
+    with pytest.raises(OSError, match=r"did not run|No such file"):
+        ProtobufReader(contract, schema(text))
+    with pytest.raises(OSError, match=r"protoc ended with 1|No such file"):
+        ProtobufJudge(contract, text)
+    monkeypatch.undo()
+    assert decoded(ProtobufReader(contract, schema(text)), [b"\x08\x01"]).rows.to_pylist() == [{"number": 1}]
 
 
 def test_a_schema_of_a_megabyte_with_2000_fields_is_read() -> None:
