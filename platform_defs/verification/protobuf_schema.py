@@ -17,6 +17,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 import platform_defs
+from platform_defs.errors import Retryable
 from platform_defs.verification.documents import NotTheType
 
 _SCHEMA = "judged.proto"
@@ -95,5 +96,6 @@ def _run(folder: Path, texts: Path, with_descriptors: bool) -> FileDescriptorSet
     if done.returncode in _CRASHES or (done.returncode and _SCHEMA.encode() + b":" in done.stderr):
         raise NotTheType("SchemaNotCompatible")
     if done.returncode:
-        raise OSError(f"protoc ended with {done.returncode}: {done.stderr.decode(errors='replace')[-500:]}")
+        told = done.stderr.decode(errors="replace")[-500:]
+        raise Retryable(f"the compiler of Protobuf schemas ended with status {done.returncode}: {told}")
     return FileDescriptorSet.FromString((folder / "answer").read_bytes())

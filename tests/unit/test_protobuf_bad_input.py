@@ -9,6 +9,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from platform_defs.contract.model import Contract, Fault
+from platform_defs.errors import Retryable
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.writer_schema import SchemaNotCompatible
@@ -268,13 +269,12 @@ def test_what_the_compiler_only_warns_of_is_no_fault() -> None:
     assert ProtobufJudge(contract_of({"number": "integer"}), text).values(b"\x08\x01") == [1]
 
 
-@pytest.mark.parametrize("instead", ["/bin/false", "/no/such/python"])
-def test_a_compiler_that_cannot_run_is_no_fault_of_the_schema(instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    text, contract = f"{MESSAGE} // {instead}", contract_of({"number": "integer"})
-    monkeypatch.setattr(sys, "executable", instead)
-    with pytest.raises(OSError, match=r"did not run|No such file"):
+def test_a_compiler_that_cannot_run_is_no_fault_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, contract = f"{MESSAGE} // compiled by nobody yet", contract_of({"number": "integer"})
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(Retryable, match=r"did not run \(status 1\)"):
         ProtobufReader(contract, schema(text))
-    with pytest.raises(OSError, match=r"protoc ended with 1|No such file"):
+    with pytest.raises(Retryable, match="ended with status 1"):
         ProtobufJudge(contract, text)
     monkeypatch.undo()
     assert decoded(ProtobufReader(contract, schema(text)), [b"\x08\x01"]).rows.to_pylist() == [{"number": 1}]

@@ -19,6 +19,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 import platform_defs
+from platform_defs.errors import Retryable
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
@@ -37,7 +38,7 @@ _KNOWN = (
 @lru_cache(_KEPT)
 def file_of(writer: WriterSchema) -> FileDescriptor:
     """The descriptor of the schema's file. Raises SchemaNotCompatible, with what the compiler says, for a schema that
-    is none, or that lacks a reference; OSError where the compiler could not run.
+    is none, or that lacks a reference; Retryable where the compiler could not run.
     """
     pool = DescriptorPool()
     try:
@@ -104,12 +105,12 @@ def _run_compiler(folder: Path, has_descriptors: bool) -> None:
         raise _failure(done.returncode, done.stderr.replace(f"{folder / 'src'}/", ""))
 
 
-def _failure(status: int, told: str) -> SchemaNotCompatible | OSError:
+def _failure(status: int, told: str) -> SchemaNotCompatible | Retryable:
     """Whose fault it is: the schema's, if the compiler names it or crashes on it; otherwise the system's."""
     crashed = status < 0 and -status not in _FROM_OUTSIDE
     if crashed or f"{MAIN}:" in told:
         return SchemaNotCompatible([f"the schema does not compile: {_first_error(told)}"])
-    return OSError(f"the compiler of Protobuf schemas did not run ({status}): {told.strip()[-500:]}")
+    return Retryable(f"the compiler of Protobuf schemas did not run (status {status}): {told.strip()[-500:]}")
 
 
 def _first_error(told: str) -> str:
