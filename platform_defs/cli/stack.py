@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -94,7 +95,7 @@ def _print(status: StackStatus, output: Output) -> None:
         return
     servers = {"kafka": _line(status.kafka), "postgres": _line(status.postgres)}
     if status.registry.address is not None:
-        servers["registry"] = _line(status.registry)
+        servers["registry"] = _line(replace(status.registry, address=status.registry_url))
     print_fields({**servers, "home": status.home})
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from platform_defs.contract.model import Contract, Fault
 from platform_defs.engine.message_keys import key_texts
 from platform_defs.engine.schema_ports import Schemas
 from platform_defs.errors import InternalError
-from platform_defs.formats.arrow import Column
+from platform_defs.formats.arrow import Column, columns_of
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.block import Block
 from platform_defs.formats.decoded import Decoded, in_order
@@ -76,7 +77,7 @@ class BlockDecoder:
             return KeyColumn(*key_texts(block.keys), NO_SCHEMAS)
         found = self._framed("key", partition, block, block.keys, None)
         faults = [replace(fault, field="_key") for fault in found.decoded.faults]
-        texts = found.decoded.rows.column(0)
+        (texts,) = columns_of(found.decoded.rows)
         return KeyColumn(_spread(texts, found.decoded.indexes, len(block.keys)), faults, found.schemas)
 
     def _framed(
@@ -155,7 +156,8 @@ def _spread(column: Column, indexes: pa.Int64Array, length: int) -> Column:
     absent = np.ones(length, np.bool_)
     rows = np.asarray(indexes)
     at[rows], absent[rows] = np.arange(len(rows)), False
-    return column.take(pa.array(at, mask=absent))
+    places: Any = pa.array(at, mask=absent)  # an index, or null
+    return column.take(places)
 
 
 def _moved(decoded: Decoded, start: int) -> Decoded:

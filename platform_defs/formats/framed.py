@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model import Contract, Fault
+from platform_defs.formats.arrow import int64s
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.decoded import Decoded, in_order
-from platform_defs.formats.framing import Group, Part, Unframed, unframe
-from platform_defs.formats.supported import Reader, reader_of
-from platform_defs.formats.wire.buffer import Buffer, Bytes
+from platform_defs.formats.framing import Group, Part, Unframed, one_group, unframe
+from platform_defs.formats.supported import JsonReader, Reader, reader_of
+from platform_defs.formats.wire.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.wire.columns import binary_column
 from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
@@ -60,7 +61,7 @@ class FramedReader:
         """
         block = unframe(self.contract.wire.framing, values, names, self.part)
         self._meet({group.key for group in block.groups})
-        parts = [self._read_group(block.data, group) for group in block.groups]
+        parts = [self._read_group(block.data, group) for group in self._merged(block.groups)]
         counts = dict[str, int]()
         for group in block.groups:
             if self.known[group.key] is not None:
@@ -78,15 +79,27 @@ class FramedReader:
         if new := sorted(keys - self.known.keys()):
             self.known.update(self.find(new))
 
+    def _merged(self, groups: Sequence[Group]) -> Sequence[Group]:
+        """The same, those as one that are read alike: JSON, whatever schema it names."""
+        alike = [group for group in groups if isinstance(self._reader(group), JsonReader)]
+        others = [group for group in groups if not isinstance(self._reader(group), JsonReader)]
+        return [one_group(alike), *others] if alike else others
+
     def _read_group(self, data: Bytes, group: Group) -> Decoded:
         """The rows and faults of a group, by the indexes of its messages in their block."""
         reader = self._reader(group)
         if isinstance(reader, Refused):
             return Decoded(_no_rows(self.contract), pa.array([], pa.int64()), _refused(reader, group), 0)
-        found = reader.read(*_payloads(data, group))
-        indexes: pa.Int64Array = pa.array(group.indexes).take(found.indexes)
+        found = reader.read(*self._payloads(data, group))
+        indexes: pa.Int64Array = int64s(group.indexes).take(found.indexes)
         faults = [replace(fault, index=int(group.indexes[fault.index])) for fault in found.faults]
         return Decoded(found.rows, indexes, faults, found.unknown_fields)
+
+    def _payloads(self, data: Bytes, group: Group) -> tuple[Bytes, Integers, Integers]:
+        """As readers take them. Only Protobuf has anything behind the id of a header."""
+        if group.message and self.contract.format == "protobuf":
+            return _indexed(data, group)
+        return data, group.starts, group.stops
 
     def _reader(self, group: Group) -> Reader | Refused:
         """Made once for each schema, since that takes the longer the larger the schema is."""
@@ -124,10 +137,8 @@ def reader_of_file(contract: Contract) -> FramedReader:
     return FramedReader(contract, lambda keys: dict.fromkeys(keys, schema))
 
 
-def _payloads(data: Bytes, group: Group) -> tuple[Bytes, Any, Any]:
-    """The payloads as readers take them. What a header says of the message is put before each of them."""
-    if not group.message:
-        return data, group.starts, group.stops
+def _indexed(data: Bytes, group: Group) -> tuple[Bytes, Integers, Integers]:
+    """The payloads with the message's indexes before each of them, where a header has these."""
     spans: Any = binary_column(Buffer(data), group.starts, group.stops - group.starts, None, len(group.indexes))
     joined: Any = pc.binary_join_element_wise(pa.scalar(group.message, pa.binary()), spans, b"")
     offsets = np.frombuffer(joined.buffers()[1], np.int32)[: len(joined) + 1].astype(np.int64)

@@ -5,15 +5,16 @@ that id, or a byte 1 and the schema's GUID. Behind either, Protobuf has the inde
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model import Fault, Framing
-from platform_defs.formats.arrow import integers
+from platform_defs.formats.arrow import int64s
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.wire.buffer import Bytes, Integers, Mask
 
@@ -76,12 +77,13 @@ class _Block:
     """A block on its way; each message is handed to one of the methods."""
 
     def __init__(self, values: pa.BinaryArray, part: Part) -> None:
-        _, offsets, data = values.buffers()
+        buffers: list[Any] = values.buffers()
+        _, offsets, data = buffers
         bounds = np.zeros(1, np.int32) if offsets is None else np.frombuffer(offsets, np.int32)
         bounds = bounds[values.offset : values.offset + len(values) + 1].astype(np.int64)
         self.data: Bytes = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
         self.starts, self.stops = bounds[:-1], bounds[1:]
-        self.values, self.part = values, part
+        self.part: Part = part
         self.groups: list[Group] = []
         self.faults: list[Fault] = []
 
@@ -108,7 +110,8 @@ class _Block:
 
     def by_header(self, names: pa.BinaryArray, rows: Integers) -> None:
         """Group those by their header."""
-        encoded = names.take(pa.array(rows)).dictionary_encode()
+        chosen: Any = names.take(int64s(rows))
+        encoded: Any = chosen.dictionary_encode()
         numbers = np.asarray(encoded.indices, np.int64)
         distinct: list[bytes] = encoded.dictionary.to_pylist()
         for number, found in _by_value(numbers):
@@ -125,7 +128,7 @@ class _Block:
         self.faults += [Fault(int(row), "decode", error_class, message, field) for row in rows]
 
     def _refuse_unframed(self, rows: Integers) -> None:
-        for row in integers(pa.array(rows)):
+        for row in rows.tolist():
             value = self.data[self.starts[row] : self.stops[row]][:80].tobytes()
             length = int(self.stops[row] - self.starts[row])
             message = f"the {self.part} does not begin with a byte 0 and the id of a schema: {_likeness(value, length)}"
@@ -133,6 +136,15 @@ class _Block:
 
     def unframed(self) -> Unframed:
         return Unframed(self.data, tuple(self.groups), sorted(self.faults, key=lambda fault: fault.index))
+
+
+def one_group(groups: Sequence[Group]) -> Group:
+    """Groups of one block as one, under the key and message of the first."""
+    indexes = np.concatenate([group.indexes for group in groups])
+    order = np.argsort(indexes)
+    starts = np.concatenate([group.starts for group in groups])
+    stops = np.concatenate([group.stops for group in groups])
+    return replace(groups[0], indexes=indexes[order], starts=starts[order], stops=stops[order])
 
 
 def _by_value(numbers: Integers) -> list[tuple[int, Integers]]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from platform_defs.contract.column_types import INTEGER, JSON, STRING, ColumnType
 from platform_defs.contract.model import Contract, Fault, Field
+from platform_defs.contract.node import as_mapping
 from platform_defs.formats.arrow import Column, all_bytes, integers, record_batch
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.decoded import Decoded
@@ -68,9 +69,9 @@ class _AvroKeys:
 def _as_record(document: str) -> tuple[Any, str]:
     """The schema, parsed, and that of the record. Raises SchemaNotCompatible."""
     try:
-        of = json.loads(document)
-        if isinstance(of, dict) and list(of) == ["type"]:  # {"type": "string"} is "string"
-            of = of["type"]
+        of: Any = json.loads(document)
+        named = as_mapping(of)
+        of = of if named is None or list(named) != ["type"] else named["type"]  # {"type": "string"} is "string"
         return of, json.dumps({"type": "record", "name": "TidegateKey", "fields": [{"name": _KEY, "type": of}]})
     except (ValueError, RecursionError) as wrong:
         raise SchemaNotCompatible([f"the key's schema cannot be read: {wrong}"]) from wrong
@@ -128,7 +129,7 @@ def _sorted(document: Any) -> Any:
     """The same with the keys of each object in order."""
     if isinstance(document, JsonObject):
         return JsonObject((key, _sorted(inner)) for key, inner in sorted(document, key=itemgetter(0)))
-    return list(map(_sorted, document)) if isinstance(document, list) else document
+    return [_sorted(inner) for inner in cast("list[Any]", document)] if isinstance(document, list) else document
 
 
 def _field(kind: ColumnType) -> Field:

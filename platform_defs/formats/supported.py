@@ -1,7 +1,8 @@
 """From payloads to rows: each format has a folder beside this file, and a line here."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,16 +27,27 @@ class Reader(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class JsonReader:
     """Reads JSON, whatever schema it was written with: the contract's rules judge it."""
 
-    def __init__(self, contract: Contract) -> None:
-        self._contract = contract
+    contract: Contract
 
     def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
         """See `Reader`."""
-        values: Any = binary_column(Buffer(np.asarray(data)), starts, stops - starts, None, len(starts))
-        return decode_json(self._contract, values)
+        return decode_json(self.contract, payloads(data, starts, stops))
+
+
+def payloads(data: Any, starts: Integers, stops: Integers) -> pa.BinaryArray:
+    """The payloads data[starts[i]:stops[i]], which ascend and do not overlap, as a column; copied where there are gaps
+    between them.
+    """
+    buffer = Buffer(np.asarray(data))
+    if not len(starts) or (starts[1:] != stops[:-1]).any():
+        return cast("pa.BinaryArray", binary_column(buffer, starts, stops - starts, None, len(starts)))
+    offsets = np.append(starts, stops[-1:]).astype(np.int32)
+    found: Any = pa.Array.from_buffers(pa.binary(), len(starts), [None, pa.py_buffer(offsets.data), buffer.arrow])
+    return found
 
 
 def reader_of(contract: Contract, writer: WriterSchema, *, indexed: bool = False) -> Reader:
@@ -56,7 +68,7 @@ def decode(contract: Contract, values: pa.BinaryArray) -> Decoded:
 
 
 _READERS: dict[str, Callable[[Contract, WriterSchema, bool], Reader]] = {
-    "json": lambda contract, _writer, _indexed: JsonReader(contract),
+    "json": lambda contract, _writer, _indexed: JsonReader(contract),  # equal for every schema
     "avro": lambda contract, writer, _indexed: AvroReader(contract, writer),
     "protobuf": lambda contract, writer, indexed: ProtobufReader(contract, writer, framed=indexed),
 }

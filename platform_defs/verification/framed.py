@@ -43,7 +43,10 @@ class FramedJudge(Judge):
             return self.value(named.payload)
         reader = self._reader(schema, indexed=named.message != b"")
         try:
-            return reader if isinstance(reader, NoRow) else self.ruled(reader((named.message or b"") + named.payload))
+            if isinstance(reader, NoRow):
+                return reader
+            indexes = named.message or b"" if schema.format == "protobuf" else b""  # nothing else has any in a header
+            return self.ruled(reader(indexes + named.payload))
         except NotTheType as wrong:
             return NoRow(str(wrong))
 

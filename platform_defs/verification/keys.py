@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 from platform_defs.contract.column_types import JSON
 from platform_defs.contract.model import Contract, Field
@@ -96,4 +96,4 @@ def _spelt(document: Document) -> str:
 def _sorted(document: Any) -> Any:
     if isinstance(document, Pairs):
         return Pairs((name, _sorted(inner)) for name, inner in sorted(document, key=itemgetter(0)))
-    return [_sorted(inner) for inner in document] if isinstance(document, list) else document
+    return list(map(_sorted, cast("list[Any]", document))) if isinstance(document, list) else document

@@ -16,6 +16,7 @@ from typing import Any
 
 from platform_defs.errors import BadInput
 from resources.local import processes, state
+from resources.registry.address import Registry
 from resources.settings import PROJECT_ROOT, Settings, settings
 
 LOCK_SECONDS = 180.0
@@ -47,9 +48,14 @@ class StackStatus:
         return {
             "kafka": {"bootstrap_servers": kafka.address, "pid": kafka.pid, "embedded": kafka.embedded},
             "postgres": {"url": postgres.address, "pid": postgres.pid, "embedded": postgres.embedded},
-            "registry": {"url": registry.address, "pid": registry.pid, "embedded": registry.embedded},
+            "registry": {"url": self.registry_url, "pid": registry.pid, "embedded": registry.embedded},
             "home": str(self.home),
         }
+
+    @property
+    def registry_url(self) -> str | None:
+        """The registry's addresses, as they may be shown: without user and password."""
+        return self.registry.address and str(Registry({"url": self.registry.address}))
 
 
 def silent(_: str) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from platform_defs.contract.model import Contract
 from platform_defs.errors import RegistryAway
@@ -15,11 +16,13 @@ from resources.registry.client import RegistryClient
 PAUSES = (2.5, 2.5)  # seconds between three questions for an id that nobody knows: a follower may lag behind
 MOST_UNKNOWN = 1_000  # ids that a task asks the registry for in vain; of what garbage names after them, nobody is asked
 QUICKLY = 3.0  # seconds for a question that a run can do without
+AGAIN, RECENT = 1.0, 60.0  # seconds: for a question, where the last one was waited for in vain not longer ago
 
 Place = tuple[str, str, int, str]  # ledger, registry, generation, key
 
 _kept: dict[Place, WriterSchema] = {}  # of this process: what is known stays as it is
 _MOST_KEPT = 2_000
+_away: dict[str, float] = {}  # when this process last found the registry away
 _compared: set[tuple[str, str, tuple[SchemaInUse, ...]]] = set()  # what this process has compared: once a run
 
 
@@ -83,8 +86,12 @@ class RegistrySchemas:
         if not keys or len(self.unknown) >= MOST_UNKNOWN:
             return {}
         client = self._client(keys[0])
-        self._refuse_switched()
-        found = self._ask(client, keys[: MOST_UNKNOWN - len(self.unknown)])
+        try:
+            self._refuse_switched()
+            found = self._ask(client, keys[: MOST_UNKNOWN - len(self.unknown)])
+        except RegistryAway:
+            _away[str(self.address)] = time.monotonic()
+            raise
         self.unknown |= {(generation, key) for key in keys if key not in found}
         return self._remember(generation, self.ledger.keep(generation, list(found.values()))) if found else {}
 
@@ -103,7 +110,7 @@ class RegistrySchemas:
     def _client(self, key: str = "") -> RegistryClient:
         if self.address is None:
             raise RegistryAway.nowhere(f"schema {key}" if key else "a schema")
-        return RegistryClient(self.address)
+        return RegistryClient(_impatient(self.address))
 
     def _refuse_switched(self) -> None:
         """Raise where the registry became another one since the run began: the next one halts for it."""
@@ -115,7 +122,7 @@ class RegistrySchemas:
         """Those of the ids in use that mean something else now. One that is gone may come back."""
         if self.address is None or not self.in_use:
             return []
-        client = RegistryClient(self.address if patience is None else replace(self.address, patience=patience))
+        client = RegistryClient(replace(self.address, patience=patience) if patience else _impatient(self.address))
         known = {one.key: client.schema(one.key, self.subject) for one in self.in_use}
         return [one.key for one in self.in_use if (now := known[one.key]) and digest(now) != one.sha256]
 
@@ -127,6 +134,12 @@ class RegistrySchemas:
 
     def _place(self, generation: int, key: str) -> Place:
         return self.ledger.url, self.ledger.registry, generation, key
+
+
+def _impatient(address: Registry) -> Registry:
+    """The same, with less patience where this process has just waited in vain: Spark tries a failed task again."""
+    since = time.monotonic() - _away.get(str(address), -inf)
+    return replace(address, patience=min(address.patience, AGAIN)) if since < RECENT else address
 
 
 def schemas_of(

@@ -9,6 +9,7 @@ import pytest
 from platform_defs.contract.model import Field
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
+from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 from tests.unit.avro_messages import contract_of, decode, encode, fixed, logical, record, varint, writer
 
@@ -138,6 +139,7 @@ def test_fields_that_the_contract_does_not_know_are_counted() -> None:
     schema = record(a="int", more=record("R", b="int"))
     messages = [encode(schema, {"a": 1, "more": {"b": 2}})] * 3
     assert decode(contract_of({"a": "integer"}), schema, messages).unknown_fields == 3
+    assert resolve(contract_of({"a": "integer"}), writer(schema)).unknown == ("more",)
     whole = contract_of({"a": "integer", "more": "json"})
     assert decode(whole, schema, messages).unknown_fields == 0
     assert decode(contract_of({"a": "integer", "b": "integer"}, b="more.b"), schema, messages).unknown_fields == 0

@@ -8,6 +8,7 @@ import pyarrow as pa
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Contract, Field, Format, Framing, WireFormat
 from platform_defs.engine.decoding import BlockDecoder
+from platform_defs.formats.arrow import columns_of, integers
 from platform_defs.formats.block import message_blocks
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.halts import RegistrySwitched
@@ -80,7 +81,7 @@ def read(decoder: BlockDecoder, messages: Sequence[Delivered], chosen: list[int]
     """By index of the chosen messages: the value, or the class of the fault."""
     (block,) = message_blocks(messages)
     found = decoder.read(0, block, None if chosen is None else pa.array(chosen, pa.int64())).decoded
-    rows = zip(found.indexes.to_pylist(), found.rows.column(0).to_pylist(), strict=True)
+    rows = zip(integers(found.indexes), columns_of(found.rows)[0].to_pylist(), strict=True)
     return {**dict(rows), **{fault.index: fault.error_class for fault in found.faults}}
 
 

@@ -117,7 +117,7 @@ def test_a_message_of_another_record_is_a_dead_letter_or_nothing(others: OtherRe
 
 def test_headers_name_the_schema_too() -> None:
     values = pa.array([b'{"name": "a"}', prefixed(1, b'{"name": "b"}')], pa.binary())
-    found = reader("both").read(values, pa.array([b"\0\0\0\0\2", None], pa.binary()))
+    found = reader("both").read(values, pa.array([b"\0\0\0\0\2 more", None], pa.binary()))
     assert outcome(found) == {0: {"name": "a", "count": None}, 1: {"name": "b", "count": None}}
     assert found.schemas == {"2": 1, "1": 1}
 
@@ -143,3 +143,24 @@ def test_a_block_is_what_its_messages_are_alone_however_it_is_cut(
     cut = data.draw(st.integers(0, len(values)))
     parts = [outcome(of_task.read(pa.array(part, pa.binary()), None)) for part in (values[:cut], values[cut:])]
     assert whole == {**parts[0], **{index + cut: found for index, found in parts[1].items()}}
+
+
+PROTOBUF = 'syntax = "proto3"; message A { bool x = 1; } message B { string name = 1; int64 count = 2; }'
+INDEXES = b"\2\2"  # one, and it is 1: the second message of the file
+
+
+@pytest.mark.parametrize("named", ["prefix", "header"])
+def test_protobufs_indexes_are_behind_the_id_wherever_that_is(named: Framing) -> None:
+    wire = WireFormat(named, record="B")
+    of_task = FramedReader(
+        replace(contract(), format="protobuf", wire=wire),
+        lambda keys: {key: WriterSchema(key, "protobuf", PROTOBUF) for key in keys},
+    )
+    payload, head = b"\x0a\x01x\x10\x07", prefixed(5, b"")
+    values = [head + INDEXES + payload, head + b"\0" + payload] if named == "prefix" else [payload] * 3
+    names = [head + INDEXES, head + b"\0", head]
+    found = of_task.read(pa.array(values * 100, pa.binary()), pa.array(names[: len(values)] * 100, pa.binary()))
+    rows = {0: {"name": "x", "count": 7}, 1: "OtherRecord"} | (
+        {2: {"name": "x", "count": 7}} if named == "header" else {}
+    )
+    assert outcome(found) == {n: rows[n % len(values)] for n in range(len(values) * 100)}

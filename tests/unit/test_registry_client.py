@@ -2,7 +2,7 @@
 
 import pickle
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -22,8 +22,8 @@ def server() -> Iterator[Answered]:
         yield answered
 
 
-def client(*urls: str, patience: float = 0.5, **options: str) -> RegistryClient:
-    given = {name.replace("_", "."): value for name, value in options.items()}
+def client(*urls: str, patience: float = 0.5, options: Mapping[str, str] | None = None) -> RegistryClient:
+    given = {name.replace("_", "."): value for name, value in (options or {}).items()}
     return RegistryClient(Registry({"url": ",".join(urls), **given}, patience))
 
 
@@ -149,7 +149,7 @@ def test_an_id_is_asked_for_in_its_context(server: Answered) -> None:
 
 
 def test_a_password_is_sent_and_never_shown(server: Answered) -> None:
-    given = client(server.url, basic_auth_user_info="me:hush")
+    given = client(server.url, options={"basic_auth_user_info": "me:hush"})
     assert given.schema("7") is None
     assert server.authorization == ["me:hush"]
     server.answers = {"/schemas/ids/7": says(b"<p>me:hush is wrong</p>", 401, kind="text/html")}
@@ -169,7 +169,7 @@ def test_a_token_is_sent(server: Answered) -> None:
         "bearer_auth_logical_cluster": "lsrc-1",
         "bearer_auth_identity_pool_id": "pool",
     }
-    client(server.url, **token).schema("7")
+    client(server.url, options=token).schema("7")
     assert server.authorization == ["Bearer abc"]
 
 
@@ -178,7 +178,7 @@ def test_a_token_is_sent(server: Answered) -> None:
 )
 def test_options_that_the_client_does_not_take_are_refused_without_their_values(options: dict[str, str]) -> None:
     with pytest.raises(BadInput, match="TIDEGATE_REGISTRY_") as refused:
-        client("http://127.0.0.1:9", **options)
+        client("http://127.0.0.1:9", options=options)
     assert "hush" not in str(refused.value)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from platform_defs.errors import BadInput
 from resources.endpoints import Endpoints, connection
-from resources.local import processes, state
+from resources.local import processes, stack, state
 from resources.settings import PROJECT_ROOT, SETTINGS, settings, unknown_variables
 
 
@@ -174,3 +174,11 @@ def test_options_of_the_registrys_client_are_read_without_its_address(monkeypatc
     monkeypatch.setenv("TIDEGATE_REGISTRY_URL", "registry:8081")
     with pytest.raises(BadInput, match=r"TIDEGATE_REGISTRY_URL.*not an address like https"):
         settings()
+
+
+def test_a_registry_of_ones_own_is_shown_without_its_password(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    monkeypatch.setenv("TIDEGATE_REGISTRY_URL", "https://me:hush@one:8081, https://two:8081")
+    status = stack.status()
+    assert status.as_json()["registry"] == {"url": "https://one:8081, https://two:8081", "pid": None, "embedded": False}
+    assert status.registry.address == "https://me:hush@one:8081, https://two:8081"

@@ -44,7 +44,7 @@ class Plan:
     schema: Schema
     root: Node  # a record that is taken apart, or a union with such a record as `branch`
     branch: int | None  # of the root, if it is a union: the others are other records
-    unknown: bool  # the schema has a field that the contract does not know
+    unknown: tuple[str, ...]  # the paths of the schema's fields that the contract does not know
 
 
 def resolve(contract: Contract, writer: WriterSchema) -> Plan:
@@ -60,7 +60,7 @@ def resolve(contract: Contract, writer: WriterSchema) -> Plan:
     if reasons:
         raise SchemaNotCompatible(reasons)
     root = Node("", schema.root, (), _fields((), record, wanted, schema))
-    return Plan(contract, schema, root, branch, _has_unknown(root))
+    return Plan(contract, schema, root, branch, tuple(_unknown(root)))
 
 
 def _message(schema: Schema, wanted: str) -> tuple[Record, int | None]:
@@ -159,9 +159,12 @@ def _node(path: MessagePath, of: AvroType, wanted: _Wanted | None, schema: Schem
     return Node(name, of, tuple(wanted.targets), record and _fields(path, record, wanted, schema))
 
 
-def _has_unknown(node: Node) -> bool:
-    """Whether a field leads nowhere; of what goes whole into a json column, none does."""
-    return not node.targets and (node.fields is None or any(map(_has_unknown, node.fields)))
+def _unknown(node: Node) -> Iterator[str]:
+    """The fields that lead nowhere; of what goes whole into a json column, none does."""
+    if node.fields is None and not node.targets:
+        yield node.path
+    for item in () if node.targets else node.fields or ():
+        yield from _unknown(item)
 
 
 def targets_of(node: Node) -> Iterator[Target]:
