@@ -163,7 +163,7 @@ def test_fields_that_the_contract_does_not_know_are_counted_by_message() -> None
     assert not found.faults
 
 
-def framed(contract: Contract, payloads: Sequence[bytes]) -> tuple[list[int], list[Fault]]:
+def framed(contract: Contract, payloads: Sequence[bytes]) -> tuple[Sequence[int | None], list[Fault]]:
     found = decoded(ProtobufReader(contract, schema(PROTO3), framed=True), payloads)
     judge = ProtobufJudge(contract, PROTO3, framed=True)
     for fault in found.faults:
