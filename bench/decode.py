@@ -128,8 +128,9 @@ def paths() -> dict[str, Callable[[], object]]:
     messages = [as_protobuf(transfer, transfer_type) for transfer in made]
     column = pa.array(messages, pa.binary())
     deserialize, context = deserializer(), SerializationContext("bench", MessageField.VALUE)
-    assert decode_json(contract, texts).rows.equals(read_block(reader, values, len(PREFIX)))  # noqa: S101  # the same rows
-    assert decode_json(contract, texts).rows.equals(read_block(protobuf, column, 0))  # noqa: S101
+    rows = decode_json(contract, texts).rows
+    assert rows.equals(read_block(reader, values, len(PREFIX)))  # noqa: S101  # the same rows
+    assert rows.equals(read_block(protobuf, column, 0))  # noqa: S101
     return {
         "JSON, by block": lambda: decode_json(contract, texts),
         AVRO: lambda: read_block(reader, values, len(PREFIX)),

@@ -26,11 +26,13 @@ from tests.registered import serialized as registered_values
 from tests.unit.registry_double import registry_double, says
 from tests.world import World, transfer, transfers
 
+pytestmark = pytest.mark.xdist_group("registry")
+
 DAY = {"type": "int", "logicalType": "date"}
 DAY_ONE = date(2026, 11, 1)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def registered(world: World) -> World:
     """The world, with the embedded registry."""
     stack.up(registry=True)

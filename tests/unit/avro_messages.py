@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.message_path import parse_path
 from platform_defs.contract.model import Contract, Field, WireFormat
+from platform_defs.formats.arrow import integers
 from platform_defs.formats.avro.block import read_block
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.avro.resolve import resolve
@@ -59,11 +60,10 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def encode(of: Any, value: Any, named: dict[str, Any] | None = None) -> bytes:
+def encode(schema: Any, value: Any, named: dict[str, Any] | None = None) -> bytes:
     """The value as Avro writes it."""
     named = {} if named is None else named
-    if isinstance(of, str) and of in named:
-        of = named[of]
+    of: Any = named.get(schema, schema) if isinstance(schema, str) else schema
     if isinstance(of, list):
         branch, inner = value
         return varint(branch) + encode(of[branch], inner, named)
@@ -258,11 +258,10 @@ class Readers:
 
     def _outcomes(self, found: list[list[Any] | Reason]) -> list[Outcome]:
         rows = [item for item in found if isinstance(item, list)]
-        columns = [
-            pa.array([row[n] for row in rows], item.type.arrow).to_pylist()
-            for n, item in enumerate(self.contract.fields)
+        columns: list[Any] = [
+            pa.array([row[n] for row in rows], item.type.arrow) for n, item in enumerate(self.contract.fields)
         ]
-        values = iter(zip(*columns, strict=True))
+        values = iter(zip(*(column.to_pylist() for column in columns), strict=True))
         return [item.error_class if isinstance(item, Reason) else next(values) for item in found]
 
     def verification(self, messages: Sequence[bytes]) -> list[Outcome]:
@@ -278,13 +277,14 @@ class Readers:
         """None for a message in doubt."""
         data, starts, stops = laid_out(messages, gap)
         read = read_block(self.plan, data, starts, stops)
-        sure = pa.array(~read.doubtful)
-        rows = zip(*(column.filter(sure).to_pylist() for column in read.columns), strict=True)
+        columns: Any = read.columns
+        sure: Any = pa.array(~read.doubtful)
+        rows = zip(*(column.filter(sure).to_pylist() for column in columns), strict=True)
         return [None if doubt else next(rows) for doubt in read.doubtful]
 
     def decoded(self, messages: Sequence[bytes]) -> list[Outcome]:
         decoded = AvroReader(self.contract, self.writer).read(*laid_out(messages))
         outcomes: dict[int, Outcome] = {fault.index: fault.error_class for fault in decoded.faults}
         rows = zip(*(column.to_pylist() for column in decoded.rows.columns), strict=True)
-        outcomes |= dict(zip(decoded.indexes.to_pylist(), rows, strict=True))
+        outcomes |= dict(zip(integers(decoded.indexes), rows, strict=True))
         return [outcomes[n] for n in range(len(messages))]

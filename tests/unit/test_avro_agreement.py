@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from tests.unit.avro_messages import Case, Readers, cases, encode
 
 pytestmark = pytest.mark.filterwarnings("error")  # numpy's, which would be text on stderr
-SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+)
 
 
 def agree(readers: Readers, messages: Sequence[bytes], cuts: Sequence[int] = ()) -> int:

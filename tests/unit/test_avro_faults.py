@@ -114,7 +114,7 @@ def test_timestamps_end_with_the_year_9999() -> None:
     schema = record(at=logical("long", "timestamp-millis"))
     last = 253_402_300_799_999
     decoded = decode(contract_of({"at": "timestamp"}), schema, [varint(last), varint(last + 1), varint(-(2**63))])
-    assert decoded.rows["at"].to_pylist()[0].isoformat() == "9999-12-31T23:59:59.999000+00:00"
+    assert [str(at) for at in decoded.rows["at"].to_pylist()] == ["9999-12-31 23:59:59.999000+00:00"]
     assert [fault.error_class for fault in decoded.faults] == ["OutOfRange", "OutOfRange"]
 
 
