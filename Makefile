@@ -63,6 +63,7 @@ down:  ## stop all of it
 
 bench: install  ## compare the paths, with ratios (docs/explanation/performance.md)
 	@$(RUN) python -m bench
+	@$(RUN) python -m bench.decode
 
 chaos: install  ## kill, stop and cut off runs and servers; nothing may be lost or doubled (CHAOS="--seed 1 --kills 20")
 	@$(RUN) python -m tests.chaos $(CHAOS)

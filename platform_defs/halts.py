@@ -20,6 +20,7 @@ HaltCode = Literal[
     "gate_red",
     "accumulate_refused",
     "keeps_failing",
+    "registry_switched",
 ]
 Json = Mapping[str, Any]
 
@@ -246,6 +247,24 @@ class KeepsFailing:
 
 
 @dataclass(frozen=True)
+class RegistrySwitched:
+    """The schema registry has other schemas under ids that messages name: its name in the ledger, and the ids."""
+
+    code: ClassVar[HaltCode] = "registry_switched"
+    seen: ClassVar[str] = "the schema registry has other schemas under ids that messages already named."
+
+    registry: str = ""
+    keys: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"registry": self.registry, "keys": list(self.keys)}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> "RegistrySwitched":
+        return cls(stored.get("registry", ""), tuple(stored.get("keys", ())))
+
+
+@dataclass(frozen=True)
 class UnknownHalt:
     """A halt that another version of Tidegate recorded, and whose code this one does not know."""
 
@@ -269,6 +288,7 @@ KnownHalt = (
     | GateRed
     | AccumulateRefused
     | KeepsFailing
+    | RegistrySwitched
 )
 HaltDetail = KnownHalt | UnknownHalt
 DETAILS: Mapping[str, type[KnownHalt]] = {
@@ -284,6 +304,7 @@ DETAILS: Mapping[str, type[KnownHalt]] = {
         GateRed,
         AccumulateRefused,
         KeepsFailing,
+        RegistrySwitched,
     )
 }
 

@@ -1,7 +1,8 @@
 """What every error means: the one table. docs/reference/verdicts.md shows it.
 
-Postgres' errors are looked up by SQLSTATE, Kafka's by the name of their code, Spark's by error condition, SQLSTATE or
-Java class. Whoever meets an error raises what the table says; `of_error` says it of our own. No text is ever judged.
+Postgres' errors are looked up by SQLSTATE, Kafka's by the name of their code, the registry's by HTTP status, Spark's by
+error condition, SQLSTATE or Java class. Whoever meets an error raises what the table says; `of_error` says it of our
+own. No text is ever judged.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -195,6 +196,23 @@ KAFKA: Sequence[Ruling] = (
     ),
 )
 
+# By HTTP status of the schema registry's answer, or `none` where there was none that could be read.
+# https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
+REGISTRY: Sequence[Ruling] = (
+    _same(
+        "none 408 429 500 502 503 504",
+        AWAY,
+        "No answer, half an answer, one that is not the registry's JSON, or too busy. Asked again for 30 seconds.",
+    ),
+    _same("401 403", AWAY, "The registry does not let this user in, for now: a token or a password may have expired."),
+    _same(
+        "404",
+        REFUSED,
+        "The registry has no schema of this id. Asked three times over 5 seconds, since a follower may lag; then the "
+        "messages that name it become dead letters, unless no id of the batch is known.",
+    ),
+)
+
 # By error condition, Java class or class of SQLSTATE, of the exception and of its causes: the first that is listed.
 # https://spark.apache.org/docs/latest/sql-error-conditions.html
 _ABORTED = "org.apache.spark.SparkException"  # wraps whatever else there is
@@ -245,6 +263,7 @@ OWN: Mapping[type[TidegateError], Verdict] = {
     errors.Fenced: AWAY,
     errors.RunStopped: AWAY,
     errors.BrokerAway: AWAY,
+    errors.RegistryAway: AWAY,
     errors.LedgerAway: AWAY,
     errors.OutcomeUnknown: AWAY,
     errors.RowsLost: RETRY,
@@ -279,6 +298,7 @@ def _by_code(rulings: Sequence[Ruling]) -> Mapping[str, Ruling]:
 
 
 _SQLSTATES, _KAFKA, _SPARK = _by_code(SQLSTATES), _by_code(KAFKA), _by_code(SPARK)
+_REGISTRY = _by_code(REGISTRY)
 
 
 def of_sqlstate(code: str | None, place: Place = "ledger") -> Verdict:
@@ -293,6 +313,12 @@ def of_kafka(name: str) -> Verdict:
     """The verdict on an error of Kafka, by `KafkaError.name()`. One that a newer broker has is tried again."""
     ruling = _KAFKA.get(name)
     return ruling.verdict if ruling else RETRY
+
+
+def of_registry(status: int | None) -> Verdict:
+    """The verdict on an answer of the schema registry that has no schema. One of another status is waited for."""
+    ruling = _REGISTRY.get("none" if status is None else str(status))
+    return ruling.verdict if ruling else AWAY
 
 
 def of_spark(causes: Sequence[JavaCause]) -> Verdict:

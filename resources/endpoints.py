@@ -7,16 +7,21 @@ from dataclasses import dataclass, field
 
 from platform_defs.errors import BadInput
 from resources.local import stack
+from resources.registry.address import Registry
 from resources.settings import settings
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Postgres and Kafka, wherever they run. `librdkafka`: the options of TIDEGATE_KAFKA_*, without the addresses."""
+    """Postgres, Kafka and the schema registry, wherever they run.
+
+    `librdkafka`: the options of TIDEGATE_KAFKA_*, without the addresses.
+    """
 
     postgres_url: str = field(repr=False)  # it holds the password
     bootstrap_servers: str
     librdkafka: dict[str, str] = field(default_factory=dict, repr=False)
+    registry: Registry | None = None  # of schemas; None: there is none to ask
 
     def kafka_options(self) -> dict[str, str]:
         """A librdkafka configuration: the addresses and the options given."""
@@ -29,4 +34,6 @@ def connection() -> Endpoints:
     if running.postgres.address is None or running.kafka.address is None:
         server = "Postgres" if running.postgres.address is None else "Kafka"
         raise BadInput(f"the embedded {server} in {running.home} is not running (start it with `tidegate stack up`)")
-    return Endpoints(running.postgres.address, running.kafka.address, settings().librdkafka_options)
+    url, chosen = running.registry.address, settings()
+    registry = None if url is None else Registry({**chosen.registry_options, "url": url})
+    return Endpoints(running.postgres.address, running.kafka.address, chosen.librdkafka_options, registry)

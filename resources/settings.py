@@ -18,6 +18,7 @@ from platform_defs.errors import BadInput
 
 PREFIX = "TIDEGATE_"
 KAFKA_PREFIX = PREFIX + "KAFKA_"
+REGISTRY_PREFIX = PREFIX + "REGISTRY_"
 INTERNAL = ("TIDEGATE_CRASH_POINT", "TIDEGATE_UI")  # of the crash tests, and of the processes of `tidegate ui`
 
 
@@ -54,6 +55,23 @@ class Settings(BaseSettings):
         default=None,
         description="The Kafka brokers, as host:port, separated by commas. Unset: the embedded Kafka.",
         examples=["kafka-1.example.com:9092,kafka-2.example.com:9092"],
+    )
+    registry_url: str | None = Field(
+        default=None,
+        description=(
+            "The schema registry, Confluent's or one that speaks its API, for contracts whose messages name a schema. "
+            "Several addresses, separated by commas, are tried in turn. Unset: the embedded registry."
+        ),
+        examples=["https://registry-1.example.com:8081,https://registry-2.example.com:8081"],
+    )
+    registry_name: str = Field(
+        default="default",
+        min_length=1,
+        description=(
+            "The registry's name in the ledger, where its schemas are kept for good. It stays when the address "
+            "changes, and is another one for another registry."
+        ),
+        examples=["bank"],
     )
     spark_master: str | None = Field(
         default=None,
@@ -95,6 +113,13 @@ class Settings(BaseSettings):
             raise ValueError("not a connection URI like postgresql://user:password@host:5432/database")
         return f"postgresql://{rest}"
 
+    @field_validator("registry_url")
+    @classmethod
+    def _http(cls, url: str | None) -> str | None:
+        if url is not None and not all(one.strip().startswith(("http://", "https://")) for one in url.split(",")):
+            raise ValueError("not an address like https://registry.example.com:8081, or several separated by commas")
+        return url
+
     @field_validator("spark_remote")
     @classmethod
     def _no_spark_connect(cls, remote: str | None) -> None:
@@ -112,12 +137,28 @@ class Settings(BaseSettings):
         return self.postgres_url is None
 
     @property
+    def embeds_registry(self) -> bool:
+        """True where no schema registry was given, so that the embedded one is used where one is needed."""
+        return self.registry_url is None
+
+    @property
     def librdkafka_options(self) -> dict[str, str]:
         """The librdkafka options that TIDEGATE_KAFKA_* give, without the addresses: {"security.protocol": "SSL"}."""
-        given = {name: value for name, value in os.environ.items() if name.startswith(KAFKA_PREFIX) and value}
-        options = {name.removeprefix(KAFKA_PREFIX).lower().replace("_", "."): given[name] for name in given}
+        options = _options(KAFKA_PREFIX)
         options.pop("bootstrap.servers", None)
         return options
+
+    @property
+    def registry_options(self) -> dict[str, str]:
+        """The client options that TIDEGATE_REGISTRY_* give, without the address: {"ssl.ca.location": "ca.pem"}."""
+        options = _options(REGISTRY_PREFIX)
+        return {name: value for name, value in options.items() if name not in ("url", "name")}
+
+
+def _options(prefix: str) -> dict[str, str]:
+    """What variables of this prefix say, by the names of options: in small letters, with dots."""
+    given = {name: value for name, value in os.environ.items() if name.startswith(prefix) and value}
+    return {name.removeprefix(prefix).lower().replace("_", "."): given[name] for name in given}
 
 
 @dataclass(frozen=True)
@@ -147,6 +188,14 @@ SETTINGS: tuple[Setting, ...] = (
         None,
         "TIDEGATE_KAFKA_SECURITY_PROTOCOL=SASL_SSL",
     ),
+    Setting(
+        REGISTRY_PREFIX + "*",
+        "Any other option of confluent-kafka's registry client, written in the same way: `basic.auth.user.info` "
+        "(user:password), `bearer.auth.*`, `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location`. They are "
+        "never shown.",
+        None,
+        "TIDEGATE_REGISTRY_BASIC_AUTH_USER_INFO=tidegate:secret",
+    ),
 )
 
 
@@ -170,7 +219,7 @@ def unknown_variables() -> list[str]:
     """The TIDEGATE_* variables in the environment that nothing reads."""
     known = {*INTERNAL, *(setting.variable for setting in SETTINGS)}
     given = (name for name, value in os.environ.items() if name.startswith(PREFIX) and value)
-    return sorted(name for name in given if name not in known and not name.startswith(KAFKA_PREFIX))
+    return sorted(name for name in given if name not in known and not name.startswith((KAFKA_PREFIX, REGISTRY_PREFIX)))
 
 
 @cache

@@ -101,7 +101,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A TIDEGATE_HOME of this worker's own, in the environment of every process that a test starts."""
     path = tmp_path_factory.mktemp("tidegate")
     os.environ["TIDEGATE_HOME"] = str(path)
-    for name in ("TIDEGATE_POSTGRES_URL", "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"):
+    for name in ("TIDEGATE_POSTGRES_URL", "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "TIDEGATE_REGISTRY_URL"):
         os.environ.pop(name, None)
     return path
 

@@ -72,6 +72,7 @@ def ack(
       accept         the batch is published with all its dead letters
       checks_accepted  blocking checks that the batch may fail
       set_aside      null, or why all its messages become dead letters
+      registry       null, or whose ids are asked for again from here on
       keep_pending   the same batch is read again
       epoch, fingerprint
       command        without --execute: what settles it

@@ -19,7 +19,7 @@ from platform_defs.errors import TidegateError
 
 COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the command's docstring or of the group's help
     "demo": "Start the stack, produce transfers, materialize them, and report.",
-    "stack": "The embedded Kafka and Postgres.",
+    "stack": "The embedded Kafka, Postgres and schema registry.",
     "ui": "Dagster's UI, sensors and schedules, in the background.",
     "produce": "Send made-up messages, and say which dead letters to expect.",
     "lag": "Show how far each pipeline is behind its topic.",
@@ -29,6 +29,7 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "ack": "Show how to settle a halted pipeline; with --execute, settle it.",
     "replay": "Rebuild the tables beside the live ones, and put them in place.",
     "adopt": "Bind tables that were restored or moved to their pipeline again.",
+    "contract": "What a changed contract does: shown, applied, checked.",
     "migrate": "Create the ledger in Postgres, or bring it up to date.",
 }
 

@@ -1,8 +1,9 @@
-"""`tidegate stack`: the embedded Kafka and Postgres."""
+"""`tidegate stack`: the embedded Kafka, Postgres and schema registry."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,22 +13,27 @@ from platform_defs.cli.output import Output, OutputOption, print_answer, print_f
 if TYPE_CHECKING:
     from resources.local.stack import ServerStatus, StackStatus
 
-app = typer.Typer(help="The embedded Kafka and Postgres.", no_args_is_help=True)
+app = typer.Typer(help="The embedded Kafka, Postgres and schema registry.", no_args_is_help=True)
 
 
 @app.command()
-def up(output: OutputOption = Output.human) -> None:
+def up(
+    registry: bool = typer.Option(False, "--registry", help="Start the schema registry although no contract needs it."),
+    output: OutputOption = Output.human,
+) -> None:
     """Start the embedded servers that are not running, and wait until they answer.
 
-    Where TIDEGATE_POSTGRES_URL or TIDEGATE_KAFKA_BOOTSTRAP_SERVERS names a
-    server of your own, none is started in its place.
+    Where TIDEGATE_POSTGRES_URL, TIDEGATE_KAFKA_BOOTSTRAP_SERVERS or
+    TIDEGATE_REGISTRY_URL names a server of your own, none is started in its
+    place. The schema registry is started only where the messages of a contract
+    name their schemas.
 
     JSON: as tidegate stack status.
     """
     from resources.local import stack
 
     with progress() as show:
-        status = stack.up(show)
+        status = stack.up(show, registry=registry or needs_registry())
     _print(status, output)
 
 
@@ -53,6 +59,7 @@ def status(output: OutputOption = Output.human) -> None:
     JSON:
       kafka     bootstrap_servers, pid, embedded
       postgres  url (with its password), pid, embedded
+      registry  url, pid, embedded
       home      TIDEGATE_HOME
     The address is null where an embedded server is not running; the pid is
     also null where the server is your own.
@@ -86,7 +93,17 @@ def _print(status: StackStatus, output: Output) -> None:
     if output is Output.json:
         print_json(status.as_json())
         return
-    print_fields({"kafka": _line(status.kafka), "postgres": _line(status.postgres), "home": status.home})
+    servers = {"kafka": _line(status.kafka), "postgres": _line(status.postgres)}
+    if status.registry.address is not None:
+        servers["registry"] = _line(replace(status.registry, address=status.registry_url))
+    print_fields({**servers, "home": status.home})
+
+
+def needs_registry() -> bool:
+    """Whether the messages of a contract name their schemas."""
+    from assets import read_contracts
+
+    return any(contract.wire.framed for contract in read_contracts().good)
 
 
 def _line(server: ServerStatus) -> str:

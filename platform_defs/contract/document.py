@@ -11,7 +11,7 @@ from open_data_contract_standard.model import OpenDataContractStandard
 from pydantic import BaseModel, ValidationError
 
 from platform_defs.contract.node import Node, Place, as_list, as_mapping, one_of, shown
-from platform_defs.contract.yaml_text import YamlText
+from platform_defs.contract.yaml_text import Beside, YamlText
 from platform_defs.errors import BadInput
 
 Document = Node[OpenDataContractStandard]
@@ -26,9 +26,9 @@ _WANTED = {  # by the first word of pydantic's type of error: bool_parsing, mode
 }
 
 
-def read_document(path: Path) -> Document:
-    """The whole file. Raises BadInput when it cannot be read, is not YAML, or is not ODCS v3."""
-    text = YamlText(path)
+def read_document(path: Path, content: str | None = None, beside: Beside | None = None) -> Document:
+    """The whole file, or its `content`. Raises BadInput when it cannot be read, is not YAML, or is not ODCS v3."""
+    text = YamlText(path, content, beside)
     tree, raw = as_mapping(text.value), Node[Any](text.value, text)
     if tree is None:
         raise BadInput("is not an ODCS contract: expected apiVersion, kind, id, ...", file=str(path), line=1)

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
 from platform_defs.contract.column_types import JSON
-from platform_defs.contract.message_path import MessagePath, parse_path, spell_path
-from platform_defs.contract.model import Field
+from platform_defs.contract.field_names import path_at, read_names, refuse_shared
+from platform_defs.contract.message_path import spell_path
+from platform_defs.contract.model import Field, Format
 from platform_defs.contract.names import column_name, column_type_of, snake_case
 from platform_defs.contract.node import Node
 from platform_defs.contract.reserved import column_mistake
@@ -14,15 +15,16 @@ from platform_defs.contract.rules import examples_of, rules_of
 from platform_defs.contract.schema_keys import FIELD
 
 
-def read_fields(message: Node[SchemaObject]) -> tuple[Field, ...]:
+def read_fields(message: Node[SchemaObject], kind: Format) -> tuple[Field, ...]:
     """The fields in their order. BadInput for none, for a mistake in one, or for two that cannot both be read."""
     fields = dict[str, Field]()
     for item in message.children("properties"):
         _refuse_key_as_name(item)
         item.refuse_keys_outside(FIELD)
-        found = _field(item, column_name(item, fields))
+        found = _field(item, column_name(item, fields), kind)
         if wrong := _path_mistake(found, fields.values()):
             raise item.child("name" if item.value.physicalName is None else "physicalName").refused(wrong)
+        refuse_shared(item, found, fields.values())
         fields[found.name] = found
     if not fields:
         raise message.refused("a message has at least one field under properties")
@@ -42,8 +44,9 @@ def _refuse_key_as_name(item: Node[SchemaProperty]) -> None:
     )
 
 
-def _field(item: Node[SchemaProperty], name: str) -> Field:
+def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
     of = column_type_of(item)
+    aliases, number = read_names(item, kind)
     rules = rules_of(item, of)
     return Field(
         name=name,
@@ -53,17 +56,10 @@ def _field(item: Node[SchemaProperty], name: str) -> Field:
         description=item.value.description or "",
         classification=item.value.classification or "",
         examples=examples_of(item, of, rules),
-        physical_path=_path(item.child("physicalName")),
+        physical_path=path_at(item.child("physicalName")),
+        aliases=aliases,
+        number=number,
     )
-
-
-def _path(node: Node[str | None]) -> MessagePath:
-    if node.value is None:
-        return ()
-    try:
-        return parse_path(node.value)
-    except ValueError as wrong:
-        raise node.refused(str(wrong)) from None
 
 
 def _path_mistake(found: Field, others: Iterable[Field]) -> str | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from platform_defs.contract.schema_keys import (
     BATCH_RULE,
     COLUMN,
+    COLUMN_PROPERTIES,
     ENUM,
     FIELD,
     MESSAGE,
@@ -20,6 +21,7 @@ from platform_defs.contract.schema_keys import (
     TABLE_PROPERTIES,
 )
 from platform_defs.contract.section import REQUIRED, Key, Section
+from platform_defs.contract.wire_keys import FIELD_PROPERTIES, SERVER, SERVER_PROPERTIES
 
 CONTRACT = Section(
     "The contract",
@@ -50,19 +52,6 @@ CONTRACT = Section(
         *("name", "status", "tenant", "tags", "dataProduct", "support", "price", "team", "roles", "context"),
         *("authoritativeDefinitions", "contractCreatedTs"),
     ),
-)
-
-SERVER = Section(
-    "Server",
-    "servers[]",
-    "Kafka. Where Tidegate connects is a setting (TIDEGATE_KAFKA_BOOTSTRAP_SERVERS), not the contract's business.",
-    (
-        Key("server", "A name for readers.", "text", "", "kafka"),
-        Key("type", "The kind of server.", "kafka", REQUIRED, "kafka"),
-        Key("host", "For readers.", "text", "", "kafka:9092"),
-        Key("format", "How a message's bytes are read.", "json", REQUIRED, "json"),
-    ),
-    ("id", "description", "environment", "roles", "customProperties", "port"),
 )
 
 SERVICE_LEVELS = Section(
@@ -129,6 +118,14 @@ PIPELINE_PROPERTIES = Section(
             "exactly_once",
             "at_least_once",
         ),
+        Key(
+            "evolution",
+            "Who changes the tables where the contract has changed. manual: `tidegate contract apply`. additive: a run "
+            "applies what is free, such as a new optional column, before its first batch.",
+            "manual, additive",
+            "manual",
+            "additive",
+        ),
     ),
 )
 CUSTOM_ENTRY = Section(
@@ -143,8 +140,9 @@ CUSTOM_ENTRY = Section(
 )
 
 SECTIONS = (
-    *(CONTRACT, SERVER, SERVICE_LEVELS, SERVICE_LEVEL_ENTRY, PIPELINE_PROPERTIES, CUSTOM_ENTRY),
-    *(MESSAGE, FIELD, OPTIONS, ENUM, TABLE, TABLE_PROPERTIES, COLUMN, BATCH_RULE),
+    *(CONTRACT, SERVER, SERVER_PROPERTIES, SERVICE_LEVELS, SERVICE_LEVEL_ENTRY, PIPELINE_PROPERTIES, CUSTOM_ENTRY),
+    *(MESSAGE, FIELD, FIELD_PROPERTIES, OPTIONS, ENUM, TABLE, TABLE_PROPERTIES, COLUMN, COLUMN_PROPERTIES),
+    BATCH_RULE,
 )
 
 

@@ -4,7 +4,7 @@ from typing import Any, cast, get_args
 
 from platform_defs.contract.document import Document
 from platform_defs.contract.keys import PIPELINE_PROPERTIES, SERVICE_LEVEL_ENTRY, SERVICE_LEVELS
-from platform_defs.contract.model import Delivery, Limits
+from platform_defs.contract.model import Delivery, Evolution, Limits
 from platform_defs.contract.names import custom_values
 from platform_defs.contract.node import Node, one_of
 
@@ -41,6 +41,16 @@ def read_delivery(document: Document) -> Delivery:
         return "exactly_once"
     if node.value not in get_args(Delivery):
         raise node.refused(f"unknown delivery {node.value!r}; {one_of(get_args(Delivery), str(node.value))}")
+    return node.value
+
+
+def read_evolution(document: Document) -> Evolution:
+    """The custom property `evolution`; manual where it is left out."""
+    node = custom_values(document, PIPELINE_PROPERTIES).get("evolution")
+    if node is None:
+        return "manual"
+    if node.value not in get_args(Evolution):
+        raise node.refused(f"unknown evolution {node.value!r}; {one_of(get_args(Evolution), str(node.value))}")
     return node.value
 
 

@@ -24,6 +24,11 @@ RuleKind = Literal["required", "enum", "pattern", "minimum", "maximum", "min_len
 Severity = Literal["blocking", "warning"]
 Stage = Literal["decode", "check", "transform", "publish"]
 Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
+Evolution = Literal["manual", "additive"]
+Format = Literal["json", "avro", "protobuf"]
+Framing = Literal["prefix", "header", "both", "none"]
+KeyFormat = Literal["text", "avro", "json"]
+OtherRecords = Literal["dead_letter", "skip"]
 
 
 def stem(path: Path) -> str:
@@ -54,10 +59,12 @@ class Field:
     classification: str = ""
     examples: tuple[Any, ...] = ()
     physical_path: MessagePath = ()  # empty: the key is the name
+    aliases: tuple[MessagePath, ...] = ()  # Avro, Protobuf: where writers have it that know no `path`
+    number: int | None = None  # Protobuf: the field's number, which then decides instead of the name
 
     @property
     def path(self) -> MessagePath:
-        """The keys of JSON objects that lead to the value, outermost first."""
+        """The keys of JSON objects, or the names of nested records' fields, that lead to the value, outermost first."""
         return self.physical_path or (self.name,)
 
     @property
@@ -88,6 +95,7 @@ class Column:
     required: bool
     description: str = ""
     classification: str = ""
+    renamed_from: str = ""  # what the column was called before; empty where it was not renamed
 
 
 @dataclass(frozen=True)
@@ -152,6 +160,28 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class WireFormat:
+    """How a message names the schema that it was written with, and which messages of the topic are meant."""
+
+    framing: Framing = "prefix"  # formats/framing.py
+    subject: str = ""  # of the registry
+    record: str = ""  # the full name of the Avro record or Protobuf message; empty: whichever it is
+    key_format: KeyFormat = "text"
+    other_records: OtherRecords = "dead_letter"
+    compatibility: str = ""  # what the registry is asked to hold new versions to
+    schema_file: str = ""  # beside the contract: the one schema of messages that name none
+    schema_text: str = ""  # what is in it
+
+    @property
+    def framed(self) -> bool:
+        """Whether messages name their schema, so that a registry is needed."""
+        return self.framing != "none"
+
+
+UNFRAMED = WireFormat("none")
+
+
+@dataclass(frozen=True)
 class Contract:
     """One pipeline: a topic, the message it carries, and the tables it fills."""
 
@@ -160,12 +190,14 @@ class Contract:
     domain: str
     description: str
     topic: str
-    format: Literal["json"]
+    format: Format
     fields: tuple[Field, ...]
     tables: tuple[Table, ...]  # the row table (append or upsert) first, then its accumulates
     limits: Limits = field(default_factory=Limits)
     path: Path | None = None
     delivery: Delivery = "exactly_once"  # engine/publish.py says what each of them commits when
+    evolution: Evolution = "manual"  # whether a run may apply a free change by itself (platform_defs/evolution/)
+    wire: WireFormat = UNFRAMED
 
     @property
     def transform_path(self) -> Path | None:

@@ -6,28 +6,31 @@ https://bitol-io.github.io/open-data-contract-standard/v3.1.0/
 
 import re
 from pathlib import Path
-from typing import Any, Literal
 
 from open_data_contract_standard.model import SchemaObject
 
 from platform_defs.contract.document import Document, read_document
 from platform_defs.contract.fields import read_fields
-from platform_defs.contract.keys import CONTRACT, SERVER
-from platform_defs.contract.limits import read_delivery, read_limits
+from platform_defs.contract.keys import CONTRACT
+from platform_defs.contract.limits import read_delivery, read_evolution, read_limits
 from platform_defs.contract.model import Contract
 from platform_defs.contract.names import checked_name
 from platform_defs.contract.node import Node, one_of
 from platform_defs.contract.reserved import output_clash, pipeline_mistake
 from platform_defs.contract.schema_keys import MESSAGE
 from platform_defs.contract.tables import read_tables
+from platform_defs.contract.wire import read_wire
+from platform_defs.contract.yaml_text import Beside
 from platform_defs.errors import BadInput
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's org.apache.kafka.common.internals.Topic
 
 
-def load(path: Path) -> Contract:
-    """The contract in the file. Raises BadInput with file, line and field for the first mistake found."""
-    document = read_document(path)
+def load(path: Path, content: str | None = None, beside: Beside | None = None) -> Contract:
+    """The contract in the file, or in `content`, which is read in its place; a schema file by `beside` then. Raises
+    BadInput with file, line and field for the first mistake found.
+    """
+    document = read_document(path, content, beside)
     document.refuse_keys_outside(CONTRACT)
     for key in ("id", "version", "domain"):
         if not document.child(key).value:
@@ -36,19 +39,23 @@ def load(path: Path) -> Contract:
         raise document.child("apiVersion").refused("apiVersion is missing, or not v3: write apiVersion: v3.1.0")
     message, tables = _objects(document)
     message.refuse_keys_outside(MESSAGE)
+    topic = _topic(message.child("physicalName"))
+    kind, wire = read_wire(document, topic)
     description = document.value.description
     contract = Contract(
         pipeline=_pipeline(document.child("id")),
         version=str(document.value.version),
         domain=checked_name(document.child("domain")),
         description=(description and description.purpose) or "",
-        topic=_topic(message.child("physicalName")),
-        format=_format(document),
-        fields=read_fields(message),
+        topic=topic,
+        format=kind,
+        fields=read_fields(message, kind),
         tables=read_tables(document.child("schema"), tables),
         limits=read_limits(document),
         path=path,
         delivery=read_delivery(document),
+        evolution=read_evolution(document),
+        wire=wire,
     )
     _refuse_duplicates(contract, tables)
     return contract
@@ -119,19 +126,6 @@ def _topic(node: Node[str | None]) -> str:
         hint = "physicalName is the topic: letters, digits, '.', '_' and '-', at most 249 of them"
         raise node.refused(f"{hint}; not {topic!r}")
     return topic
-
-
-def _format(document: Document) -> Literal["json"]:
-    servers = document.children("servers")
-    if len(servers) != 1 or servers[0].value.type != "kafka":
-        message = "a contract has one server: {server: ..., type: kafka, host: ..., format: json}"
-        raise document.child("servers").refused(message)
-    servers[0].refuse_keys_outside(SERVER)
-    written: Node[Any] = servers[0].child("format")
-    if written.value != "json":
-        message = f"format {written.value!r} is not supported; use json (avro and protobuf come later)"
-        raise written.refused(message)
-    return "json"
 
 
 def _refuse_duplicates(contract: Contract, tables: list[Node[SchemaObject]]) -> None:

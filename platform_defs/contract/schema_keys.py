@@ -68,6 +68,7 @@ FIELD = Section(
         ),
         Key("description", "Shown in Dagster.", "text"),
         Key("classification", "Shown in Dagster. A restricted value is kept like any other.", "text", "", "restricted"),
+        Key("customProperties", "Other names and numbers; see Custom properties of a field.", "a list", ""),
     ),
     PROPERTY,
     {
@@ -164,6 +165,7 @@ COLUMN = Section(
         Key("transformSourceObjects", "Accumulate: for readers.", "[the row table]", "", "[bank.postings]"),
         Key("description", "Shown in Dagster.", "text"),
         Key("classification", "Shown in Dagster.", "text", "", "restricted"),
+        Key("customProperties", "Its former name; see Column properties.", "a list of one", ""),
     ),
     (*PROPERTY, "transformDescription"),
     {
@@ -176,6 +178,22 @@ COLUMN = Section(
             "a table's column has no row rules; write them at the message's field",
         ),
     },
+)
+
+COLUMN_PROPERTIES = Section(
+    "Column properties",
+    "schema[physicalType: table].properties[].customProperties[property]",
+    "The entry is {property: renamedFrom, value: ...}.",
+    (
+        Key(
+            "renamedFrom",
+            "What the column was called before: `tidegate contract apply --allow breaking` renames it, and its values "
+            "stay.",
+            "a column's name",
+            "",
+            "iban",
+        ),
+    ),
 )
 
 BATCH_RULE = Section(

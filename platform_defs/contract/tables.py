@@ -12,7 +12,7 @@ from platform_defs.contract.model import Aggregate, Column, Disposition, Table
 from platform_defs.contract.names import checked_name, column_name, column_type_of, custom_values
 from platform_defs.contract.node import Node, one_of
 from platform_defs.contract.reserved import table_mistake
-from platform_defs.contract.schema_keys import COLUMN, TABLE, TABLE_PROPERTIES
+from platform_defs.contract.schema_keys import COLUMN, COLUMN_PROPERTIES, TABLE, TABLE_PROPERTIES
 
 _AGGREGATE = re.compile(r"(\w+)\(\s*(\*|\w+)\s*\)")
 _FUNCTIONS = ("sum", "count", "min", "max")
@@ -80,7 +80,24 @@ def _column(item: Node[SchemaProperty], taken: Mapping[str, Column]) -> Column:
         hint = f"in a table it can only repeat the name, {name}; a message's field has one, the key in the message"
         raise item.child("physicalName").refused(f"physicalName {written.physicalName!r} is not supported: {hint}")
     of = column_type_of(item)
-    return Column(name, of, bool(written.required), written.description or "", written.classification or "")
+    return Column(
+        name,
+        of,
+        bool(written.required),
+        written.description or "",
+        written.classification or "",
+        _former_name(item, name),
+    )
+
+
+def _former_name(item: Node[SchemaProperty], name: str) -> str:
+    """What the column was called before; empty where nothing is written."""
+    node = custom_values(item, COLUMN_PROPERTIES).get("renamedFrom")
+    if node is None:
+        return ""
+    if checked_name(node) == name:
+        raise node.refused(f"renamedFrom is the column's name before it was {name}, and cannot be {name} itself")
+    return node.value
 
 
 def _refuse_aggregate(item: Node[SchemaProperty]) -> None:

@@ -5,6 +5,7 @@ core schema says: null, true, false, integers and floats; all else, dates too, i
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,9 @@ _CORE_SCHEMA = (
 )
 
 
+Beside = Callable[[str], str]  # of a file's name; raises OSError or ValueError
+
+
 class _Loader(_SafeLoader):
     """Only `compose` is used: nodes with their tags and marks, no values."""
 
@@ -58,13 +62,15 @@ class YamlText:
     """A YAML file: `value` holds plain dicts, lists and scalars, `line` says where each part of it was written.
 
     Raises BadInput, with file and line, when the file cannot be read or is not YAML. A key given twice is not YAML.
+    `text` is what the file holds, where it is read from elsewhere: from git, or from the ledger. `beside` then gives
+    the text of a file in its folder.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, text: str | None = None, beside: Beside | None = None) -> None:
+        self.path, self.beside = path, beside
         self._nodes = 0
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8") if text is None else text
             self._refuse_depth(text)
             self._root: yaml.Node | None = _pyyaml.compose(text, Loader=_Loader)
             self.value = self._value(self._root) if self._root else None

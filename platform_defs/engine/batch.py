@@ -39,6 +39,8 @@ from platform_defs.engine.ports import (
     Staged,
 )
 from platform_defs.engine.publish import BatchRecord, publish
+from platform_defs.engine.right_registry import refuse_schema_file, refuse_switched, refuse_unknown
+from platform_defs.engine.schema_ports import Schemas
 from platform_defs.engine.stage import stage
 from platform_defs.engine.task import TaskWork
 from platform_defs.engine.topic_view import describe
@@ -72,6 +74,7 @@ class Outside:
     spark: Callable[[], SparkSession]  # started only when there is something to read
     lineage: LineageEvents
     auditor: Auditor
+    schemas: Schemas | None = None  # where messages name theirs
     limit: JobLimit = field(default_factory=JobLimit)
 
 
@@ -108,6 +111,8 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
     started = time.monotonic()
     try:
         outside.ledger.sweep()
+        refuse_schema_file(pipeline.contract)
+        refuse_switched(pipeline.contract, outside.schemas)
         for _ in range(budget.batches):
             published = run_batch(pipeline, outside)
             if published is None:
@@ -173,8 +178,10 @@ def _attempt(
     contract, ledger = pipeline.contract, outside.ledger
     area = ledger.open_staging(pending)
     aside = _set_aside(pending)
-    work = TaskWork(contract, pending.ranges, outside.source, area, dict(excluded), pending.cluster_id, aside)
+    source, schemas = outside.source, outside.schemas
+    work = TaskWork(contract, pending.ranges, source, area, dict(excluded), pending.cluster_id, aside, schemas)
     staged = _stage(pipeline, outside, pending, work)
+    refuse_unknown(contract, schemas, ledger, staged)
     _wait_for_suspects(contract, ledger, pending, excluded)
     clock.lap("stage")
     crash_points.reach("after_stage")

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from platform_defs.contract.model import BatchRule, CheckResult, Contract, Fault, Stage
 from platform_defs.engine.pauses import LONG, Counts, Pause
+from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.formats.block import Block
 from platform_defs.halts import GateRed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
@@ -54,11 +55,12 @@ class Coverage:
     unknown_fields: int
     gaps: tuple[tuple[int, int], ...]  # [from, until) that the broker never delivered
     leader_epoch: int | None  # of the last message; None without one
+    schemas: tuple[SchemaCount, ...] = ()  # ascending
 
     @property
     def outcome(self) -> tuple[Any, ...]:
         """What complete attempts of one range must agree in."""
-        return (self.messages, self.rows, self.dead_letters, self.unknown_fields, self.gaps)
+        return (self.messages, self.rows, self.dead_letters, self.unknown_fields, self.gaps, self.schemas)
 
 
 class Recorder(Protocol):
@@ -106,6 +108,7 @@ class Staged:
     staging_id: int
     winners: Mapping[UUID, int]  # rows by the attempts whose results arrived
     coverage: tuple[Coverage, ...]  # one complete attempt a range
+    registry: str = ""  # whose schemas the coverage counts
 
     @property
     def rows(self) -> int:

@@ -32,7 +32,8 @@ def stage(
     coverage = one_attempt_each(pending.ranges, ledger.coverage(work.area.staging_id))
     if pipeline.transform is None and sum(winners.values()) != sum(item.rows for item in coverage):
         raise StagingLost.decoded(sum(winners.values()), sum(item.rows for item in coverage))
-    return Staged(pending, work.area.staging_id, winners, coverage)
+    registry = work.schemas.registry if work.schemas else ""
+    return Staged(pending, work.area.staging_id, winners, coverage, registry)
 
 
 def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> DataFrame:

@@ -5,6 +5,7 @@ the workers is in TaskWork; each function opens what it needs there and tags wha
 since Spark's attempt numbers restart when a stage is retried.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -16,8 +17,10 @@ from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
+from platform_defs.engine.decoding import BlockDecoder, DecodedBlock, KeyColumn
 from platform_defs.engine.ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
+from platform_defs.engine.schema_ports import SchemaCount, Schemas
 from platform_defs.errors import MessageMisplaced, RowRefused
 from platform_defs.formats.arrow import (
     ArrowField,
@@ -32,7 +35,6 @@ from platform_defs.formats.arrow import (
 )
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.block import Block
-from platform_defs.formats.supported import decode
 from platform_defs.offsets import OffsetRange
 
 RESULT = "attempt string, rows bigint"
@@ -49,6 +51,7 @@ class TaskWork:
     excluded: Mapping[MessagePlace, Refusal] = field(default_factory=dict[MessagePlace, Refusal])
     cluster_id: str | None = None  # the cluster on which the ranges were planned; any, where nothing is kept
     set_aside: Refusal | None = None  # why no message of the batch becomes a row, where a person decided so
+    schemas: Schemas | None = None  # of messages that name theirs
     nonce: str = field(default_factory=lambda: uuid4().hex)  # seals the errors of its tasks (task_errors.py)
 
     @property
@@ -70,20 +73,24 @@ class TaskWork:
 
 def read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Steps 2 and 3 for each range whose number arrives: rows as `decoded_schema`; the rest goes to the recorder."""
+    decoder = BlockDecoder(work.contract, work.schemas)
     with work.area.recording() as recording:
         for batch in numbers:
             for number in integers(columns_of(batch)[0]):
-                yield from _read_range(work, work.ranges[number], recording)
+                yield from _read_range(work, work.ranges[number], recording, decoder)
 
 
-def _read_range(work: TaskWork, wanted: OffsetRange, recording: Recording) -> Iterator[pa.RecordBatch]:
+def _read_range(
+    work: TaskWork, wanted: OffsetRange, recording: Recording, decoder: BlockDecoder
+) -> Iterator[pa.RecordBatch]:
     """The rows of one range; at its proven end the dead letters and the coverage are stored in one transaction."""
     attempt, tally = uuid4(), _Tally(wanted)
     with recording.recorder(wanted.partition, attempt) as recorder:
         for block in work.source.read(wanted, work.cluster_id):
-            rows, faults, unknown = _set_aside(work, block, *_decode(work, wanted.partition, block))
+            rows, faults, found = _decode(work, wanted.partition, block, decoder)
+            rows, faults = _set_aside(work, block, rows, faults)
             recorder.dead_letters(block, faults)
-            tally.add(block, rows.num_rows, len(faults), unknown)
+            tally.add(block, rows.num_rows, len(faults), found)
             crash_points.reach("in_decode")
             if rows.num_rows:
                 yield rows
@@ -127,20 +134,24 @@ def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.Recor
     return record_batch([*cast, tags], schema)
 
 
-def _decode(work: TaskWork, partition: int, block: Block) -> tuple[pa.RecordBatch, Sequence[Fault], int]:
-    """Rows as `decoded_schema`, the faults of the block, and how many messages have fields unknown to the contract."""
+def _decode(
+    work: TaskWork, partition: int, block: Block, decoder: BlockDecoder
+) -> tuple[pa.RecordBatch, Sequence[Fault], DecodedBlock]:
+    """Rows as `decoded_schema`, the faults of the block, and what was decoded."""
     taken, faults = _excluded(work, partition, block)
     tombstones: list[int] = []
-    keys: Column | None = None
+    named: KeyColumn | None = None
     if work.keyed:
-        keys, faults = _keys(block.keys, faults)
+        named = decoder.keys(partition, block)
+        faults += [fault for fault in named.faults if fault.index not in taken]
         taken |= {fault.index for fault in faults}
         tombstones = [i for i in integers(places(block.values.is_null())) if i not in taken]
         taken |= set(tombstones)
     kept = [i for i in range(len(block.values)) if i not in taken] if taken else []
     chosen = pa.array(kept, pa.int64()) if taken else None
-    values: pa.BinaryArray = block.values if chosen is None else pc.take(block.values, chosen)
-    decoded = check_rows(work.contract, decode(work.contract, values))
+    keys = named and named.texts
+    read = decoder.read(partition, block, chosen).naming(named)
+    decoded = check_rows(work.contract, read.decoded)
     indexes, found = decoded.indexes, decoded.faults
     if chosen is not None:
         indexes: pa.Int64Array = pc.take(chosen, indexes)
@@ -152,18 +163,18 @@ def _decode(work: TaskWork, partition: int, block: Block) -> tuple[pa.RecordBatc
         gone = pa.array(tombstones, pa.int64())
         deleted = _with_provenance(empty, gone, partition, block, keys, work.decoded_schema, deleted=True)
         rows = one_after_another([rows, deleted])
-    return rows, [*faults, *found], decoded.unknown_fields
+    return rows, [*faults, *found], read
 
 
 def _set_aside(
-    work: TaskWork, block: Block, rows: pa.RecordBatch, faults: Sequence[Fault], unknown: int
-) -> tuple[pa.RecordBatch, Sequence[Fault], int]:
-    """As `_decode` has it; of a batch that a person set aside no rows, and a fault for each message without one."""
+    work: TaskWork, block: Block, rows: pa.RecordBatch, faults: Sequence[Fault]
+) -> tuple[pa.RecordBatch, Sequence[Fault]]:
+    """As `_decode` has them; of a batch that a person set aside no rows, and a fault for each message without one."""
     if work.set_aside is None:
-        return rows, faults, unknown
+        return rows, faults
     faulty = {fault.index for fault in faults}
     others = [work.set_aside.of_message(i) for i in range(len(block.values)) if i not in faulty]
-    return rows.slice(0, 0), [*faults, *others], unknown
+    return rows.slice(0, 0), [*faults, *others]
 
 
 def _with_provenance(
@@ -195,36 +206,6 @@ def _excluded(work: TaskWork, partition: int, block: Block) -> tuple[set[int], l
     return {i for i, _ in hits}, [refusal.of_message(i) for i, refusal in hits]
 
 
-def _keys(keys: pa.BinaryArray, faults: list[Fault]) -> tuple[Column, list[Fault]]:
-    """The message keys as text (null where faulty), and a fault for each key that no upsert can use."""
-    if not keys.null_count and not pc.any(pc.match_substring(keys, "\0")).as_py():
-        try:
-            return keys.cast(pa.string()), faults
-        except pa.ArrowInvalid:
-            pass  # one of them is not UTF-8: which, and why, is found one by one
-    texts: list[str | None] = []
-    found = list(faults)
-    faulty = {fault.index for fault in faults}
-    for index, raw in enumerate(keys.to_pylist()):
-        text, why = _key_text(raw)
-        texts.append(text)
-        if why and index not in faulty:
-            found.append(Fault(index, "decode", why[0], why[1], "_key"))
-    return pa.array(texts, pa.string()), found
-
-
-def _key_text(raw: bytes | None) -> tuple[str | None, tuple[str, str] | None]:
-    if raw is None:
-        return None, ("MissingKey", "the message has no key; an upsert table needs one, since the key decides the row")
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return None, ("InvalidUtf8", f"the message key is not UTF-8: {error.reason} at byte {error.start}")
-    if "\0" in text:
-        return None, ("NulCharacter", "the message key holds a NUL character, which Postgres cannot store in text")
-    return text, None
-
-
 def _runs(offsets: pa.Int64Array) -> Iterator[tuple[int, int]]:
     """The offsets as [start, stop) of those that follow each other."""
     last = len(offsets) - 1
@@ -244,13 +225,15 @@ class _Tally:
         self.wanted, self.position = wanted, wanted.from_offset
         self.messages = self.rows = self.dead = self.unknown = 0
         self.gaps: list[tuple[int, int]] = []
+        self.schemas = Counter[tuple[int, str]]()
         self.leader_epoch: int | None = None
 
-    def add(self, block: Block, rows: int, dead: int, unknown: int) -> None:
+    def add(self, block: Block, rows: int, dead: int, found: DecodedBlock) -> None:
         self.messages += len(block.values)
         self.rows += rows
         self.dead += dead
-        self.unknown += unknown
+        self.unknown += found.decoded.unknown_fields
+        self.schemas.update(found.schemas)
         self._note_gaps(block.offsets)
         self.leader_epoch = block.leader_epoch
 
@@ -273,4 +256,6 @@ class _Tally:
         """The proof."""
         self._expect(self.wanted.until_offset, self.wanted.until_offset)
         gaps, epoch = tuple(self.gaps), self.leader_epoch
-        return Coverage(self.wanted, attempt, self.messages, self.rows, self.dead, self.unknown, gaps, epoch)
+        schemas = tuple(SchemaCount(*named, messages) for named, messages in sorted(self.schemas.items()))
+        counts = (self.messages, self.rows, self.dead, self.unknown)
+        return Coverage(self.wanted, attempt, *counts, gaps, epoch, schemas)

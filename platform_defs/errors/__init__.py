@@ -6,6 +6,7 @@ TidegateError
 │   ├── PipelineHeld         another run works on the pipeline, and this one does not take it over
 │   ├── RunStopped           the run was stopped before it had published the batch; the next one reads it again
 │   ├── BrokerAway           Kafka did not answer within the limit
+│   ├── RegistryAway         the schema registry did not answer within the limit
 │   ├── LedgerAway           Postgres did not answer within the limit, or cannot do what it is asked just now
 │   ├── SparkAway            Spark lost the job: an executor, the session or its files are gone
 │   ├── OffsetsUnavailable   the broker does not have the offsets asked for; the next run finds out why
@@ -76,6 +77,7 @@ from platform_defs.errors.retryable import (
     OffsetsUnavailable,
     OutcomeUnknown,
     PipelineHeld,
+    RegistryAway,
     Retryable,
     RunStopped,
     SparkAway,
@@ -107,6 +109,7 @@ __all__ = [
     "OtherInstall",
     "OutcomeUnknown",
     "PipelineHeld",
+    "RegistryAway",
     "Retryable",
     "RowRefused",
     "RowsLost",

@@ -98,6 +98,41 @@ class BrokerAway(Retryable):
     """Kafka could not be reached within the limit."""
 
 
+class RegistryAway(Retryable):
+    """The schema registry was asked and gave no answer that it could give: refused, too late, 401, 5xx, or HTML.
+
+    `registry` is where it was asked, without a password; `status` the HTTP status of the last answer, if there was one.
+    """
+
+    def __init__(self, message: str, *, registry: str | None = None, status: int | None = None) -> None:
+        super().__init__(message)
+        self.registry, self.status = registry, status
+
+    @classmethod
+    def asked(cls, registry: str, what: str, seconds: float, reason: str, status: int | None) -> "RegistryAway":
+        return cls(
+            f"the schema registry at {registry} did not answer for {seconds:.0f} s when it was asked for {what}: "
+            f"{reason}. Nothing was published and nothing became a dead letter; the batch will be read again",
+            registry=registry,
+            status=status,
+        )
+
+    @classmethod
+    def another(cls, registry: str) -> "RegistryAway":
+        return cls(
+            f"the schema registry at {registry} has other schemas under ids that were in use when the run began. "
+            "Nothing was published; the next run looks again, and halts if that is so",
+            registry=registry,
+        )
+
+    @classmethod
+    def nowhere(cls, what: str) -> "RegistryAway":
+        return cls(
+            f"{what} is not in the ledger yet, and there is no schema registry to ask: set TIDEGATE_REGISTRY_URL, or "
+            "start the embedded one (tidegate stack up). Nothing was published; the batch will be read again"
+        )
+
+
 class LedgerAway(Retryable):
     """Postgres could not be reached within the limit, or refused for a reason that may pass (platform_defs/verdicts.py
     says for which SQLSTATE).

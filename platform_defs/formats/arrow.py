@@ -62,3 +62,13 @@ def one_after_another(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 def repeated(value: object, kind: pa.DataType, length: int) -> Column:
     """A column of the same value, `length` times."""
     return _pa.repeat(_pa.scalar(value, kind), length)
+
+
+def nulls(kind: pa.DataType, length: int) -> Column:
+    """A column of nulls."""
+    return _pa.nulls(length, kind)
+
+
+def int64s(values: Any) -> pa.Int64Array:
+    """A numpy array of int64 as a column."""
+    return _pa.array(values, pa.int64())

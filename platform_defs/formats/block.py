@@ -41,6 +41,12 @@ class Block(Protocol):
         """The messages' keys; null where a message has none. Built when first asked for."""
         ...
 
+    def headers(self, name: str) -> pa.BinaryArray:
+        """The last header of this name that each message has; null where it has none, or no value in it. Slow: it looks
+        at every message.
+        """
+        ...
+
     @property
     def offsets(self) -> range | pa.Int64Array:
         """The messages' offsets, ascending: a range where none is missing between the first and the last."""
@@ -72,6 +78,9 @@ class MessageBlock:
     def _keys(self) -> pa.BinaryArray:
         return pa.array([message.key() for message in self.messages], pa.binary())
 
+    def headers(self, name: str) -> pa.BinaryArray:
+        return pa.array([_last_header(message, name) for message in self.messages], pa.binary())
+
     @property
     def leader_epoch(self) -> int | None:
         return self.messages[-1].leader_epoch()
@@ -92,6 +101,18 @@ def message_blocks(messages: Sequence[Message]) -> Iterator[MessageBlock]:
         return
     assert isinstance(column, pa.BinaryArray)  # noqa: S101  # one value: Kafka's requests end below Arrow's limit
     yield MessageBlock(messages, column, _offsets(messages))
+
+
+def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
+    """The message's headers, in order. The client gives none of them where the name of one is not UTF-8."""
+    try:
+        return message.headers() or []
+    except (SystemError, UnicodeDecodeError):
+        return [("tidegate: a header's name is not UTF-8, so none could be read", None)]
+
+
+def _last_header(message: Message, name: str) -> bytes | None:
+    return next((value for found, value in reversed(headers_of(message)) if found == name), None)
 
 
 def _offsets(messages: Sequence[Message]) -> range | pa.Int64Array:

@@ -1,20 +1,88 @@
-"""From the values of a block of messages to rows: each format has a folder beside this file, and a line here."""
+"""From payloads to rows: each format has a folder beside this file, and a line here."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
+import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model import Contract
 from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.json.decode import decode_json
+from platform_defs.formats.wire.buffer import Buffer, Integers
+from platform_defs.formats.wire.columns import binary_column
+from platform_defs.formats.writer_schema import WriterSchema
 
-_FORMATS: dict[str, Callable[[Contract, pa.BinaryArray], Decoded]] = {"json": decode_json}
+
+class Reader(Protocol):
+    """Reads messages that were written with one schema into rows of one contract."""
+
+    def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
+        """The rows and faults of the payloads data[starts[i]:stops[i]] (data: uint8 array), which ascend and do not
+        overlap; i is the index. Pure; never raises for what a payload holds.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class JsonReader:
+    """Reads JSON, whatever schema it was written with: the contract's rules judge it."""
+
+    contract: Contract
+
+    def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
+        """See `Reader`."""
+        return decode_json(self.contract, payloads(data, starts, stops))
+
+
+def payloads(data: Any, starts: Integers, stops: Integers) -> pa.BinaryArray:
+    """The payloads data[starts[i]:stops[i]], which ascend and do not overlap, as a column; copied where there are gaps
+    between them.
+    """
+    buffer = Buffer(np.asarray(data))
+    if not len(starts) or (starts[1:] != stops[:-1]).any():
+        return cast("pa.BinaryArray", binary_column(buffer, starts, stops - starts, None, len(starts)))
+    offsets = np.append(starts, stops[-1:]).astype(np.int32)
+    found: Any = pa.Array.from_buffers(pa.binary(), len(starts), [None, pa.py_buffer(offsets.data), buffer.arrow])
+    return found
+
+
+def reader_of(contract: Contract, writer: WriterSchema, *, indexed: bool = False) -> Reader:
+    """What reads messages of this schema. `indexed`: Protobuf payloads begin with the indexes of their message.
+
+    Raises SchemaNotCompatible, or OtherRecord, where none of them becomes a row.
+    """
+    return _READERS[contract.format](contract, writer, indexed)
 
 
 def decode(contract: Contract, values: pa.BinaryArray) -> Decoded:
-    """The rows and faults of `values`, in the contract's format. Pure; never raises for what a message holds.
+    """The rows and faults of bare JSON. Pure; never raises for what a message holds.
 
     A missing or null field is null in `rows`. A null value (tombstone) is a fault: an upsert pipeline removes those
     first.
     """
-    return _FORMATS[contract.format](contract, values)
+    return decode_json(contract, values)
+
+
+def _json(contract: Contract, _writer: WriterSchema, _indexed: bool) -> Reader:
+    return JsonReader(contract)  # equal for every schema
+
+
+def _avro(contract: Contract, writer: WriterSchema, _indexed: bool) -> Reader:
+    from platform_defs.formats.avro.decode import AvroReader  # a worker loads the formats that it reads
+
+    return AvroReader(contract, writer)
+
+
+def _protobuf(contract: Contract, writer: WriterSchema, indexed: bool) -> Reader:
+    from platform_defs.formats.protobuf.decode import ProtobufReader
+
+    return ProtobufReader(contract, writer, framed=indexed)
+
+
+_READERS: dict[str, Callable[[Contract, WriterSchema, bool], Reader]] = {
+    "json": _json,
+    "avro": _avro,
+    "protobuf": _protobuf,
+}

@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.job_limit import JobLimit
+from platform_defs.engine.replay_plan import SUFFIX
+from platform_defs.engine.schema_ports import Schemas
 from resources.endpoints import Endpoints
 from resources.kafka.broker import KafkaBroker
 from resources.kafka.source import KafkaSource
@@ -45,6 +47,18 @@ def open_run(
         events = OpenLineageEvents(endpoints.bootstrap_servers, f"{place.get('host')}:{place.get('port', 5432)}")
         auditor = GreatExpectationsAuditor(endpoints.postgres_url)
         limit = JobLimit(settings().batch_timeout_seconds)
-        yield Outside(held, KafkaBroker(options), KafkaSource(options), spark, events, auditor, limit)
+        schemas = _schemas(pipeline, endpoints, ledger) if pipeline.contract.wire.framed else None
+        yield Outside(held, KafkaBroker(options), KafkaSource(options), spark, events, auditor, schemas, limit)
     finally:
         held.close()
+
+
+def _schemas(pipeline: Pipeline, endpoints: Endpoints, ledger: Ledger) -> Schemas:
+    """Where the messages find their schemas: a replay reads what the live pipeline read."""
+    from resources.registry.schemas import schemas_of  # the client takes its time to load, and bare JSON needs none
+
+    live = pipeline.name.removesuffix(SUFFIX)
+    at = ledger.positions(live)
+    topic_id = at[0].topic_id if at else None
+    name = settings().registry_name
+    return schemas_of(pipeline.contract, live, endpoints.postgres_url, name, endpoints.registry, topic_id)

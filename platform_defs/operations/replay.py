@@ -208,7 +208,7 @@ class Replay:
                 say(
                     "the earlier build used different code, tables or a different start, or was stopped: building again"
                 )
-            return self._replacement.begin(connection, history.from_batch, wanted)
+            return self._replacement.begin(connection, history, wanted)
 
     @contextmanager
     def _building(self, replay_id: int, history: History) -> Generator[Outside]:

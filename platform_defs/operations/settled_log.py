@@ -50,6 +50,7 @@ class Decision:
     accept: bool = False
     keep_pending: bool = False
     log: tuple[str, str] | None = None
+    registry: str | None = None  # whose next generation of schemas begins here
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ partition_missing                 of older versions: it was a stale answer, and 
 too_many_dead_letters             the pending batch is published with all of them
 gate_red                          the pending batch is judged again, published all the same, or made dead letters. Not
                                   only a halt: from the first time that it fails its checks
+registry_switched                 from the positions on, ids are those of the registry as it is now; what was read
+                                  before keeps the schemas in the ledger
 anything else                     the batch is retried, once the cause is fixed
 
 What is done to the positions is decided in operations/settled_log.py.
@@ -29,6 +31,7 @@ from platform_defs.halts import (
     GateRed,
     HaltDetail,
     KeepsFailing,
+    RegistrySwitched,
     TooManyDeadLetters,
     UnknownHalt,
     read_detail,
@@ -60,6 +63,7 @@ class Settlement:
     set_aside: str | None = None  # why every message of the pending batch becomes a dead letter
     state: PipelineState = "halted"  # active: what is settled has not halted the pipeline
     positions: Positions = field(default=(), repr=False)  # as they were when this was decided
+    registry: str | None = None  # whose next generation of schemas begins at the positions
     log: tuple[str, str] | None = None  # cluster id and topic id of the log in which the pipeline continues, if another
 
     def to_json(self) -> dict[str, Any]:
@@ -121,6 +125,7 @@ def propose(
         tuple(decision.steps),
         decision.accept,
         decision.keep_pending,
+        registry=decision.registry,
         positions=positions,
         log=decision.log,
     )
@@ -163,6 +168,13 @@ def _decide(
         return Decision(f"{kept} ({hint})", accept=True, keep_pending=True)
     if isinstance(detail, AccumulateRefused | KeepsFailing | UnknownHalt):
         return Decision("The pipeline retries the same batch. Fix the cause first; see the detail.", keep_pending=True)
+    if isinstance(detail, RegistrySwitched):
+        said = (
+            f"From the positions on, ids are asked for again and mean what the registry {detail.registry} says then; "
+            "messages before them keep the schemas that the ledger has. If it is the wrong registry, correct "
+            "TIDEGATE_REGISTRY_URL first."
+        )
+        return Decision(said, keep_pending=True, registry=detail.registry)
     view = describe(broker, contract.topic, ledger.positions(contract.pipeline))
     return SettledLog(contract.pipeline, ledger, broker, view, positions).decide(detail, start)
 
@@ -187,6 +199,8 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
                     f"the position of {contract.pipeline} in partition {step.partition} moved; nothing was changed",
                     pipeline=contract.pipeline,
                 )
+        if decided.registry is not None:
+            ledger.open_generation(decided.registry)
         # 4. The pipeline.
         if not ledger.reactivate(decided.state, decided.marks, keep_pending=decided.keep_pending):
             raise ChangedMeanwhile(

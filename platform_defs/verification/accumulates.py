@@ -23,6 +23,11 @@ class Accumulated:
         self._names = [a.column for a in self._aggregates]
         self._groups: dict[Values, Values] = {}
 
+    @property
+    def reads(self) -> set[str]:
+        """The columns of the row table that it is made of."""
+        return {*self.table.group_by, *(item.source for item in self._aggregates if item.source)}
+
     def add(self, rows: pa.Table) -> None:
         """Add rows of the row table."""
         if not rows.num_rows:
@@ -33,7 +38,7 @@ class Accumulated:
 
     def _aggregated(self, rows: pa.Table) -> "zip[tuple[Values, Values]]":
         keys = list(self.table.group_by)
-        columns = {name: _widened(rows[name]) for name in {*keys, *(a.source for a in self._aggregates if a.source)}}
+        columns = {name: _widened(rows[name]) for name in self.reads}
         if not columns:
             raise AssertionError(f"{self.table.name} groups by nothing")
         wanted: list[Any] = [(a.source or [], a.function if a.source else "count_all") for a in self._aggregates]

@@ -1,6 +1,6 @@
 """An append table against its topic, chunk by chunk: what each offset must have become, and what it became."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -39,10 +39,24 @@ class DeadLetters:
 
 
 @dataclass(frozen=True)
+class Era:
+    """How messages are judged by one contract, and what they become."""
+
+    judge: Judge
+    expected: Expected
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the row table that the contract has, by their names now."""
+        return [name for name in self.expected.schema.names if name not in ("_partition", "_offset")]
+
+
+@dataclass(frozen=True)
 class _Chunk:
     """What is known of a chunk's messages, by offset."""
 
     part: Partition
+    columns: list[str]  # that are compared
     judged: dict[int, Row | NoRow]
     values: dict[int, bytes | None]
     dead: dict[int, list[DeadLetter]]
@@ -55,8 +69,7 @@ class _Chunk:
 class AppendComparison:
     """Goes through the topic and the tables side by side."""
 
-    judge: Judge
-    expected: Expected
+    era: Callable[[str | None], Era]  # by the digest of its contract
     rows: Ordered
     dead: DeadLetters
     accumulated: list[Accumulated]
@@ -72,9 +85,10 @@ class AppendComparison:
         first = min(max(part.start, low), part.next)
         for start in range(part.start, first, STEP):
             self._deleted(part, start, min(start + STEP, first))
-        for messages in topic.chunks(part.number, first, part.next, chunk):
-            self._chunk(part, messages.without(part.skips))
-            yield len(messages.offsets)
+        for start, until, contract in part.by_contract(first, part.next):
+            for messages in topic.chunks(part.number, start, until, chunk):
+                self._chunk(part, self.era(contract), messages.without(part.skips))
+                yield len(messages.offsets)
 
     def strays(self, partition: int, offset: int) -> None:
         """Report what is below a place and was not asked for: it is outside of every partition's [start, next)."""
@@ -86,20 +100,22 @@ class AppendComparison:
             for letter in letters:
                 self.findings.bad("duplicated", f"a dead letter {outside}", letter.partition, where)
 
-    def _chunk(self, part: Partition, messages: Chunk) -> None:
+    def _chunk(self, part: Partition, era: Era, messages: Chunk) -> None:
         dead = self.dead.before(part.number, messages.until_offset)
         have = self.rows.before(part.number, messages.until_offset)
-        judged = dict(zip(messages.offsets, map(self.judge.value, messages.values), strict=True))
+        columns = zip(messages.offsets, messages.values, messages.names, strict=True)
+        judged = {offset: era.judge.at(part.number, offset, value, name) for offset, value, name in columns}
         good = {
             offset: row
             for offset, row in judged.items()
             if not isinstance(row, NoRow) and not any(letter.stage in LATE for letter in dead.get(offset, ()))
         }
-        want = self.expected.rows(part.number, list(good), list(good.values()))
+        want = era.expected.rows(part.number, list(good), list(good.values()))
         for table in self.accumulated:
-            table.add(want)
+            table.add(want if table.reads <= {*era.columns} else have)
         values = dict(zip(messages.offsets, messages.values, strict=True))
-        chunk = _Chunk(part, judged, values, dead, good, set(_offsets(want)), differences(want, have))
+        found = differences(want, have.select(want.schema.names))
+        chunk = _Chunk(part, era.columns, judged, values, dead, good, set(_offsets(want)), found)
         self._count(chunk, want)
         for offset in chunk.found:
             self._differs(chunk, offset)
@@ -111,7 +127,8 @@ class AppendComparison:
     def _count(self, chunk: _Chunk, want: pa.Table) -> None:
         self.findings.count("messages", len(chunk.judged))
         self.findings.count("rows", want.num_rows - sum(len(gone) for gone, _ in chunk.found.values()))
-        self.findings.count("filtered", len(chunk.good) - len(chunk.wanted))
+        skipped = sum(isinstance(row, NoRow) and row.skipped for row in chunk.judged.values())
+        self.findings.count("filtered", len(chunk.good) - len(chunk.wanted) + skipped)
 
     def _differs(self, chunk: _Chunk, offset: int) -> None:
         """Report why the rows of an offset are not those that its message makes."""
@@ -129,7 +146,7 @@ class AppendComparison:
         elif letters:
             return  # refused after decoding, and without rows: as it should be
         elif gone and extra:
-            bad("wrong", f"the row differs from the message: {unlike(self._columns, extra[0], gone[0])}")
+            bad("wrong", f"the row differs from the message: {unlike(chunk.columns, extra[0], gone[0])}")
         elif gone:
             rows = f"{plural(len(gone), 'row')} of the message {noun_for(len(gone), 'is', 'are')}"
             bad("lost", f"{rows} missing from the table")
@@ -138,10 +155,6 @@ class AppendComparison:
         else:
             bad("wrong", "the transform filters the message out, but the table has a row of it")
 
-    @property
-    def _columns(self) -> list[str]:
-        return [name for name in self.expected.schema.names if name not in ("_partition", "_offset")]
-
     def _dead_letter(self, chunk: _Chunk, offset: int) -> None:
         """Report a dead letter that is missing, wrong or one too many; `_differs` has spoken of the offset's rows."""
         bad = partial(self.findings.bad, partition=chunk.part.number, offset=offset)
@@ -149,13 +162,13 @@ class AppendComparison:
         if row is None:
             return  # the broker does not deliver the offset: _undelivered reports it
         if not letters and isinstance(row, NoRow):
-            if not differs:
+            if not differs and not row.skipped:
                 bad("lost", no_dead_letter(row.reason))
         elif len(letters) > 1:
             bad("duplicated", several(letters))
         elif letters[0].value != chunk.values[offset]:
             bad("wrong", OTHER_BYTES)
-        elif isinstance(row, NoRow) or letters[0].stage in LATE:
+        elif (isinstance(row, NoRow) and not row.skipped) or letters[0].stage in LATE:
             self.findings.count("dead_letters")
         elif not differs and offset in chunk.wanted:
             bad("duplicated", "the message has both a row and a dead letter")

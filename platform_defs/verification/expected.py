@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
-from platform_defs.verification.json_columns import canonical_columns, json_columns
+from platform_defs.verification.eras import Eras
+from platform_defs.verification.json_columns import canonical_columns
 from platform_defs.verification.judge import Row
 from platform_defs.verification.snapshot import OWN
 
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
 class Expected:
     """Makes table rows of judged messages."""
 
-    def __init__(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]") -> None:
+    def __init__(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", eras: Eras, digest: str | None) -> None:
+        contract = eras.contract(digest)
         self._pipeline, self._spark = pipeline, spark
-        contract = pipeline.contract
-        self.schema = pa.schema([*((c.name, c.type.arrow) for c in contract.row_table.columns), *OWN])
+        now = dict(eras.columns)
+        # The columns of the contract of this digest, by their names in it: what they are called in the table now.
+        self._names = {c.name: name for c in contract.row_table.columns if (name := eras.name_now(c.name)) is not None}
+        self.schema = pa.schema([*((name, now[name]) for name in self._names.values()), *OWN])
         self._message = pa.schema([*((item.name, item.type.arrow) for item in contract.fields), *OWN])
-        self._json = json_columns(contract.row_table)
+        self._json = [name for name in self._names.values() if name in eras.json]
 
     def rows(self, partition: int, offsets: Sequence[int], rows: Sequence[Row]) -> pa.Table:
         """The table's columns, _partition, _offset: none, one or (with a transform) several rows for each message.
@@ -34,16 +38,16 @@ class Expected:
         if not rows:
             return self.schema.empty_table()
         messages = self._messages(partition, offsets, rows)
-        if self._pipeline.transform is None:
-            return canonical_columns(messages.select(self.schema.names), self._json)
-        return canonical_columns(self._transformed(messages), self._json)
+        names = [*self._names, *(name for name, _ in OWN)]
+        made = messages.select(names) if self._pipeline.transform is None else self._transformed(messages, names)
+        return canonical_columns(made.rename_columns(self.schema.names).cast(self.schema), self._json)
 
     def _messages(self, partition: int, offsets: Sequence[int], rows: Sequence[Row]) -> pa.Table:
         columns = [*zip(*rows, strict=True), [partition] * len(rows), offsets]
         arrays = [pa.array(values, kind) for values, kind in zip(columns, self._message.types, strict=True)]
         return pa.Table.from_arrays(arrays, schema=self._message)
 
-    def _transformed(self, messages: pa.Table) -> pa.Table:
+    def _transformed(self, messages: pa.Table, names: Sequence[str]) -> pa.Table:
         from pyspark.errors import PySparkException  # Spark's import is for pipelines with a transform only
 
         transform = self._pipeline.transform
@@ -51,7 +55,7 @@ class Expected:
         # pyspark's stubs say pandas only; since Spark 4.0 Arrow tables are taken as well
         frame = self._spark().createDataFrame(cast("Any", messages))
         try:
-            return transform(frame).select(*self.schema.names).toArrow().cast(self.schema)
+            return transform(frame).select(*names).toArrow()
         except PySparkException as error:
             first, last = messages["_offset"][0], messages["_offset"][-1]
             where = f"partition {messages['_partition'][0]}, offsets {first} to {last}"

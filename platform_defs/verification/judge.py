@@ -4,7 +4,7 @@ Written for verify alone and deliberately not shared with the engine, which read
 disagree about a message, one of them is wrong.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -24,6 +24,7 @@ class NoRow:
     """Why a message is not a row: a decode error, or the name of the first rule that it breaks."""
 
     reason: str
+    skipped: bool = False  # whether the contract says that nothing at all becomes of it
 
 
 class Judge:
@@ -42,6 +43,18 @@ class Judge:
             return self._row(self._members(parse(value)))
         except NotTheType as wrong:  # a fault of decoding is named before any rule
             return NoRow(str(wrong))
+
+    def at(self, partition: int, offset: int, value: bytes | None, header: bytes | None) -> Row | NoRow:  # noqa: ARG002
+        """The same for a message at its place in the topic, with the header that names its schema, if there is one.
+        Bare JSON names none.
+        """
+        return self.value(value)
+
+    def ruled(self, values: Sequence[Any]) -> Row | NoRow:
+        """The row of these values, one for each field, or the first rule that they break."""
+        found = (field.broken_rule(value) for field, value in zip(self._fields, values, strict=True))
+        broken = next((rule for rule in found if rule), None)
+        return NoRow(broken) if broken else tuple(values)
 
     def _members(self, message: Document) -> list[Members]:
         """What each of the objects taken apart holds."""

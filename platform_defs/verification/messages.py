@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from platform_defs.errors import BadInput, BrokerAway
 from platform_defs.verification.spans import Span, within
+from platform_defs.verification.writer_schemas import last_header
 
 PATIENCE = 30  # seconds without a message after which BrokerAway is raised
 POLL = 0.2  # seconds
@@ -26,6 +27,8 @@ class Chunk:
     offsets: list[int]
     keys: list[bytes | None]
     values: list[bytes | None]
+    names: list[bytes | None]  # the headers that name the values' schemas, where they are wanted
+    key_names: list[bytes | None]  # and those that name the keys'
 
     def without(self, skips: Sequence[Span]) -> "Chunk":
         """The same without the messages in `skips`: the log may still hold what was given up."""
@@ -33,15 +36,16 @@ class Chunk:
         if not taken:
             return self
         kept = [n for n, at in enumerate(self.offsets) if not any(low <= at < high for low, high in taken)]
-        columns = ([column[n] for n in kept] for column in (self.keys, self.values))
+        columns = ([column[n] for n in kept] for column in (self.keys, self.values, self.names, self.key_names))
         return Chunk(self.partition, self.from_offset, self.until_offset, [self.offsets[n] for n in kept], *columns)
 
 
 class Topic:
     """Reads committed messages of one topic. To be closed."""
 
-    def __init__(self, options: Mapping[str, Any], topic: str) -> None:
-        self.topic = topic
+    def __init__(self, options: Mapping[str, Any], topic: str, *, headers: bool = False) -> None:
+        """`headers`: whether those that name schemas are wanted as well."""
+        self.topic, self._headers = topic, headers
         self._admin: Any = AdminClient({**options, **QUIET})  # its futures have no types
         self._consumer = Consumer(
             {
@@ -96,6 +100,8 @@ class Topic:
         offsets: list[int] = []
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
+        names: list[bytes | None] = []
+        key_names: list[bytes | None] = []
         reached = start
         while reached < until and len(offsets) < largest:
             for message in self._next(partition, min(MOST, until - reached)):
@@ -110,8 +116,11 @@ class Topic:
                     offsets.append(offset)
                     keys.append(message.key())
                     values.append(message.value())
+                    found = _headers_of(message) if self._headers else []
+                    names.append(last_header(found, "__value_schema_id"))
+                    key_names.append(last_header(found, "__key_schema_id"))
                     reached = offset + 1
-        return Chunk(partition, start, reached, offsets, keys, values)
+        return Chunk(partition, start, reached, offsets, keys, values, names, key_names)
 
     def _next(self, partition: int, most: int) -> list[Any]:
         for _ in range(int(PATIENCE / POLL)):
@@ -127,6 +136,14 @@ class Topic:
         if error.code() == KafkaError._PARTITION_EOF:
             return until
         raise _refused(error, f"partition {partition} of {self.topic}")
+
+
+def _headers_of(message: Any) -> list[tuple[str, bytes | None]]:
+    """The message's headers; the client gives none where the name of one is not UTF-8."""
+    try:
+        return message.headers() or []
+    except (SystemError, UnicodeDecodeError):
+        return []
 
 
 def _refused(error: KafkaError, what: str) -> BadInput | BrokerAway:

@@ -29,7 +29,7 @@ class Report:
     messages: int = 0  # delivered by the broker between start and next offset
     rows: int = 0
     dead_letters: int = 0
-    filtered: int = 0  # the transform made no row of them
+    filtered: int = 0  # the transform made no row of them, or they are of a record that the contract skips
     skipped: int = 0  # declared as skipped with `tidegate ack`
     gaps: int = 0  # never delivered by the broker: control records, aborted transactions, compaction
     compacted: int = 0  # removed by compaction since
@@ -70,7 +70,7 @@ class Report:
 
     @property
     def _made(self) -> str:
-        filtered = f", {self.filtered:,} filtered out by the transform" if self.filtered else ""
+        filtered = f", {self.filtered:,} filtered out" if self.filtered else ""
         return f"{plural(self.rows, 'row')}, {plural(self.dead_letters, 'dead letter')}{filtered}"
 
     @property

@@ -14,13 +14,18 @@ from psycopg import sql
 
 from platform_defs.contract.model import Contract, Table
 from platform_defs.errors import BadInput
+from platform_defs.verification.eras import read_eras
 from platform_defs.verification.json_columns import canonical_columns, json_columns
 from platform_defs.verification.spans import Span, less, within
+from platform_defs.verification.writer_schemas import KnownSchemas, NamedSchema
 from resources.postgres.connection import connect, database_errors, queries, session_url
 from resources.postgres.migrations import require_current
 
 OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
 # contract/own_columns.py's: where the engine's idea of its columns changes, verify must say so
+
+
+Judged = tuple[int, int, str | None]  # from (included), until (excluded), the digest of a contract
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,19 @@ class Partition:
     covered: list[Span]  # by committed batches; an offset may be in two of them
     gaps: list[Span]  # that the broker never delivered, according to the batches
     skips: list[Span]  # that a person declared as skipped
+    judged: tuple[Judged, ...] = ()  # by which contract, in ascending order; where none is named, by the one in force
+
+    def by_contract(self, start: int, until: int) -> Iterator[tuple[int, int, str | None]]:
+        """[start, until) in pieces, each with the digest of the contract that judged it."""
+        for low, high, digest in self.judged:
+            if high <= start or low >= until:
+                continue
+            if low > start:
+                yield start, low, None
+            yield max(low, start), min(high, until), digest
+            start = high
+        if start < until:
+            yield start, until, None
 
 
 @dataclass(frozen=True)
@@ -55,6 +73,7 @@ class _Range:
     until_offset: int
     batch_id: int
     gaps: list[tuple[int, int]]
+    contract: str | None
 
 
 @dataclass(frozen=True)
@@ -71,7 +90,9 @@ class Snapshot:
     """What one transaction sees. Streams are ordered by (partition, offset) and are read once."""
 
     def __init__(self, connection: psycopg.Connection[Any], url: str, contract: Contract) -> None:
-        self._connection, self._url, self.contract = connection, url, contract
+        self._connection, self._url = connection, url
+        self.eras = read_eras(connection, contract)
+        self.contract = self.eras.in_force
         (self._id,) = connection.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
         self._open = ExitStack()
         self.lost = [LostHistory(*row) for row in self._ask("verify_lost_history")]
@@ -81,19 +102,21 @@ class Snapshot:
         self._open.close()
 
     def rows(self, table: Table) -> "Ordered":
-        """The row table's rows of the log that exists now: contract columns, [_key,] _partition, _offset."""
+        """The row table's rows of the log that exists now: the columns of every contract that has judged them, [_key,]
+        _partition, _offset.
+        """
         key = [("_key", pa.string())] if table.disposition == "upsert" else []
-        schema = pa.schema([*_columns(table), *key, *OWN])
+        schema = pa.schema([*self.eras.columns, *key, *OWN])
         query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY _partition, _offset").format(
-            _selected(schema.names, table), _table(table), self._of_this_log()
+            _selected(schema.names, self.eras.json), _table(table), self._of_this_log()
         )
-        return Ordered(self._batches(query, schema, table), schema)
+        return Ordered(self._batches(query, schema, table.name, self.eras.json), schema)
 
     def accumulated(self, table: Table) -> Iterator[pa.RecordBatch]:
         """An accumulate table's rows, in any order."""
         schema = pa.schema(_columns(table))
-        query = sql.SQL("SELECT {} FROM {}").format(_selected(schema.names, table), _table(table))
-        return self._batches(query, schema, table)
+        query = sql.SQL("SELECT {} FROM {}").format(_selected(schema.names, json_columns(table)), _table(table))
+        return self._batches(query, schema, table.name, json_columns(table))
 
     def rows_of_lost_history(self, table: Table) -> Iterator[pa.RecordBatch]:
         """The row table's rows whose messages were in a log that no longer exists: contract columns, _partition,
@@ -101,9 +124,9 @@ class Snapshot:
         """
         schema = pa.schema([*_columns(table), *OWN])
         query = sql.SQL("SELECT {} FROM {} WHERE NOT ({})").format(
-            _selected(schema.names, table), _table(table), self._of_this_log()
+            _selected(schema.names, json_columns(table)), _table(table), self._of_this_log()
         )
-        return self._batches(query, schema, table) if self.lost else iter(())
+        return self._batches(query, schema, table.name, json_columns(table)) if self.lost else iter(())
 
     def dead_letters(self) -> Iterator[DeadLetter]:
         """The pipeline's dead letters of the log that exists now, ordered by (partition, offset)."""
@@ -116,6 +139,16 @@ class Snapshot:
         cursor.itersize = 500  # a value may take megabytes
         cursor.execute(query)
         return (DeadLetter(*row) for row in cursor)
+
+    def schemas(self) -> KnownSchemas:
+        """The schemas that messages name, by the ranges whose tasks knew them."""
+        known, found = KnownSchemas(), dict[tuple[Any, ...], NamedSchema]()
+        for *place, key, kind, document, references, encrypted in self._ask("verify_schemas"):
+            listed = tuple((name, text) for name, text in references)
+            found[*place, key] = NamedSchema(key, kind, document, listed, encrypted)
+        for partition, start, stop, *place in self._ask("verify_named_schemas"):
+            known.add(partition, start, stop, found[tuple(place)])
+        return known
 
     def digest(self) -> str:
         """A digest of every table's contents, the same however batches were cut."""
@@ -140,8 +173,9 @@ class Snapshot:
 
     def _partitions(self) -> dict[int, Partition]:
         ranges: dict[int, list[_Range]] = {}
-        for number, low, high, batch_id, gaps in self._ask("verify_ranges"):
-            ranges.setdefault(number, []).append(_Range(low, high, batch_id, [(gap[0], gap[1]) for gap in gaps]))
+        for number, low, high, batch_id, gaps, contract in self._ask("verify_ranges"):
+            spans = [(gap[0], gap[1]) for gap in gaps]
+            ranges.setdefault(number, []).append(_Range(low, high, batch_id, spans, contract))
         skips: dict[int, list[Span]] = {}
         for number, start, until in self._ask("verify_skips"):
             skips.setdefault(number, []).append((start, until))
@@ -155,11 +189,13 @@ class Snapshot:
     ) -> Partition:
         covered: list[Span] = []
         gaps: list[Span] = []
+        judged: list[Judged] = []
         for item in ranges:
             kept = less([(item.from_offset, item.until_offset)], self._lost_of(number, item.batch_id))
             covered += kept
             gaps += [part for low, high in kept for part in within(item.gaps, low, high)]
-        return Partition(number, topic_id, start, until, covered, gaps, skips)
+            judged += [(low, high, item.contract) for low, high in kept]
+        return Partition(number, topic_id, start, until, covered, gaps, skips, one_after_another(judged))
 
     def _lost_of(self, partition: int, batch_id: int) -> list[Span]:
         """What a batch committed of a log that no longer exists."""
@@ -179,7 +215,9 @@ class Snapshot:
         ]
         return sql.SQL(" AND ").join(clauses) if clauses else sql.SQL("true")
 
-    def _batches(self, query: sql.Composed, schema: pa.Schema, table: Table) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, query: sql.Composed, schema: pa.Schema, table: str, as_text: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of a query in this snapshot, over a connection of its own."""
         connection: Any = self._open.enter_context(_arrow_connection(session_url(self._url, "tidegate verify")))
         cursor = self._open.enter_context(connection.cursor())
@@ -187,7 +225,7 @@ class Snapshot:
         cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._id}'")
         cursor.execute(query.as_string(self._connection))
         for batch in cursor.fetch_record_batch():
-            yield canonical_columns(_as(batch, schema, table), json_columns(table))
+            yield canonical_columns(_as(batch, schema, table), as_text)
 
     def _ask(self, name: str) -> list[tuple[Any, ...]]:
         key = {"pipeline": self.contract.pipeline, "topic": self.contract.topic}
@@ -215,6 +253,18 @@ class Ordered:
     def next(self) -> pa.RecordBatch | None:
         """The next rows not yet handed out, in whatever number they come; None at the end."""
         return self._held.pop() if self._held else next(self._batches, None)
+
+
+def one_after_another(judged: Sequence[Judged]) -> tuple[Judged, ...]:
+    """In ascending order, pieces of one contract that touch as one; of pieces that overlap, the first has it."""
+    found: list[Judged] = []
+    for low, high, digest in sorted(judged, key=lambda item: item[:2]):
+        start = max(low, found[-1][1]) if found else low
+        if found and start == found[-1][1] and found[-1][2] == digest:
+            found[-1] = (found[-1][0], max(found[-1][1], high), digest)
+        elif start < high:
+            found.append((start, high, digest))
+    return tuple(found)
 
 
 def _count_before(batch: pa.RecordBatch, partition: int, offset: int) -> int:
@@ -248,7 +298,7 @@ def _arrow_connection(url: str) -> Any:
     return adbc.connect(url, autocommit=True)  # pyright: ignore[reportUnknownMemberType]  # its kwargs have no type
 
 
-def _as(batch: pa.RecordBatch, schema: pa.Schema, table: Table) -> pa.RecordBatch:
+def _as(batch: pa.RecordBatch, schema: pa.Schema, table: str) -> pa.RecordBatch:
     """`batch` with the contract's types (ADBC gives numerics as text). Raises BadInput for what does not fit them."""
     columns: list[pa.Array[Any]] = []
     for number, (name, kind) in enumerate(zip(schema.names, schema.types, strict=True)):
@@ -256,7 +306,7 @@ def _as(batch: pa.RecordBatch, schema: pa.Schema, table: Table) -> pa.RecordBatc
             columns.append(batch.column(number).cast(kind))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             message = f"holds a value that the contract's type cannot hold: {error}"
-            raise BadInput(message, field=f"{table.name}.{name}") from error
+            raise BadInput(message, field=f"{table}.{name}") from error
     return pa.record_batch(columns, schema=schema)
 
 
@@ -268,9 +318,8 @@ def _names(names: Sequence[str]) -> sql.Composable:
     return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
-def _selected(names: Sequence[str], table: Table) -> sql.Composable:
+def _selected(names: Sequence[str], as_text: Sequence[str]) -> sql.Composable:
     """The columns `names` as they are read: json ones as text."""
-    as_text = json_columns(table)
     read = [sql.SQL("{}::text" if name in as_text else "{}").format(sql.Identifier(name)) for name in names]
     return sql.SQL(", ").join(read)
 

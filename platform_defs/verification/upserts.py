@@ -1,17 +1,20 @@
 """An upsert table against its compacted topic: each key as its newest valid message says."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
+from typing import Any
 
 import pyarrow as pa
 
 from platform_defs.contract.model import Contract
 from platform_defs.verification.compare import LATE, OTHER_BYTES, DeadLetters, needless, no_dead_letter, several
 from platform_defs.verification.documents import canonical
-from platform_defs.verification.json_columns import json_columns
-from platform_defs.verification.judge import Judge, NoRow, Row, key_text
+from platform_defs.verification.eras import Eras
+from platform_defs.verification.judge import Judge, NoRow, Row
+from platform_defs.verification.keys import KeyJudge
 from platform_defs.verification.messages import Chunk, Topic
 from platform_defs.verification.report import Findings, shown, unlike
 from platform_defs.verification.snapshot import DeadLetter, Partition
@@ -31,8 +34,8 @@ class Newest:
 class UpsertComparison:
     """Holds one entry for each key: the topic's keys must fit into memory, its messages need not."""
 
-    contract: Contract
-    judge: Judge
+    eras: Eras
+    judges: Callable[[str | None], "KeyedJudge"]  # by the digest of the contract
     dead: DeadLetters
     findings: Findings
     newest: dict[str, Newest] = field(default_factory=dict[str, Newest])
@@ -41,9 +44,7 @@ class UpsertComparison:
     known: dict[int, Partition] = field(default_factory=dict[int, Partition])
 
     def __post_init__(self) -> None:
-        fields, table = [item.name for item in self.contract.fields], self.contract.row_table
-        self._names = [column.name for column in table.columns]
-        self._columns = [(fields.index(name), name in json_columns(table)) for name in self._names]
+        self._names = [name for name, _ in self.eras.columns]
 
     def partition(self, part: Partition, topic: Topic, chunk: int, low: int) -> Iterator[int]:
         """Read one partition; yields how many messages of each chunk are done. As AppendComparison.partition."""
@@ -53,9 +54,10 @@ class UpsertComparison:
         if first > part.start:
             self.dead.before(part.number, first)
             self._undelivered(part, [(part.start, first)])
-        for messages in topic.chunks(part.number, first, part.next, chunk):
-            self._chunk(part, messages.without(part.skips))
-            yield len(messages.offsets)
+        for start, until, contract in part.by_contract(first, part.next):
+            for messages in topic.chunks(part.number, start, until, chunk):
+                self._chunk(part, self.judges(contract), messages.without(part.skips))
+                yield len(messages.offsets)
 
     def strays(self, partition: int, offset: int) -> None:
         """Report dead letters below a place that were not asked for: outside of every partition's [start, next)."""
@@ -64,26 +66,18 @@ class UpsertComparison:
                 what = "a dead letter outside the offsets that the ledger says were read"
                 self.findings.bad("duplicated", what, letter.partition, where)
 
-    def _chunk(self, part: Partition, chunk: Chunk) -> None:
+    def _chunk(self, part: Partition, judge: "KeyedJudge", chunk: Chunk) -> None:
         dead = self.dead.before(part.number, chunk.until_offset)
         self.findings.count("messages", len(chunk.offsets))
-        for offset, key, value in zip(chunk.offsets, chunk.keys, chunk.values, strict=True):
+        keys = map(judge.keys.at, repeat(part.number), chunk.offsets, chunk.keys, chunk.key_names)
+        for offset, key, value, name in zip(chunk.offsets, keys, chunk.values, chunk.names, strict=True):
             letters = dead.get(offset, [])
-            text, row = self._judged(key, value)
+            text, row = judge.judged(part.number, offset, key, value, name)
             if letters or isinstance(row, NoRow):
                 self._dead_letter(part, offset, value, row, letters)
             if not isinstance(row, NoRow) and not letters:
-                self._note(text, Newest(part.number, offset, None if row is None else self._table_row(row)))
+                self._note(text, Newest(part.number, offset, None if row is None else judge.table_row(row)))
         self._undelivered(part, missing(chunk.offsets, chunk.from_offset, chunk.until_offset))
-
-    def _table_row(self, row: Row) -> Row:
-        return tuple(canonical(row[number]) if is_json else row[number] for number, is_json in self._columns)
-
-    def _judged(self, key: bytes | None, value: bytes | None) -> tuple[str, Row | NoRow | None]:
-        text = key_text(key)
-        if isinstance(text, NoRow):
-            return "", text
-        return text, None if value is None else self.judge.value(value)
 
     def _note(self, key: str, found: Newest) -> None:
         before = self.newest.get(key)
@@ -96,11 +90,14 @@ class UpsertComparison:
     ) -> None:
         """Report what is wrong with a message that has dead letters, or should have one."""
         bad = partial(self.findings.bad, partition=part.number, offset=offset)
-        if not letters:
+        skipped = isinstance(row, NoRow) and row.skipped
+        if not letters and skipped:
+            self.findings.count("filtered")
+        elif not letters:
             bad("lost", no_dead_letter(row.reason if isinstance(row, NoRow) else ""))
         elif len(letters) > 1:
             bad("duplicated", several(letters))
-        elif not isinstance(row, NoRow) and letters[0].stage not in LATE:
+        elif (skipped or not isinstance(row, NoRow)) and letters[0].stage not in LATE:
             bad("wrong", needless(letters[0]))
         elif letters[0].value != value:
             bad("wrong", OTHER_BYTES)
@@ -161,3 +158,40 @@ class UpsertComparison:
         spans = self.gone.get(partition, [])
         place = bisect_right(spans, (offset, 2**62)) - 1
         return place >= 0 and spans[place][0] <= offset < spans[place][1]
+
+
+class KeyedJudge:
+    """Judges messages and their keys by one contract, and makes the table's rows of them."""
+
+    def __init__(self, eras: Eras, contract: Contract, judge: Judge, keys: KeyJudge) -> None:
+        self._judge, self.keys = judge, keys
+        fields = [item.name for item in contract.fields]
+        places = {eras.name_now(c.name): fields.index(c.name) for c in contract.row_table.columns}
+        self._columns = [(places.get(name), name in eras.json) for name, _ in eras.columns]
+
+    def judged(
+        self, partition: int, offset: int, key: str | NoRow, value: bytes | None, name: bytes | None
+    ) -> tuple[str, Row | NoRow | None]:
+        """The key as text, and the row, or why there is none; None of a tombstone."""
+        if isinstance(key, NoRow):
+            return "", key
+        return key, None if value is None else self._judge.at(partition, offset, value, name)
+
+    def table_row(self, row: Row) -> Row:
+        """The table's columns; of one that the contract does not have, whatever the table holds is right."""
+        return tuple(
+            WHATEVER if place is None else canonical(row[place]) if is_json else row[place]
+            for place, is_json in self._columns
+        )
+
+
+class _Whatever:
+    """Equal to every value."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+
+
+WHATEVER: Any = _Whatever()

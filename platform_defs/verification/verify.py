@@ -2,7 +2,7 @@
 
 1 snapshot  one REPEATABLE READ transaction sees positions, tables, dead letters     snapshot.py
 2 messages  a plain consumer reads the topic up to the snapshot's positions          messages.py
-3 judge     each message is a row, or is not a row and why                           judge.py, documents.py, values.py
+3 judge     each message is a row, or is not a row and why                           judge.py, framed.py, values.py
 4 expected  the rows that the table must hold for it, through the transform          expected.py
 5 compare   offset by offset; upserts by key; accumulates recomputed                 compare.py, upserts.py, ...
 6 report    counts and samples                                                       report.py
@@ -11,22 +11,27 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.verification.accumulates import Accumulated
-from platform_defs.verification.compare import AppendComparison, DeadLetters
+from platform_defs.verification.compare import AppendComparison, DeadLetters, Era
+from platform_defs.verification.eras import Eras
 from platform_defs.verification.expected import Expected
+from platform_defs.verification.framed import judge_of
 from platform_defs.verification.judge import Judge
+from platform_defs.verification.keys import key_judge_of
 from platform_defs.verification.messages import Topic
 from platform_defs.verification.report import Findings, Report
 from platform_defs.verification.snapshot import Ordered, Partition, Snapshot, take_snapshot
 from platform_defs.verification.spans import size, spelt, tiling
-from platform_defs.verification.upserts import UpsertComparison
+from platform_defs.verification.upserts import KeyedJudge, UpsertComparison
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,13 +63,13 @@ def verify(
             return findings.report(time.monotonic() - started, "")
         _same_name(snapshot)
         _same_tables(snapshot)
-        with closing(Topic(endpoints.kafka_options(), pipeline.contract.topic)) as topic:
+        with closing(_topic(endpoints, snapshot.eras)) as topic:
             _same_topic(topic, snapshot)
             for part in snapshot.partitions.values():
                 _coverage(part, findings)
             compared = _Compared(snapshot, topic, findings, progress or (lambda _done, _total: None))
-            if pipeline.contract.row_table.disposition == "upsert":
-                compared.upserts(pipeline)
+            if snapshot.contract.row_table.disposition == "upsert":
+                compared.upserts()
             else:
                 compared.appends(pipeline, spark or _start_spark)
             _same_topic(topic, snapshot)
@@ -80,25 +85,24 @@ class _Compared:
     findings: Findings
     progress: Progress
 
-    def upserts(self, pipeline: Pipeline) -> None:
-        table = pipeline.contract.row_table
+    def upserts(self) -> None:
+        table = self.snapshot.contract.row_table
         dead = DeadLetters(self.snapshot.dead_letters())
-        upserts = UpsertComparison(pipeline.contract, Judge(pipeline.contract), dead, self.findings)
+        upserts = UpsertComparison(self.snapshot.eras, cache(self._keyed_judge), dead, self.findings)
         self._read(upserts, CHUNK)
         upserts.table(_tables(self.snapshot.rows(table)))
         lost = self.snapshot.rows_of_lost_history(table)
         self.findings.count("unverifiable", sum(batch.num_rows for batch in lost))
 
     def appends(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]") -> None:
-        contract, plain = pipeline.contract, pipeline.transform is None
+        contract, plain = self.snapshot.contract, pipeline.transform is None
         accumulated = [Accumulated(item, contract.row_table) for item in contract.accumulates]
         for batch in self.snapshot.rows_of_lost_history(contract.row_table):
             self.findings.count("unverifiable", batch.num_rows)
             for item in accumulated:
                 item.add(pa.Table.from_batches([batch]))
         comparison = AppendComparison(
-            Judge(contract),
-            Expected(pipeline, spark),
+            cache(partial(self._era, pipeline, spark)),
             self.snapshot.rows(contract.row_table),
             DeadLetters(self.snapshot.dead_letters()),
             accumulated,
@@ -108,6 +112,19 @@ class _Compared:
         self._read(comparison, CHUNK if plain else TRANSFORMED)
         for item in accumulated:
             item.compare(self.snapshot, self.findings)
+
+    def _era(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", digest: str | None) -> Era:
+        eras = self.snapshot.eras
+        judged = replace(pipeline, contract=eras.contract(digest))
+        return Era(self._judge(judged.contract), Expected(judged, spark, eras, digest))
+
+    def _keyed_judge(self, digest: str | None) -> KeyedJudge:
+        eras, schemas = self.snapshot.eras, self.snapshot.schemas
+        contract = eras.contract(digest)
+        return KeyedJudge(eras, contract, self._judge(contract), key_judge_of(contract, schemas))
+
+    def _judge(self, contract: Contract) -> Judge:
+        return judge_of(contract, self.snapshot.schemas)
 
     def _read(self, comparison: AppendComparison | UpsertComparison, chunk: int) -> None:
         parts = sorted(self.snapshot.partitions.values(), key=lambda item: item.number)
@@ -133,6 +150,12 @@ def _coverage(part: Partition, findings: Findings) -> None:
     for span in tiles.outside:
         what = f"{spelt(part.number, span)} was committed, but the pipeline's position says [{part.start}, {part.next})"
         findings.bad("uncovered", what, part.number, span[0], size([span]))
+
+
+def _topic(endpoints: "Endpoints", eras: Eras) -> Topic:
+    """With the headers that name schemas, where a contract has any."""
+    headers = any(contract.wire.framing in ("header", "both") for contract in eras.contracts.values())
+    return Topic(endpoints.kafka_options(), eras.in_force.topic, headers=headers)
 
 
 def _same_tables(snapshot: Snapshot) -> None:

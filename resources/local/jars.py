@@ -1,6 +1,6 @@
-"""The broker's jars: exactly those of `kafka.lock.toml`, by SHA-256, from Maven's usual cache or a Maven repository.
+"""The servers' jars: exactly those of the lock files, by SHA-256, from Maven's usual cache or a Maven repository.
 
-`python -m resources.local.jars` resolves the coordinates again and writes the lock file.
+`python -m resources.local.jars` resolves the broker's coordinates again and writes its lock file.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ from jgo.maven import MavenContext
 from platform_defs.errors import BadInput
 
 LOCK_PATH = Path(__file__).with_name("kafka.lock.toml")
+REGISTRY_LOCK_PATH = Path(__file__).with_name("registry.lock.toml")
 
 KAFKA_VERSION = "4.3.1"
 COORDINATES = (
@@ -37,11 +38,28 @@ def broker_classpath(progress: Callable[[str], None]) -> str:
     """
     locked = LockFile.load(LOCK_PATH).dependencies
     cache = GlobalSettings.load().repo_cache
-    missing = [jar for jar in locked if not _is_as_locked(cache / _path_in_repository(jar), jar)]
+    missing = _missing(locked, cache)
     if missing:
         progress(f"downloading {len(missing)} of the {len(locked)} jars of Kafka {KAFKA_VERSION} into {cache}")
-        _download(missing, cache)
+        _download(missing, cache, LOCK_PATH, "use your own Kafka: set TIDEGATE_KAFKA_BOOTSTRAP_SERVERS")
     return os.pathsep.join(str(cache / _path_in_repository(jar)) for jar in locked)
+
+
+def registry_archive(progress: Callable[[str], None]) -> Path:
+    """The locked archive of the registry (a tar.gz of its jars); downloaded where it is not in Maven's cache yet.
+
+    Raises BadInput as `broker_classpath` does.
+    """
+    (locked,) = LockFile.load(REGISTRY_LOCK_PATH).dependencies
+    cache = GlobalSettings.load().repo_cache
+    if missing := _missing([locked], cache):
+        progress(f"downloading the schema registry Apicurio {locked.version} (142 MB) into {cache}")
+        _download(missing, cache, REGISTRY_LOCK_PATH, "use your own registry: set TIDEGATE_REGISTRY_URL")
+    return cache / _path_in_repository(locked)
+
+
+def _missing(locked: Sequence[LockedDependency], cache: Path) -> list[LockedDependency]:
+    return [jar for jar in locked if not _is_as_locked(cache / _path_in_repository(jar), jar)]
 
 
 def write_lock() -> None:
@@ -61,27 +79,28 @@ def _context(cache: Path) -> MavenContext:
     return MavenContext(repo_cache=cache, remote_repos=repositories)
 
 
-def _download(jars: Sequence[LockedDependency], cache: Path) -> None:
+def _download(jars: Sequence[LockedDependency], cache: Path, lock: Path, instead: str) -> None:
     # jgo writes in place: a download that was cut off, or one by two processes at once, would stay in the cache for
     # good. So it writes beside it, and only a jar with the locked checksum is renamed into place.
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".tidegate-", dir=cache) as beside:
         context = _context(Path(beside))
         for jar in jars:
-            _download_one(jar, context, cache)
+            _download_one(jar, context, cache, lock, instead)
 
 
-def _download_one(jar: LockedDependency, context: MavenContext, cache: Path) -> None:
+def _download_one(jar: LockedDependency, context: MavenContext, cache: Path, lock: Path, instead: str) -> None:
     name = f"{jar.groupId}:{jar.artifactId}:{jar.version}"
+    component = context.project(jar.groupId, jar.artifactId).at_version(jar.version)
     try:
-        arrived = context.create_dependency(name).artifact.resolve()
+        arrived = component.artifact(jar.classifier or "", jar.packaging).resolve()
     except (requests.RequestException, RuntimeError, OSError) as error:
         raise BadInput(
             f"the jar {name} could not be downloaded ({_first_line(error)}). Check the network, or add a Maven mirror "
-            "to [repositories] in jgo's config file; or use your own Kafka: set TIDEGATE_KAFKA_BOOTSTRAP_SERVERS."
+            f"to [repositories] in jgo's config file; or {instead}."
         ) from error
     if not _is_as_locked(arrived, jar):
-        raise BadInput(f"the downloaded jar {name} is not the one in {LOCK_PATH.name}: its SHA-256 differs")
+        raise BadInput(f"the downloaded jar {name} is not the one in {lock.name}: its SHA-256 differs")
     target = cache / _path_in_repository(jar)
     target.parent.mkdir(parents=True, exist_ok=True)
     arrived.replace(target)
@@ -93,7 +112,8 @@ def _first_line(error: Exception) -> str:
 
 def _path_in_repository(jar: LockedDependency) -> Path:
     folder = Path(*jar.groupId.split("."), jar.artifactId, jar.version)
-    return folder / f"{jar.artifactId}-{jar.version}.{jar.packaging}"
+    classifier = f"-{jar.classifier}" if jar.classifier else ""
+    return folder / f"{jar.artifactId}-{jar.version}{classifier}.{jar.packaging}"
 
 
 def _is_as_locked(path: Path, jar: LockedDependency) -> bool:

@@ -1,4 +1,5 @@
-"""The embedded stack: Kafka and Postgres as real servers, everything they keep under TIDEGATE_HOME.
+"""The embedded stack: Kafka, Postgres and, where it is asked for, a schema registry, as real servers; everything they
+keep is under TIDEGATE_HOME.
 
 `up`, `down` and `reset` hold a lock file, so two of them at once wait for each other. What runs is known from
 stack.json (a pid, and the path in its command line). `up` and `down` also find servers over this home that stack.json
@@ -15,6 +16,7 @@ from typing import Any
 
 from platform_defs.errors import BadInput
 from resources.local import processes, state
+from resources.registry.address import Registry
 from resources.settings import PROJECT_ROOT, Settings, settings
 
 LOCK_SECONDS = 180.0
@@ -33,40 +35,49 @@ class ServerStatus:
 
 @dataclass(frozen=True)
 class StackStatus:
-    """Both servers and the home they live in."""
+    """The servers and the home they live in."""
 
     kafka: ServerStatus
     postgres: ServerStatus
+    registry: ServerStatus
     home: Path
 
     def as_json(self) -> dict[str, Any]:
         """Return the document that `tidegate stack status -o json` prints (its names stay)."""
-        kafka, postgres = self.kafka, self.postgres
+        kafka, postgres, registry = self.kafka, self.postgres, self.registry
         return {
             "kafka": {"bootstrap_servers": kafka.address, "pid": kafka.pid, "embedded": kafka.embedded},
             "postgres": {"url": postgres.address, "pid": postgres.pid, "embedded": postgres.embedded},
+            "registry": {"url": self.registry_url, "pid": registry.pid, "embedded": registry.embedded},
             "home": str(self.home),
         }
+
+    @property
+    def registry_url(self) -> str | None:
+        """The registry's addresses, as they may be shown: without user and password."""
+        return self.registry.address and str(Registry({"url": self.registry.address}))
 
 
 def silent(_: str) -> None:
     """Take progress messages and show none."""
 
 
-def up(progress: Progress = silent) -> StackStatus:
-    """Start what is embedded and not running yet, both servers at the same time; return once they answer.
+def up(progress: Progress = silent, *, registry: bool = False) -> StackStatus:
+    """Start what is embedded and not running yet, all servers at the same time; return once they answer. `registry`:
+    whether one is needed.
 
     Raises BadInput, with what to do about it: no Java, no disk space, a jar that cannot be downloaded; ServerFailed
     where a server does not start.
     """
     chosen = settings()
-    if not (chosen.embeds_kafka or chosen.embeds_postgres):
+    if not (chosen.embeds_kafka or chosen.embeds_postgres or (registry and chosen.embeds_registry)):
         return status()
     chosen.home.mkdir(parents=True, exist_ok=True)
     processes.require_space(chosen.home)
-    with _lock(chosen.home), ThreadPoolExecutor(2) as pool:
+    with _lock(chosen.home), ThreadPoolExecutor(3) as pool:
         kept = state.load(chosen.home)
-        starting = {name: pool.submit(start) for name, start in _missing(chosen, kept, progress).items()}
+        missing = _missing(chosen, kept, progress, registry=registry)
+        starting = {name: pool.submit(start) for name, start in missing.items()}
         failures = [failure for future in starting.values() if (failure := future.exception())]
         started = {name: future.result() for name, future in starting.items() if not future.exception()}
         state.save(chosen.home, replace(kept, **started))
@@ -76,7 +87,7 @@ def up(progress: Progress = silent) -> StackStatus:
 
 
 def down() -> StackStatus:
-    """Stop both servers: asked to, and killed after 15 s. Nothing that this stack started is left running."""
+    """Stop the servers: asked to, and killed after 15 s. Nothing that this stack started is left running."""
     chosen = settings()
     if chosen.home.exists():
         with _lock(chosen.home):
@@ -106,10 +117,13 @@ def status() -> StackStatus:
     """What is running now. Starts, changes and waits for nothing."""
     chosen = settings()
     kept = state.load(chosen.home)
-    return StackStatus(_kafka_status(chosen, kept.kafka), _postgres_status(chosen, kept.postgres), chosen.home)
+    servers = _kafka_status(chosen, kept.kafka), _postgres_status(chosen, kept.postgres)
+    return StackStatus(*servers, _registry_status(chosen, kept.registry), chosen.home)
 
 
-def _missing(chosen: Settings, kept: state.State, progress: Progress) -> dict[str, Callable[[], state.Server]]:
+def _missing(
+    chosen: Settings, kept: state.State, progress: Progress, *, registry: bool
+) -> dict[str, Callable[[], state.Server]]:
     # The servers' modules load their clients, which a stack that runs already can do without.
     starts: dict[str, Callable[[], state.Server]] = {}
     if chosen.embeds_kafka and not _kafka_runs(chosen, kept.kafka):
@@ -122,6 +136,12 @@ def _missing(chosen: Settings, kept: state.State, progress: Progress) -> dict[st
         starts["postgres"] = lambda: processes.on_another_port(
             lambda: postgres.start(chosen.home, kept.postgres, progress)
         )
+    if registry and chosen.embeds_registry and not _registry_runs(chosen, kept.registry):
+        from resources.local import registry as server
+
+        starts["registry"] = lambda: processes.on_another_port(
+            lambda: server.start(chosen.home, kept.registry, progress)
+        )
     return starts
 
 
@@ -133,15 +153,19 @@ def _postgres_runs(chosen: Settings, server: state.Server) -> bool:
     return server.runs_over(state.postgres_data(chosen.home))
 
 
-def _stop(home: Path) -> None:
-    from resources.local import kafka, postgres
+def _registry_runs(chosen: Settings, server: state.Server) -> bool:
+    return server.runs_over(state.registry_app(chosen.home))
 
-    with ThreadPoolExecutor(2) as pool:
-        stopping: list[Future[None]] = [pool.submit(kafka.stop, home), pool.submit(postgres.stop, home)]
+
+def _stop(home: Path) -> None:
+    from resources.local import kafka, postgres, registry
+
+    with ThreadPoolExecutor(3) as pool:
+        stopping: list[Future[None]] = [pool.submit(one.stop, home) for one in (kafka, postgres, registry)]
     for future in stopping:
         future.result()
     kept = state.load(home)
-    state.save(home, state.State(kept.kafka.stopped(), kept.postgres.stopped()))
+    state.save(home, state.State(kept.kafka.stopped(), kept.postgres.stopped(), kept.registry.stopped()))
 
 
 def _kafka_status(chosen: Settings, server: state.Server) -> ServerStatus:
@@ -158,6 +182,14 @@ def _postgres_status(chosen: Settings, server: state.Server) -> ServerStatus:
     if server.port is None or not _postgres_runs(chosen, server):
         return ServerStatus()
     return ServerStatus(state.postgres_url(chosen.home, server.port), server.pid)
+
+
+def _registry_status(chosen: Settings, server: state.Server) -> ServerStatus:
+    if chosen.registry_url is not None:
+        return ServerStatus(chosen.registry_url, embedded=False)
+    if server.port is None or not _registry_runs(chosen, server):
+        return ServerStatus()
+    return ServerStatus(state.registry_url(server.port), server.pid)
 
 
 @contextmanager

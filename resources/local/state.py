@@ -30,7 +30,8 @@ class Server:
             return False
         try:
             # A zombie has no command line: psutil raises NoSuchProcess' subclass for it.
-            return str(path) in psutil.Process(self.pid).cmdline()
+            words = psutil.Process(self.pid).cmdline()
+            return str(path) in words or any(word.endswith(f"={path}") for word in words)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             return False
 
@@ -45,13 +46,14 @@ class State:
 
     kafka: Server = field(default_factory=Server)
     postgres: Server = field(default_factory=Server)
+    registry: Server = field(default_factory=Server)
 
 
 def load(home: Path) -> State:
     """What stack.json holds; an empty state where it is missing or was cut off."""
     try:
         kept = json.loads((home / "stack.json").read_text())
-        return State(_server(kept["kafka"]), _server(kept["postgres"]))
+        return State(_server(kept["kafka"]), _server(kept["postgres"]), _server(kept.get("registry", {})))
     except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):
         # Servers that run nevertheless are found by their command line and folder at the next `up`.
         return State()
@@ -76,6 +78,16 @@ def kafka_properties(home: Path) -> Path:
 def postgres_data(home: Path) -> Path:
     """The database's data folder; its path is in the server's command line."""
     return home / "postgres" / "data"
+
+
+def registry_app(home: Path) -> Path:
+    """The registry's program; the path is in its command line."""
+    return home / "registry" / "app"
+
+
+def registry_url(port: int) -> str:
+    """Where clients of Confluent's API find the embedded registry."""
+    return f"http://127.0.0.1:{port}/apis/ccompat/v7"
 
 
 def password(home: Path) -> str:

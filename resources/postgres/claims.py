@@ -17,7 +17,7 @@ def claim(connection: Connection, pipeline: str, table: Table, *, rebuilding: bo
     """Create `table` if this pipeline never had it, and make it the pipeline's own.
 
     Raises BadInput where it belongs to another, is not as the pipeline left it, or cannot be filled exactly. A replay
-    is `rebuilding` all its rows: they may be behind, or made in another way.
+    is `rebuilding` all its rows: they may be behind, made in another way, or of other columns.
     """
     _refuse_missing_rights(connection, table)
     owned = _owner(connection, pipeline, table)
@@ -26,10 +26,10 @@ def claim(connection: Connection, pipeline: str, table: Table, *, rebuilding: bo
         create_target(connection, table)
         connection.execute(queries()["own_output"], {**filled, "disposition": table.disposition})
         check_target(connection, pipeline, table)
-        _refuse_history(connection, pipeline, table)
+        _refuse_history(connection, pipeline, table, rebuilding=rebuilding)
         return
     connection.execute(queries()["name_output"], filled)
-    check_target(connection, pipeline, table)
+    check_target(connection, pipeline, table, columns=not rebuilding)
     if not rebuilding:
         owned.refuse_outdated(table)
 
@@ -103,12 +103,13 @@ def _refuse_missing_rights(connection: Connection, table: Table) -> None:
     )
 
 
-def _refuse_history(connection: Connection, pipeline: str, table: Table) -> None:
+def _refuse_history(connection: Connection, pipeline: str, table: Table, *, rebuilding: bool) -> None:
     """Raise BadInput for a table that would lack what was read before, or that holds rows that no message explains."""
-    if connection.execute("SELECT 1 FROM tidegate.batch WHERE pipeline = %s LIMIT 1", [pipeline]).fetchone():
+    published = connection.execute("SELECT 1 FROM tidegate.batch WHERE pipeline = %s LIMIT 1", [pipeline]).fetchone()
+    if published and not rebuilding:
         raise BadInput(
             f"table {table.name} is new to {pipeline}, which has published batches already: it would lack their rows. "
-            "Give the contract a new id and new tables, so that it reads from the beginning",
+            f"{_remedy(pipeline, table)}",
             field=table.name,
         )
     if connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table.name))).fetchone():
@@ -117,3 +118,12 @@ def _refuse_history(connection: Connection, pipeline: str, table: Table) -> None
             "empty this one",
             field=table.name,
         )
+
+
+def _remedy(pipeline: str, table: Table) -> str:
+    if table.disposition == "accumulate":
+        return (
+            f"To have it created and then filled from the log: tidegate contract apply {pipeline} --yes, and tidegate "
+            f"replay {pipeline}"
+        )
+    return "Give the contract a new id and new tables, so that it reads from the beginning"

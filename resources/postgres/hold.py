@@ -22,6 +22,7 @@ from platform_defs.engine.ports import (
     RefusedRow,
     Staged,
 )
+from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
 from platform_defs.halts import GateRed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
@@ -38,10 +39,13 @@ from resources.postgres.connection import (
     database_errors,
     queries,
 )
+from resources.postgres.pinning import pin
 from resources.postgres.positions import positions_of
 from resources.postgres.publish_statements import Holder, PostgresPublication, find_refused, lock_as_owner
 from resources.postgres.staging import PostgresStaging
 from resources.postgres.take_over import TakenOver, refuse_held, take_over
+
+LOCKED = "55P03"  # lock_not_available: the session is as it was
 
 
 def acquire(
@@ -77,6 +81,7 @@ class PostgresHold:
     contract: Contract
     holder: Holder
     connection: psycopg.Connection[tuple[Any, ...]]
+    contract_digest: str | None = None  # of what judges the messages of each try; None: it is not recorded here
 
     def ping(self) -> None:
         """See engine.ports.PipelineHold."""
@@ -119,9 +124,8 @@ class PostgresHold:
     def open_staging(self, pending: PendingBatch) -> PostgresStaging:
         """A staging table of its own for one try at `pending`."""
         with self._owned():
-            row = self.connection.execute(
-                queries()["open_staging"], {**self.holder.key, "batch_id": pending.batch_id}
-            ).fetchone()
+            pinned = {"batch_id": pending.batch_id, "contract_digest": self.contract_digest}
+            row = self.connection.execute(queries()["open_staging"], {**self.holder.key, **pinned}).fetchone()
             assert row is not None  # noqa: S101  # RETURNING always gives one
             staging_id: int = row[0]
             tables.create_staging(self.connection, self.contract, staging_id)
@@ -309,13 +313,15 @@ def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
     try:
         with database_errors(), held.connection.transaction():
             lock_as_owner(held.connection, held.holder)
+            held.contract_digest = pin(held.connection, contract, held.holder.run_id, rebuilding=rebuilding)
             for table in contract.tables:
                 claim(held.connection, contract.pipeline, table, rebuilding=rebuilding)
             if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
                 tables.refuse_unique(held.connection, contract.row_table)
-    except BadInput:
-        held.back_off(counts=Counts.NEVER)  # no batch has failed
-        held.close()
+    except (BadInput, LedgerAway) as error:
+        if isinstance(error, BadInput) or error.sqlstate == LOCKED:
+            held.back_off(counts=Counts.NEVER)  # no batch has failed
+            held.close()
         raise
 
 
@@ -325,6 +331,7 @@ def _one_row(connection: Connection, query: str, values: Mapping[str, Any]) -> t
 
 
 def _coverage(topic: str, row: tuple[Any, ...]) -> Coverage:
-    attempt, partition, start, until, messages, rows, dead, unknown, gaps, epoch = row
-    spans = tuple((low, high) for low, high in gaps)
-    return Coverage(OffsetRange(topic, partition, start, until), attempt, messages, rows, dead, unknown, spans, epoch)
+    attempt, partition, start, until, messages, rows, dead, unknown, gaps, epoch, counts = row
+    span, spans = OffsetRange(topic, partition, start, until), tuple((low, high) for low, high in gaps)
+    schemas = tuple(SchemaCount(*count) for count in counts)
+    return Coverage(span, attempt, messages, rows, dead, unknown, spans, epoch, schemas)

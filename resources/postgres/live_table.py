@@ -77,9 +77,12 @@ def _column(found: dict[str, Any]) -> LiveColumn:
     return LiveColumn(rights=tuple(found.pop("rights")), **found)
 
 
-def refuse_unfit(table: Table, live: LiveTable) -> None:
-    """Raise BadInput, with the statement that fixes it, for the first reason why the table cannot be filled exactly."""
-    for rule in (_kind_mistakes, _column_mistakes, _writing_mistakes, _interference):
+def refuse_unfit(table: Table, live: LiveTable, *, columns: bool = True) -> None:
+    """Raise BadInput, with the statement that fixes it, for the first reason why the table cannot be filled exactly.
+
+    Without `columns`, whatever columns it has: a replay changes them.
+    """
+    for rule in (_kind_mistakes, *([_column_mistakes] if columns else []), _writing_mistakes, _interference):
         for field, problem in rule(table, live):
             raise BadInput(problem, field=field)
 

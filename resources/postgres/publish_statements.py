@@ -139,6 +139,7 @@ class PostgresPublication:
         """The batch, its ranges, its check results and its lineage event; the pending batch is done."""
         self._record_batch(timings)
         self._record_ranges()
+        self._record_schemas()
         self._record_checks(checks)
         self._execute("write_lineage", **self._batch, event=Jsonb(dict(event)))
         recent = recent_with(self.contract.limits, self.staged)
@@ -180,6 +181,7 @@ class PostgresPublication:
             dead_letters=self.staged.dead_letters,
             unknown_fields=self.staged.unknown_fields,
             contract_version=self.contract.version,
+            staging_id=self.staged.staging_id,
             timings=Jsonb(dict(timings)),
             tables=[table.name for table in self.contract.tables],
         )
@@ -200,6 +202,23 @@ class PostgresPublication:
                     "leader_epoch": epochs[item.range.partition],
                 }
                 for item in self.staged.coverage
+            ],
+        )
+
+    def _record_schemas(self) -> None:
+        self._execute_all(
+            "write_batch_schema",
+            [
+                {
+                    "partition": item.range.partition,
+                    "from_offset": item.range.from_offset,
+                    "registry": self.staged.registry,
+                    "generation": count.generation,
+                    "key": count.key,
+                    "messages": count.messages,
+                }
+                for item in self.staged.coverage
+                for count in item.schemas
             ],
         )
 

@@ -7,7 +7,7 @@ old rows to its end, every other one the new rows at once (docs/decisions/0007-r
 
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import psycopg
@@ -19,6 +19,8 @@ from platform_defs.contract.model import Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.replay_plan import History
 from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown
+from platform_defs.evolution.plan import plan
+from platform_defs.evolution.statements import Statement
 from platform_defs.words import plural
 from resources.postgres.connection import (
     DURABLE,
@@ -29,6 +31,7 @@ from resources.postgres.connection import (
     database_errors,
     queries,
 )
+from resources.postgres.contract_ledger import ContractLedger, run
 from resources.postgres.hold import PostgresHold
 from resources.postgres.publish_statements import lock_as_owner
 from resources.postgres.row_replacement import Difference, Pair
@@ -64,14 +67,18 @@ class Replacement:
         ]
         return [shape for answer in asked for (shape,) in answer.fetchall()]
 
-    def begin(self, connection: Connection, from_batch: int, fingerprint: str) -> int:
-        """Record the replay, and create its tables like the live ones, with all that they refuse; its id."""
+    def begin(self, connection: Connection, history: History, fingerprint: str) -> int:
+        """Record the replay, and create its tables like the live ones, with all that they refuse and the columns that
+        the contract has now; its id.
+        """
         self.forget(connection)
+        self._refuse_uncreated(connection)
         for old in self.live.contract.tables:
-            check_target(connection, self.live.name, old)
+            check_target(connection, self.live.name, old, columns=False)
             self._refuse_unfit(connection, old)
+        self._refuse_partial_reshaping(connection, history)
         try:
-            parameters = {"pipeline": self.live.name, "from_batch": from_batch, "fingerprint": fingerprint}
+            parameters = {"pipeline": self.live.name, "from_batch": history.from_batch, "fingerprint": fingerprint}
             (replay_id,) = connection.execute(queries()["begin_replay"], parameters).fetchone() or (0,)
             connection.execute(queries()["register_pipeline"], {"pipeline": self.built.name})
             self._create(connection)
@@ -93,6 +100,38 @@ class Replacement:
                     raise self._changed("another session is replaying it; try again when that has ended")
             yield
 
+    def _refuse_uncreated(self, connection: Connection) -> None:
+        """Raise BadInput for an accumulate that the contract has got since, and that is not there yet."""
+        for table in self.live.contract.accumulates:
+            asked = {"table": table.name, "pipeline": self.live.name}
+            if connection.execute(queries()["output_owner"], asked).fetchone() is None:
+                raise BadInput(
+                    f"{table.name} is new in the contract, and not created yet: tidegate contract apply "
+                    f"{self.live.name} --yes",
+                    field=table.name,
+                )
+
+    def _refuse_partial_reshaping(self, connection: Connection, history: History) -> None:
+        """Raise BadInput where columns change, and not every row would be made again, or others refer to the rows."""
+        for item in self._reshaping(connection):
+            if not history.whole:
+                raise BadInput(
+                    f"{item.sql}: rows of every batch must be made again for it: --from earliest", field=item.table
+                )
+            if found := connection.execute(queries()["referenced_by"], {"table": item.table}).fetchone():
+                raise BadInput(
+                    f"{item.sql}: every row is made again for it, and {found[0]} refers to them. Drop that constraint, "
+                    "and create it again once the replay is in place",
+                    field=item.table,
+                )
+
+    def _reshaping(self, connection: Connection) -> tuple[Statement, ...]:
+        """What changes the live tables to what the contract says now, once they are empty."""
+        ledger, contract = ContractLedger(connection, self.live.name), self.live.contract
+        applied = ledger.applied()
+        before = applied.contract(self.live.name) if applied else contract
+        return plan(before, contract, ledger.shapes(contract), emptied=True).statements
+
     def _refuse_unfit(self, connection: Connection, old: Table) -> None:
         if connection.execute(queries()["plain_table"], {"table": old.name}).fetchone() != (True,):
             raise BadInput(
@@ -111,7 +150,7 @@ class Replacement:
 
     def differences(self, connection: Connection, history: History) -> tuple[Difference, ...]:
         """Of each table, then of the dead letters. Raises BadInput where compaction removed what cannot be rebuilt."""
-        pairs = self._pairs(history)
+        pairs = self._pairs(connection, history)
         if pairs[0].keys and (gone := pairs[0].orphans(connection, self.built.name)):
             raise BadInput(
                 f"compaction removed the messages of {plural(gone, 'key')} of {pairs[0].old.name}, and no later "
@@ -162,6 +201,7 @@ class Replacement:
         return bool(found)
 
     def _create(self, connection: Connection) -> None:
+        reshaping = self._reshaping(connection)
         for schema in self._schemas:
             if connection.execute("SELECT to_regnamespace(%s)", [schema]).fetchone() != (None,):
                 raise BadInput(
@@ -176,6 +216,8 @@ class Replacement:
             connection.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(table, identifier(old.name)))
             for (key,) in connection.execute(queries()["foreign_keys_of"], {"table": old.name}).fetchall():
                 connection.execute(sql.SQL("ALTER TABLE {} ADD {}").format(table, sql.SQL(key)))
+            for _ in run(connection, [replace(i, table=new.name) for i in reshaping if i.table == old.name]):
+                pass
 
     def _replace(self, held: PostgresHold, done: Done) -> None:
         connection = held.connection
@@ -199,11 +241,13 @@ class Replacement:
         #    Before the batches, by which they are found.
         for name in ("keep_dead_letter_status", "take_dead_letters_away"):
             connection.execute(queries()[name], key)
-        for pair in self._pairs(done.history):
+        for pair in self._pairs(connection, done.history):
             for name in ("name_live_table", "take_output_over"):
                 connection.execute(queries()[name], {**key, "live": pair.old.name, "built": pair.new.name})
         connection.execute(queries()["take_dead_letters_over"], key)
-        # 5. The batches. Their ids keep growing with their offsets, so a pending one gets a new id.
+        # 5. The contract that they were made by, and the batches. Their ids keep growing with their offsets, so a
+        #    pending one gets a new id.
+        ContractLedger(connection, self.live.name).record(self.live.contract, done.who, by_command=False)
         for name in ("replace_batches", "take_batches_over", "take_positions_over", "renumber_pending"):
             connection.execute(queries()[name], key)
         # 6. The record: who, why, and the differences as they were shown. The building pipeline is deleted.
@@ -215,13 +259,17 @@ class Replacement:
 
     def _replace_rows(self, held: PostgresHold, history: History) -> None:
         try:
-            for pair in self._pairs(history):
-                lock = sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE")  # readers continue, writers wait
-                held.connection.execute(lock.format(identifier(pair.old.name)))
-                check_target(held.connection, self.live.name, pair.old)
+            for pair in self._pairs(held.connection, history):
+                # Readers continue, and writers wait; where columns change, both wait.
+                lock = sql.SQL("LOCK TABLE {} IN {} MODE").format(
+                    identifier(pair.old.name), sql.SQL("ACCESS EXCLUSIVE" if pair.reshaping else "SHARE ROW EXCLUSIVE")
+                )
+                held.connection.execute(lock)
+                check_target(held.connection, self.live.name, pair.old, columns=not pair.reshaping)
                 check_target(held.connection, self.built.name, pair.new)
                 pair.replace(held.connection)
-                self._prove(held.connection, pair)
+                check_target(held.connection, self.live.name, pair.old)
+                self._prove(held.connection, replace(pair, reshaping=()))
             held.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except (psycopg.IntegrityError, psycopg.DataError, psycopg.errors.RaiseException) as error:
             raise BadInput(
@@ -268,11 +316,19 @@ class Replacement:
         asked = "SELECT obj_description(to_regnamespace(%s), 'pg_namespace')"
         return connection.execute(asked, [schema]).fetchone() == (self.built.name,)
 
-    def _pairs(self, history: History) -> Sequence[Pair]:
+    def _pairs(self, connection: Connection, history: History) -> Sequence[Pair]:
         """Each live table with the one that was built; of a partial replay only rows from its first batch on."""
-        start = 0 if history.whole else history.from_batch
+        start, reshaping = 0 if history.whole else history.from_batch, self._reshaping(connection)
         both = zip(self.live.contract.tables, self.built.contract.tables, strict=True)
-        return [Pair(old, new, start if old.disposition == "append" else 0) for old, new in both]
+        return [
+            Pair(
+                old,
+                new,
+                start if old.disposition == "append" else 0,
+                tuple(item for item in reshaping if item.table == old.name),
+            )
+            for old, new in both
+        ]
 
     @property
     def _schemas(self) -> list[str]:

@@ -12,7 +12,9 @@ from psycopg import sql
 
 from platform_defs.contract.model import Table
 from platform_defs.contract.own_columns import target_columns
+from platform_defs.evolution.statements import Statement
 from resources.postgres.connection import Connection
+from resources.postgres.contract_ledger import run
 from resources.postgres.tables import identifier
 
 SAMPLES = 5
@@ -40,6 +42,7 @@ class Pair:
     old: Table
     new: Table
     from_batch: int  # 0: everything
+    reshaping: tuple[Statement, ...] = ()  # what changes the live table's columns, once it is empty
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -47,7 +50,11 @@ class Pair:
         return {"append": (), "upsert": ("_key",), "accumulate": self.old.group_by}[self.old.disposition]
 
     def difference(self, connection: Connection) -> Difference:
-        """By everything but the batch that wrote a row."""
+        """By everything but the batch that wrote a row. Where columns change, every row is another one."""
+        if self.reshaping:
+            counted = self._sql("SELECT (SELECT count(*) FROM {old}), (SELECT count(*) FROM {new})")
+            live, rebuilt = connection.execute(counted).fetchone() or (0, 0)
+            return Difference(self.old.name, live, rebuilt, live, rebuilt)
         only = {
             "live": self._sql("TABLE live EXCEPT ALL TABLE rebuilt"),
             "rebuilt": self._sql("TABLE rebuilt EXCEPT ALL TABLE live"),
@@ -83,6 +90,11 @@ class Pair:
 
     def replace(self, connection: Connection) -> None:
         """Make the live rows the rebuilt ones."""
+        if self.reshaping:
+            connection.execute(self._sql("DELETE FROM {old}"))
+            connection.execute("SET CONSTRAINTS ALL IMMEDIATE")  # with checks outstanding, no table can be altered
+            for _ in run(connection, self.reshaping):
+                pass
         for statement in _KEYED if self.keys else _APPENDED:
             connection.execute(self._sql(statement))
 

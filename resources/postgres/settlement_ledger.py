@@ -117,6 +117,10 @@ class SettlementLedger:
         there = {"partition": partition, **asdict(becomes), "seen_end": read_first_to}
         return self._swap("add_position", {**there, "late": True})
 
+    def open_generation(self, registry: str) -> None:
+        """From the positions on, messages name schemas of the registry's next generation."""
+        self._execute("open_generation", {"registry": registry})
+
     def reactivate(self, state: str, marks: Mapping[str, Any], *, keep_pending: bool) -> bool:
         """From `state` the pipeline is active again, under the next epoch: a run from before changes nothing any more.
         A pending batch that is kept has `marks` from now on.

@@ -10,11 +10,12 @@ from uuid import UUID
 
 import psycopg
 import pyarrow as pa
+from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Fault
 from platform_defs.engine.ports import Coverage
 from platform_defs.errors import LedgerAway, RowRefused, TidegateError
-from platform_defs.formats.block import Block, Message
+from platform_defs.formats.block import Block, headers_of
 from resources.postgres.connection import connect, database_errors, judged, queries, session_url
 from resources.postgres.tables import STAGING_SCHEMA
 
@@ -176,6 +177,7 @@ class PostgresRecorder:
                 "unknown_fields": coverage.unknown_fields,
                 "gaps": multirange(coverage.gaps),
                 "leader_epoch": coverage.leader_epoch,
+                "schemas": Jsonb([[item.generation, item.key, item.messages] for item in coverage.schemas]),
             },
         )
 
@@ -189,7 +191,7 @@ def _letter(block: Block, fault: Fault) -> tuple[Any, ...]:
     """A dead letter, always storable: bytes as they came, the time as a plain number, texts without NUL."""
     message = block.message(fault.index)
     kind, timestamp = message.timestamp()
-    headers = _headers(message)
+    headers = headers_of(message)
     names = [_storable(name) for name, _ in headers] or None
     values = [value for _, value in headers] or None
     return (
@@ -204,13 +206,6 @@ def _letter(block: Block, fault: Fault) -> tuple[Any, ...]:
         _storable(fault.message),
         fault.field and _storable(fault.field),
     )
-
-
-def _headers(message: Message) -> list[tuple[str, bytes | None]]:
-    try:
-        return message.headers() or []
-    except (SystemError, UnicodeDecodeError):  # a name that is not UTF-8: the client gives none of them then
-        return [("tidegate: a header's name is not UTF-8, so none could be read", None)]
 
 
 def _storable(text: str) -> str:

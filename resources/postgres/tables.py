@@ -48,10 +48,10 @@ def create_target(connection: Connection, table: Table) -> None:
         connection.execute(comment.format(identifier(table.name), sql.Literal(table.description)))
 
 
-def check_target(connection: Connection, pipeline: str, table: Table) -> None:
+def check_target(connection: Connection, pipeline: str, table: Table, *, columns: bool = True) -> None:
     """Refuse a table that publish could not fill exactly, or that is not the one that the pipeline has filled.
 
-    Raises BadInput naming table, column, and what to do.
+    Raises BadInput naming table, column, and what to do. Without `columns`, those may be others than the contract's.
     """
     live = read_live(connection, pipeline, table)
     if live is None:
@@ -60,7 +60,7 @@ def check_target(connection: Connection, pipeline: str, table: Table) -> None:
             f"its place would lack those that the offsets say are written), then: tidegate adopt {pipeline}",
             field=table.name,
         )
-    refuse_unfit(table, live)
+    refuse_unfit(table, live, columns=columns)
     if not live.bound:
         raise BadInput(
             f"table {table.name} is not the one that {pipeline} filled (it was dropped and created again, or restored "

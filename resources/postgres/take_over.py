@@ -46,7 +46,7 @@ def take_over(connection: Connection, name: str, owner: UUID, run_id: str | None
 
     An owner that is still there, without a session, did not end by itself. Its pending batch has failed then, unless
     Postgres was started again in the meantime. One that is fenced alive is no death, nor is one that a migration,
-    a settlement or an adoption has fenced: they leave no owner.
+    a settlement, an adoption or a contract that was applied has fenced: they leave no owner.
     """
     key = {"pipeline": name, "owner": owner, "run_id": run_id}
     connection.execute(queries()["register_pipeline"], key)

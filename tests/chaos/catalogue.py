@@ -5,6 +5,7 @@ from tests.chaos import (  # noqa: F401
     clock,
     cluster,
     commits,
+    contracts,
     dagster,
     delivery,
     elections,

@@ -34,6 +34,7 @@ class FaultClass(StrEnum):
     TABLE_LEFT_OUT = "a contract leaves a table out, and names it again"
     GATE_FAILS = "a gate fails"
     CONTRACT_CHANGED = "the contract changes under a planned batch"
+    CONTRACT_APPLIED = "a contract is applied, and whoever applies it is killed"
     CLOCKS = "clocks jump"
     DAGSTER_KILLED = "Dagster's daemon, web server or run is killed"
     CONSUMER_GROUP = "the consumer group is moved or deleted"

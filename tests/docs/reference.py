@@ -29,6 +29,7 @@ from tests.docs.verdicts import (
     verdicts_of_errors,
     verdicts_of_kafka,
     verdicts_of_postgres,
+    verdicts_of_registry,
     verdicts_of_spark,
 )
 from tests.unit.contract_mistakes import GOOD, MISTAKES
@@ -143,7 +144,7 @@ def ledger() -> dict[str, list[tuple[str, str]]]:
 
 
 def _columns(body: str) -> Iterator[tuple[str, str]]:
-    for column, kind in re.findall(r'^ {4}"?([a-z_]+)"? +([a-z].*)$', body, re.MULTILINE):
+    for column, kind in re.findall(r'^ {4}"?([a-z_0-9]+)"? +([a-z].*)$', body, re.MULTILINE):
         yield column, _type_of(kind.partition("--")[0])
 
 
@@ -219,6 +220,7 @@ PARTS: dict[str, Callable[[], str]] = {
         verdict_kinds,
         verdicts_of_postgres,
         verdicts_of_kafka,
+        verdicts_of_registry,
         verdicts_of_spark,
         verdicts_of_errors,
     )

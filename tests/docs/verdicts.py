@@ -36,6 +36,11 @@ def verdicts_of_kafka() -> str:
     return _of(verdicts.KAFKA, "code")
 
 
+def verdicts_of_registry() -> str:
+    """By HTTP status."""
+    return _of(verdicts.REGISTRY, "HTTP status")
+
+
 def verdicts_of_spark() -> str:
     """By condition, class or SQLSTATE."""
     return _of(verdicts.SPARK, "condition, class or SQLSTATE")

@@ -104,6 +104,11 @@ def test_up_twice_starts_each_server_once(running: StackStatus) -> None:
     assert stack.up() == running
 
 
+def test_a_registry_is_started_only_where_one_is_asked_for(running: StackStatus, home: Path) -> None:
+    assert running.as_json()["registry"] == {"url": None, "pid": None, "embedded": True}
+    assert not (home / "registry").exists()
+
+
 def test_the_address_works_for_every_driver(running: StackStatus) -> None:
     import adbc_driver_postgresql.dbapi
     import sqlalchemy

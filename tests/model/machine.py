@@ -259,6 +259,7 @@ class Machine(TopicEvents):
         check(seen, self.log, self.kept, self.judged.aside, keyed=self.keyed)
         batches = {b["batch_id"]: (b["epoch"], b["owner"]) for b in seen["batch"]}
         assert batches == self.committed
+        assert all(seen["contracts"].get(b["contract_digest"]) == b["contract_version"] for b in seen["batch"])
         assert seen["pipeline"]["halt_code"] == self.halted
         pending = seen["pipeline"]["pending"]
         assert seen["pipeline"]["batch_failures"] == (self.failures[pending["batch_id"]] if pending else 0)

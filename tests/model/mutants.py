@@ -20,6 +20,7 @@ from platform_defs.operations.settled_log import Decision, SettledLog
 from platform_defs.recent import Counted, Recent
 from resources.postgres import claims, publish_statements
 from resources.postgres.connection import queries
+from resources.postgres.contract_ledger import ContractLedger
 from resources.postgres.hold import PostgresHold
 from resources.postgres.positions import positions_of
 from resources.postgres.publish_statements import PostgresPublication
@@ -123,6 +124,8 @@ MUTANTS: dict[str, Mutate] = {
     "added partitions overtake those that wait": _instead(planning, "next_added", first_positions),
     "positions of another topic are not seen": _instead(PostgresHold, "positions", _of_the_contracts_topic),
     "a partition that the answer lacks is forgotten": _forgetful,
+    "a contract is applied beside a run": _instead(ContractLedger, "fence", lambda _: None),
+    "a batch names another contract than its own": _with("write_batch", "(SELECT contract_digest FROM pinned)", "''"),
     "a log that was read before is read again": _instead(SettledLog, "_first", lambda _self, _number, held: held.low),
 }
 
@@ -180,6 +183,7 @@ PATHS: dict[str, tuple[str, ...]] = {
         "fall_behind",
         "settle",
     ),
+    "a contract is applied beside a run": ("produce", "stage_a_batch", "apply_a_contract", "be_refused"),
     "a log that was read before is read again": ("produce", "publish_a_batch", "rename", "plan_a_batch", "settle"),
 }
 
@@ -192,5 +196,6 @@ SOON = {
     "rows of attempts that lost are published",
     "positions keep the epoch of an earlier leader",
     "a red gate is published",
+    "a batch names another contract than its own",
     "a gate stays red for ever",
 }

@@ -66,6 +66,11 @@ def new_contract(name: str, *, keyed: bool, batch_messages: int) -> Contract:
     )
 
 
+def next_version(contract: Contract, **changes: Any) -> Contract:
+    """The contract, changed, under a higher version: one that a person has applied stays what it is."""
+    return replace(contract, version=str(int(contract.version) + 1), **changes)
+
+
 @dataclass
 class Area:
     """A staging area (engine.ports.StagingArea) over one session that is kept: a new one for each task takes too

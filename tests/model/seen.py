@@ -36,6 +36,7 @@ Seen = Mapping[str, Any]  # as `look` gives it: the pipeline's row, and the rows
 _LOOK = """SELECT jsonb_build_object(
   'pipeline', (SELECT to_jsonb(p) FROM tidegate.pipeline p WHERE name = %(name)s),
   'rows', (SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM {rows} t),
+  'contracts', (SELECT jsonb_object_agg(digest, version) FROM tidegate.contract WHERE pipeline = %(name)s),
   'sums', (SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM {sums} t),
   {ledger})"""
 _OWN = ("source_position", "batch", "dead_letter", "declared_skip", "settlement", "lost_history", "output", "staging")

@@ -66,6 +66,7 @@ HAPPENED = {
     "red gate: publish",
     "red gate: dead-letters",
     "topic_changed",
+    "contract applied",
     "stale",
     "stale at ack",
 }

@@ -1,12 +1,14 @@
 """What may happen to the topic under a pipeline, and how an event is registered for the state machine (machine.py)."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
+from platform_defs.evolution.statements import Given
+from platform_defs.operations import evolve
 from tests.model.expectations import Expectations
+from tests.model.runs import next_version
 from tests.model.seen import positions
 
 some = st.integers(0, 5)  # which one: modulo how many there are
@@ -80,7 +82,7 @@ class TopicEvents(Expectations):
             self._end(self.owner)
         was = self.contract.topic
         topic = was.removesuffix(".v2") if was.endswith(".v2") else f"{was}.v2"
-        self.contract = replace(self.contract, topic=topic)
+        self.contract = next_version(self.contract, topic=topic)
         if self.log.rename(topic, draw(st.integers(1, 2))):
             self._fill(draw(st.integers(-1, 1)))
         self.fired["renamed"] += 1
@@ -88,8 +90,22 @@ class TopicEvents(Expectations):
     @event(2, lambda self: not self.keyed)
     def change_the_contract(self, _draw: Draw) -> None:
         """The next run has the accumulate no more, or again."""
-        self.contract = replace(self.contract, tables=self.all_tables[: 3 - len(self.contract.tables)])
+        self.contract = next_version(self.contract, tables=self.all_tables[: 3 - len(self.contract.tables)])
         self._start(survives=False)
+
+    @event(2, lambda self: self._in_force)
+    def apply_a_contract(self, _draw: Draw) -> None:
+        """A person applies the next version. Who is at work on the pipeline is fenced, and lives on."""
+        self.contract = next_version(self.contract)
+        evolve.apply(self.url, self.contract, Given(), "nobody")
+        self.owner, self.died = None, False  # nobody holds it any more, dead or alive
+        self.fired["contract applied"] += 1
+
+    @property
+    def _in_force(self) -> bool:
+        """Whether a run has taken the contract as it is now: another topic halts it first."""
+        digest = self.seen and self.seen["pipeline"]["contract_digest"]
+        return bool(digest) and self.seen["contracts"][digest] == self.contract.version
 
     def _fill(self, more: int) -> None:
         """A new log: it ends below, at, or above where the old one was read to."""

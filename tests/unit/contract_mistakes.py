@@ -63,6 +63,8 @@ schema:
       - {name: orders, logicalType: integer, transformLogic: count(*)}
 """
 
+FIELD = "customProperties: [{property: "
+
 MISTAKES = [
     # (what a text is replaced with, part of the field's name, part of the message)
     ("version: 1.0.0", "versoin: 1.0.0", "versoin", "did you mean 'version'"),
@@ -71,7 +73,42 @@ MISTAKES = [
     ("id: shop_orders", "id: Shop-Orders", "id", "lower-case"),
     ("v3.1.0", "v2.2.2", "apiVersion", "v3.1.0"),
     ('servers: [{server: kafka, type: kafka, host: "kafka:9092", format: json}]', "status2: x", "status2", "status"),
-    ("format: json", "format: avro", "kafka.format", "come later"),
+    ("format: json", "format: arvo", "kafka.format", "did you mean 'avro'"),
+    ("format: json", "format: xml", "kafka.format", "use one of: json, avro, protobuf"),
+    *(
+        ("format: json}", f"format: {kind}, customProperties: [{given}]}}", f"kafka.{field}", message)
+        for kind, given, field, message in (
+            ("avro", "{property: framming, value: prefix}", "framming", "did you mean 'framing'"),
+            ("avro", "{property: framing, value: perfix}", "framing.value", "did you mean 'prefix'"),
+            ("avro", "{property: framing, value: none}", "framing.value", "needs schemaFile"),
+            ("avro", "{property: framing, value: none}, {property: subject, value: s}", "subject", "name no schema"),
+            ("avro", "{property: schemaFile, value: a.avsc}", "schemaFile", "name their schema themselves"),
+            (
+                "avro",
+                "{property: framing, value: none}, {property: schemaFile, value: a.avsc}",
+                "schemaFile.value",
+                "'a.avsc' cannot be read: No such file",
+            ),
+            (
+                "avro",
+                "{property: framing, value: none}, {property: schemaFile, value: ../a.avsc}",
+                "schemaFile.value",
+                "outside of the contract's folder",
+            ),
+            ("avro", "{property: message, value: shop.Order}", "message", "write record"),
+            ("protobuf", "{property: record, value: shop.Order}", "record", "write message"),
+            ("json", "{property: record, value: shop.Order}", "record", "a JSON message has no record"),
+            ("avro", "{property: otherRecords, value: skip}", "otherRecords", "say with record which is meant"),
+            ("avro", "{property: keyFormat, value: utf8}", "keyFormat", "use one of: text, avro, json"),
+            ("json", "{property: keyFormat, value: avro}", "keyFormat", "framing: none"),
+            ("json", "{property: subject, value: s}", "subject", "framing: none"),
+            ("avro", "{property: compatibility, value: BACKWARDS}", "compatibility", "did you mean 'BACKWARD'"),
+            ("avro", "{property: subject, value: 1}", "subject.value", "a text, not 1"),
+        )
+    ),
+    ("name: kind\n", f"name: kind\n        {FIELD}aliases, value: [sort]}}]\n", "aliases", "for avro and protobuf"),
+    ("name: kind\n", f"name: kind\n        {FIELD}fieldNumber, value: 2}}]\n", "fieldNumber", "the format is json"),
+    ("name: kind\n", f"name: kind\n        {FIELD}alias, value: [sort]}}]\n", "alias", "did you mean 'aliases'"),
     ("type: kafka", "type: postgres", "servers", "one server"),
     ("physicalType: topic", "physicalType: topik", "physicalType", "did you mean 'topic'"),
     ("physicalType: topic", "physicalType: table", "schema", "physicalType: topic; found 0"),
@@ -236,6 +273,18 @@ MISTAKES = [
         "property: delivery, value: exactly_twice",
         "delivery.value",
         "did you mean 'exactly_once'",
+    ),
+    (
+        "property: batchMessages, value: 1000",
+        "property: evolution, value: additiv",
+        "evolution.value",
+        "did you mean 'additive'",
+    ),
+    (
+        "{name: kind, logicalType: string}",
+        "{name: kind, logicalType: string, customProperties: [{property: renamedFrom, value: kind}]}",
+        "renamedFrom.value",
+        "cannot be kind itself",
     ),
     ("property: latency", "property: latencies", "latencies", "did you mean 'latency'"),
     ("property: latency", "property: freshness", "freshness", "twice"),

@@ -10,7 +10,7 @@ from tests.commands import HEAVY, run, tidegate
 
 SYSTEMS = {*HEAVY, "psycopg", "confluent_kafka", "pyarrow", "numpy"}
 SUBCOMMANDS = ["stack up", "stack down", "stack status", "stack reset", "ui up", "ui down", "ui status"]
-SUBCOMMANDS += ["dlq list", "dlq show"]
+SUBCOMMANDS += ["dlq list", "dlq show", "contract diff", "contract apply", "contract check"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

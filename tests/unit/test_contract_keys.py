@@ -9,7 +9,17 @@ from pydantic import BaseModel
 
 from platform_defs.contract import keys, limits, schema_keys
 from platform_defs.contract.column_types import FIXED, column_type
-from platform_defs.contract.model import Delivery, Disposition, Limits, Severity
+from platform_defs.contract.model import (
+    Delivery,
+    Disposition,
+    Evolution,
+    Format,
+    Framing,
+    KeyFormat,
+    Limits,
+    OtherRecords,
+    Severity,
+)
 from platform_defs.contract.section import Section
 
 MODELS = [
@@ -37,7 +47,7 @@ def test_every_key_is_one_of_the_standard(section: Section, model: type[BaseMode
 
 def test_the_defaults_are_those_of_the_limits() -> None:
     properties, levels, defaults = keys.PIPELINE_PROPERTIES, keys.SERVICE_LEVELS, Limits()
-    assert properties.names() == [*limits.LIMITS, "delivery"]
+    assert properties.names() == [*limits.LIMITS, "delivery", "evolution"]
     for name, (field, kind) in limits.LIMITS.items():
         assert kind(properties[name].default) == getattr(defaults, field)
     assert levels.names() == list(limits.LEVELS)
@@ -51,6 +61,10 @@ def test_the_defaults_are_those_of_the_limits() -> None:
 
 def test_the_values_are_those_that_the_reader_takes() -> None:
     assert keys.PIPELINE_PROPERTIES["delivery"].values == ", ".join(get_args(Delivery))
+    assert keys.PIPELINE_PROPERTIES["evolution"].values == ", ".join(get_args(Evolution))
+    assert keys.SERVER["format"].values == ", ".join(get_args(Format))
+    for name, known in (("framing", Framing), ("keyFormat", KeyFormat), ("otherRecords", OtherRecords)):
+        assert keys.SERVER_PROPERTIES[name].values == ", ".join(get_args(known))
     assert schema_keys.TABLE_PROPERTIES["disposition"].values == ", ".join(get_args(Disposition))
     assert schema_keys.BATCH_RULE["severity"].values == ", ".join(get_args(Severity))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Contract, Fault, Field
 from platform_defs.formats.json.single import MessageReader, Row
-from platform_defs.formats.json.values import Reason
+from platform_defs.formats.reason import Reason
 from platform_defs.formats.supported import decode
 
 TYPES = {

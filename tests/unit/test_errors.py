@@ -34,12 +34,14 @@ SAMPLE: dict[str, dict[str, Any]] = {  # as ledgers hold them since the first ve
     },
     "accumulate_refused": {"error": "violates check constraint"},
     "keeps_failing": {"tries": 10, "error_class": "LedgerAway", "error": "statement timeout"},
+    "registry_switched": {"registry": "default", "keys": ["7", "12"]},
 }
 CUT_AND_WRITTEN_ON = {"error": "t[1] was truncated", "partitions": [1]}
 LATEST = {**SAMPLE["too_many_dead_letters"], "latest_messages": 20, "latest_dead_letters": 12}
 EXAMPLES: list[TidegateError] = [
     errors.Fenced.positions_moved("p", 3, 1, 4),
     errors.LedgerAway("gone", sqlstate="57P01"),
+    errors.RegistryAway.asked("http://registry:8081", "schema 7", 30.0, "connection refused", None),
     errors.OffsetsUnavailable.at("t", 0, 5, "out of range"),
     errors.StagingLost.rows(80, 0),
     errors.ChangedMeanwhile("moved", pipeline="p"),

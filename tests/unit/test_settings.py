@@ -9,7 +9,7 @@ import pytest
 
 from platform_defs.errors import BadInput
 from resources.endpoints import Endpoints, connection
-from resources.local import processes, state
+from resources.local import processes, stack, state
 from resources.settings import PROJECT_ROOT, SETTINGS, settings, unknown_variables
 
 
@@ -148,10 +148,13 @@ def test_every_setting_has_a_description_and_an_example_that_it_takes(monkeypatc
         "TIDEGATE_HOME",
         "TIDEGATE_POSTGRES_URL",
         "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS",
+        "TIDEGATE_REGISTRY_URL",
+        "TIDEGATE_REGISTRY_NAME",
         "TIDEGATE_SPARK_MASTER",
         "TIDEGATE_SPARK_REMOTE",
         "TIDEGATE_BATCH_TIMEOUT_SECONDS",
         "TIDEGATE_KAFKA_*",
+        "TIDEGATE_REGISTRY_*",
     }
     for setting in SETTINGS:
         assert setting.description.endswith(".")
@@ -160,3 +163,22 @@ def test_every_setting_has_a_description_and_an_example_that_it_takes(monkeypatc
     assert not settings().embeds_kafka
     assert not settings().embeds_postgres
     assert settings().home == Path("/var/lib/tidegate")
+
+
+def test_options_of_the_registrys_client_are_read_without_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_REGISTRY_URL", "http://one, http://two")
+    monkeypatch.setenv("TIDEGATE_REGISTRY_NAME", "bank")
+    monkeypatch.setenv("TIDEGATE_REGISTRY_BASIC_AUTH_USER_INFO", "me:hush")
+    assert settings().registry_options == {"basic.auth.user.info": "me:hush"}
+    assert (settings().registry_url, settings().registry_name) == ("http://one, http://two", "bank")
+    monkeypatch.setenv("TIDEGATE_REGISTRY_URL", "registry:8081")
+    with pytest.raises(BadInput, match=r"TIDEGATE_REGISTRY_URL.*not an address like https"):
+        settings()
+
+
+def test_a_registry_of_ones_own_is_shown_without_its_password(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    monkeypatch.setenv("TIDEGATE_REGISTRY_URL", "https://me:hush@one:8081, https://two:8081")
+    status = stack.status()
+    assert status.as_json()["registry"] == {"url": "https://one:8081, https://two:8081", "pid": None, "embedded": False}
+    assert status.registry.address == "https://me:hush@one:8081, https://two:8081"

@@ -4,12 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
 
+from platform_defs.engine.decoding import DecodedBlock
 from platform_defs.engine.ports import Coverage
+from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.engine.task import _Tally
 from platform_defs.errors import MessageMisplaced
 from platform_defs.formats.block import message_blocks
+from platform_defs.formats.decoded import Decoded
 from platform_defs.offsets import OffsetRange
 
 
@@ -38,12 +42,15 @@ class Delivered:
         return self.at
 
 
+NOTHING = DecodedBlock(Decoded(pa.record_batch({}), pa.array([], pa.int64()), [], 0), {(1, "7"): 1, (1, "12"): 2})
+
+
 def covered(until: int, *blocks: Sequence[int]) -> Coverage:
     """The coverage of [90, until) after messages at these offsets were delivered, block by block."""
     tally = _Tally(OffsetRange("topic", 0, 90, until))
     for offsets in blocks:
         for block in message_blocks([Delivered(at) for at in offsets]):
-            tally.add(block, len(offsets), 0, 0)
+            tally.add(block, len(offsets), 0, NOTHING)
     return tally.coverage(uuid4())
 
 
@@ -72,3 +79,8 @@ def test_the_leader_epoch_of_the_last_message_is_kept() -> None:
 def test_what_is_not_of_the_range_or_comes_twice_is_no_proof(blocks: Sequence[Sequence[int]]) -> None:
     with pytest.raises(MessageMisplaced, match=r"while topic partition 0 \[90, 100\) was read, the Kafka client"):
         covered(100, *blocks)
+
+
+def test_messages_are_counted_by_the_schema_that_they_name() -> None:
+    assert covered(100, range(90, 95), range(95, 100)).schemas == (SchemaCount(1, "12", 4), SchemaCount(1, "7", 2))
+    assert covered(90).schemas == ()

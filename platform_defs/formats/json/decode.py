@@ -13,12 +13,12 @@ import pyarrow as pa
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.formats.arrow import Column, counted, integers, places, record_batch
 from platform_defs.formats.arrow import kernels as pc
-from platform_defs.formats.decoded import Decoded
+from platform_defs.formats.decoded import Decoded, in_order
 from platform_defs.formats.json.lines import Lines, line_mask, read_lines
 from platform_defs.formats.json.read_plan import read_plan
 from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.json.suspects import suspects
-from platform_defs.formats.json.values import Reason
+from platform_defs.formats.reason import Reason
 
 _FEW = 128  # messages that are read at once when a larger block has failed
 
@@ -100,15 +100,7 @@ class _Block:
     def decoded(self) -> Decoded:
         """All that was read, in the order of the block."""
         faults = sorted(self.faults, key=lambda fault: fault.index)
-        if len(self.pieces) == 1:
-            return Decoded(*self.pieces[0], faults, self.unknown)
-        schema = self.contract.arrow_schema
-        rows = pa.Table.from_batches([rows for rows, _ in self.pieces], schema).combine_chunks()
-        indexes = pa.concat_arrays([pa.array([], pa.int64()), *(indexes for _, indexes in self.pieces)])
-        order = pc.sort_indices(indexes)
-        batches = rows.take(order).combine_chunks().to_batches()
-        batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
-        return Decoded(batch, indexes.take(order), faults, self.unknown)
+        return Decoded(*in_order(self.contract.arrow_schema, self.pieces), faults, self.unknown)
 
     def _take(self, lines: Lines, positions: pa.Int64Array) -> None:
         """Add the rows that are beyond doubt; the others are read one by one."""

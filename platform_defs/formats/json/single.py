@@ -22,10 +22,10 @@ from platform_defs.formats.json.values import (
     JsonNumber,
     JsonObject,
     Reader,
-    Reason,
     reader_of,
     wrong_type_on_the_way,
 )
+from platform_defs.formats.reason import Reason
 
 MAX_DEPTH = 100  # far below Python's recursion limit of 1,000, which json would run into
 
@@ -122,6 +122,15 @@ def too_deep(value: bytes) -> bool:
 
 def _document(value: bytes | None) -> JsonObject | Reason:
     """The message as pairs; or what keeps it from being a JSON object."""
+    document = parsed(value)
+    if not isinstance(document, JsonObject | Reason):
+        shown = excerpt((value or b"").decode().strip())
+        return Reason("NotAnObject", f"the value is valid JSON but not an object: {shown}")
+    return document
+
+
+def parsed(value: bytes | None) -> Any:
+    """Any JSON: None, a bool, str, JsonNumber, list or JsonObject; or the Reason why it is none."""
     if value is None:
         return Reason("NullValue", "the message has no value (a tombstone); only upsert tables accept those")
     if not value.strip():
@@ -137,14 +146,11 @@ def _document(value: bytes | None) -> JsonObject | Reason:
     if too_deep(value):
         return Reason("TooDeep", f"the value nests deeper than {MAX_DEPTH} levels")
     try:
-        document = _JSON.decode(text)
+        return _JSON.decode(text)
     except JSONDecodeError as wrong:
         return Reason("InvalidJson", _what_is_wrong(text, wrong))
     except _NotANumber as wrong:
         return Reason("InvalidJson", f"{wrong} is not valid JSON; numbers must be finite")
-    if not isinstance(document, JsonObject):
-        return Reason("NotAnObject", f"the value is valid JSON but not an object: {excerpt(text.strip())}")
-    return document
 
 
 def _what_is_wrong(text: str, wrong: JSONDecodeError) -> str:

@@ -15,7 +15,6 @@ null is SQL's null for every type, json included; whether it is allowed is for t
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -25,15 +24,7 @@ import pyarrow as pa
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.message_path import MessagePath, spell_path
 from platform_defs.formats.excerpt import excerpt
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why a message, or a field of it, could not be read."""
-
-    error_class: str
-    message: str
-    field: str | None = None
+from platform_defs.formats.reason import Reason
 
 
 class JsonNumber(str):

@@ -76,9 +76,9 @@ UPDATE tidegate.pipeline
  WHERE name = %(pipeline)s
 RETURNING recent_messages;
 
--- open_staging: one try at a batch; the tries of a fenced run have its epoch.
-INSERT INTO tidegate.staging (staging_id, pipeline, batch_id, epoch)
-VALUES (nextval('tidegate.staging_id'), %(pipeline)s, %(batch_id)s, %(epoch)s)
+-- open_staging: one try at a batch, by one contract; the tries of a fenced run have its epoch.
+INSERT INTO tidegate.staging (staging_id, pipeline, batch_id, epoch, contract_digest)
+VALUES (nextval('tidegate.staging_id'), %(pipeline)s, %(batch_id)s, %(epoch)s, %(contract_digest)s)
 RETURNING staging_id;
 
 -- stale_staging: tries that will not be published any more.
@@ -92,13 +92,13 @@ DELETE FROM tidegate.staging WHERE staging_id = %(staging_id)s;
 -- cover: the proof that one attempt read its range to the end.
 INSERT INTO tidegate_staging.coverage
        (staging_id, attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields, gaps,
-        leader_epoch)
+        leader_epoch, schemas)
 VALUES (%(staging_id)s, %(attempt)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s, %(rows)s,
-        %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(leader_epoch)s);
+        %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(leader_epoch)s, %(schemas)s);
 
 -- coverage: every complete attempt of a try.
 SELECT attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields,
-       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(gaps) AS g) AS gaps, leader_epoch
+       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(gaps) AS g) AS gaps, leader_epoch, schemas
   FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s ORDER BY partition, from_offset, attempt;
 
 -- fault_counts: messages that did not become rows, by the rule they broke, with ten samples each.
@@ -121,13 +121,17 @@ UPDATE tidegate.source_position AS p
    AND p.next_offset = r.from_offset AND p.topic_id = %(topic_id)s AND p.cluster_id = %(cluster_id)s;
 
 -- write_batch: after COMMIT this row says that the batch happened, and its absence says that it did not. Each table that the
--- contract names is now at this batch: one that it leaves out falls behind.
+-- contract names is now at this batch: one that it leaves out falls behind. What judged its messages is the contract of
+-- the try that is published.
 WITH written AS (UPDATE tidegate.output SET batch_id = %(batch_id)s
-                  WHERE pipeline = %(pipeline)s AND table_name = ANY(%(tables)s))
+                  WHERE pipeline = %(pipeline)s AND table_name = ANY(%(tables)s)),
+     pinned AS (SELECT contract_digest FROM tidegate.staging WHERE staging_id = %(staging_id)s),
+     first AS (UPDATE tidegate.contract AS c SET first_batch = %(batch_id)s FROM pinned AS p
+                WHERE c.pipeline = %(pipeline)s AND c.digest = p.contract_digest AND c.first_batch IS NULL)
 INSERT INTO tidegate.batch (batch_id, pipeline, epoch, owner, run_id, messages, rows, dead_letters, unknown_fields,
-                            contract_version, timings)
+                            contract_version, contract_digest, timings)
 VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages)s, %(rows)s, %(dead_letters)s,
-        %(unknown_fields)s, %(contract_version)s, %(timings)s);
+        %(unknown_fields)s, %(contract_version)s, (SELECT contract_digest FROM pinned), %(timings)s);
 
 -- write_batch_range: which offsets the batch read.
 INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps,

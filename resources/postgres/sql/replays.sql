@@ -49,6 +49,9 @@ SELECT concat_ws('; ',
 SELECT pg_get_constraintdef(oid) FROM pg_constraint
  WHERE conrelid = to_regclass(%(table)s) AND contype = 'f' ORDER BY conname;
 
+-- referenced_by: a table whose rows refer to those of this one.
+SELECT conrelid::regclass::text FROM pg_constraint WHERE confrelid = to_regclass(%(table)s) AND contype = 'f' LIMIT 1;
+
 -- replay_of: the replay of a pipeline that is being built.
 SELECT replay_id, from_batch, fingerprint FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL;
 
@@ -124,8 +127,12 @@ UPDATE tidegate.dead_letter SET error_message = replace(error_message, %(built)s
 UPDATE tidegate.batch SET replaced_by = %(replay_id)s
  WHERE pipeline = %(pipeline)s AND batch_id >= %(from_batch)s AND replaced_by IS NULL;
 
--- take_batches_over: the rebuilt ones become the pipeline's own; its next run reports them to Dagster.
-UPDATE tidegate.batch SET pipeline = %(pipeline)s WHERE pipeline = %(beside)s;
+-- take_batches_over: the rebuilt ones become the pipeline's own, judged by the contract that it has now; its next run
+-- reports them to Dagster.
+UPDATE tidegate.batch
+   SET pipeline = %(pipeline)s,
+       contract_digest = (SELECT contract_digest FROM tidegate.pipeline WHERE name = %(pipeline)s)
+ WHERE pipeline = %(beside)s;
 
 -- take_positions_over: the offsets stay the same; the batch that led to them is the rebuilt one.
 UPDATE tidegate.source_position AS l

@@ -2,9 +2,9 @@
 SELECT partition, topic, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
--- verify_ranges: what the committed batches say they read, with the offsets that never came.
+-- verify_ranges: what the committed batches say they read, with the offsets that never came, and by which contract.
 SELECT r.partition, r.from_offset, r.until_offset, r.batch_id,
-       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(r.gaps) AS g) AS gaps
+       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(r.gaps) AS g) AS gaps, b.contract_digest
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL ORDER BY r.partition, r.from_offset;
 
@@ -16,3 +16,17 @@ SELECT s.partition, s.from_offset, s.until_offset
 -- verify_lost_history: offsets of batches whose messages no log holds any more.
 SELECT partition, from_offset, until_offset, until_batch
   FROM tidegate.lost_history WHERE pipeline = %(pipeline)s ORDER BY partition, from_offset;
+
+-- verify_named_schemas: which schemas messages of each range name, of those that were known when it was read.
+SELECT s.partition, s.from_offset, r.until_offset, s.registry, s.generation, s.key
+  FROM tidegate.batch_schema AS s
+  JOIN tidegate.batch_range AS r USING (batch_id, partition, from_offset)
+  JOIN tidegate.batch AS b USING (batch_id)
+  JOIN tidegate.source_position AS p ON (p.pipeline, p.partition, p.topic_id) = (b.pipeline, s.partition, r.topic_id)
+ WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL ORDER BY s.partition, s.from_offset;
+
+-- verify_schemas: these schemas.
+SELECT registry, generation, key, format, document, "references", encrypted FROM tidegate.schema
+ WHERE (registry, generation, key) IN (
+         SELECT registry, generation, key FROM tidegate.batch_schema JOIN tidegate.batch USING (batch_id)
+          WHERE pipeline = %(pipeline)s);

@@ -1,0 +1,174 @@
+"""`tidegate contract`: what a changed contract would do to its tables, the change itself, and the gate for CI."""
+
+from __future__ import annotations
+
+import getpass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, progress
+
+if TYPE_CHECKING:
+    from platform_defs.contract.model import Contract
+    from platform_defs.evolution.statements import Given
+    from platform_defs.operations.evolve import Proposal
+    from platform_defs.operations.preview import Preview
+
+app = typer.Typer(help="What a changed contract does: shown, applied, checked.", no_args_is_help=True)
+
+Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
+Fill = Annotated[
+    list[str] | None, typer.Option("--fill", metavar="COLUMN=VALUE", help="What old rows get in a new required column.")
+]
+Drop = Annotated[
+    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Drop a column that the contract no longer has.")
+]
+
+
+class Allowed(StrEnum):
+    """What has to be allowed."""
+
+    breaking = "breaking"
+
+
+class Form(StrEnum):
+    """The forms of the gate's answer."""
+
+    text = "text"
+    json = "json"
+    github = "github"
+
+
+Allow = Annotated[
+    Allowed | None, typer.Option("--allow", help="Rename columns, though what reads them breaks.", show_default=False)
+]
+
+
+@app.command()
+def diff(
+    pipeline: Pipeline,
+    fill: Fill = None,
+    drop: Drop = None,
+    allow: Allow = None,
+    messages: int = typer.Option(
+        0, min=0, help="Judge so many of the latest messages of each partition by both contracts."
+    ),
+    output: OutputOption = Output.human,
+) -> None:
+    """Show what has changed since the contract was applied, and change nothing.
+
+    Each change has a class, which says what follows from it; the statements
+    are those that tidegate contract apply runs. With --messages, the latest
+    messages are read and judged by both contracts.
+
+    \b
+    JSON:
+      pipeline, version, becomes (the file's version), bump
+      changes       sign, what, class, sentence, table, column
+      statements    table, column, sql, refused (why it cannot run in place)
+      tables        created empty, to be filled by a replay
+      refused       why it cannot be applied; empty where it can
+      needs_replay  whether rows must be made again
+      loosened      by rule: open dead letters that may pass now
+      applied       false
+      preview       with --messages: messages, rows and dead letters by
+                    reason, before and after
+    """
+    contract, given = _read(pipeline, fill, drop, allow)
+    from platform_defs.cli.outside import outside
+    from platform_defs.operations.evolve import propose
+
+    endpoints = outside().endpoints
+    found = propose(endpoints.postgres_url, contract, given)
+    preview: Preview | None = None
+    if messages:
+        from platform_defs.operations.preview import judge_both
+
+        with progress() as show:
+            preview = judge_both(found.plan.old, found.plan.new, endpoints, messages, show)
+    _answer(found, output, applied=False, preview=preview)
+
+
+@app.command()
+def apply(
+    pipeline: Pipeline,
+    fill: Fill = None,
+    drop: Drop = None,
+    allow: Allow = None,
+    yes: bool = typer.Option(False, "--yes", help="Apply it; without this it is shown, as by diff."),
+    output: OutputOption = Output.human,
+) -> None:
+    """Change the tables to what the contract says now, and record it.
+
+    One transaction: the pipeline's row is locked, a running batch is fenced
+    (its messages are read again), the statements run, and the contract is
+    recorded with the user and the time. Locks are waited for only briefly,
+    so that nothing queues behind it; it is tried five times.
+
+    \b
+    JSON: as tidegate contract diff; applied is true where it was.
+    """
+    contract, given = _read(pipeline, fill, drop, allow)
+    from platform_defs.cli.outside import outside
+    from platform_defs.operations import evolve
+
+    url = outside().endpoints.postgres_url
+    if not yes:
+        _answer(evolve.propose(url, contract, given), output, applied=False)
+        return
+    done = evolve.apply(url, contract, given, getpass.getuser())
+    _answer(done, output, applied=not done.empty)
+
+
+@app.command()
+def check(
+    pipelines: Annotated[list[str] | None, typer.Argument(help="Pipelines; all of them without any.")] = None,
+    against: str = typer.Option(
+        "git:HEAD", help="git:REF (a branch, tag or commit), ledger, or the path of a contract file."
+    ),
+    output: Annotated[Form, typer.Option("--output", "-o", help="For people, a program, or GitHub's log.")] = Form.text,
+) -> None:
+    """Fail where a contract's version does not fit what has changed in it.
+
+    Made for CI: against git it needs neither Kafka nor Postgres. The exit
+    code is 0 where all fit, 1 where one does not, 2 where one could not be
+    asked (no such branch, a file that cannot be read, no ledger).
+
+    \b
+    JSON: against, fits, contracts:
+      pipeline, file, result (fits, does not fit, not asked, new)
+      version, becomes, bump, changes (as tidegate contract diff)
+      problems      why it does not fit, or could not be asked
+    """
+    from platform_defs.cli.gate_answer import show
+    from platform_defs.operations.gate import gate
+
+    found = gate(pipelines or [], against)
+    show(found, output.value)
+    if found.code:
+        raise typer.Exit(found.code)
+
+
+def _read(
+    pipeline: str, fill: list[str] | None, drop: list[str] | None, allow: Allowed | None
+) -> tuple[Contract, Given]:
+    """The contract of the file, and what the person has decided."""
+    from assets import find_contract
+    from platform_defs.evolution.fill import fills
+    from platform_defs.evolution.statements import Given
+
+    contract = find_contract(pipeline)
+    return contract, Given(fills(contract, fill or ()), frozenset(drop or ()), breaking=allow is Allowed.breaking)
+
+
+def _answer(found: Proposal, output: Output, *, applied: bool, preview: Preview | None = None) -> None:
+    from platform_defs.cli.contract_answer import as_json, sentence, show
+
+    document = as_json(found, applied=applied, preview=preview)
+    if output is Output.json:
+        print_json(document)
+        return
+    show(found, preview)
+    print_answer(document, sentence(found, applied=applied), output)

@@ -1,0 +1,87 @@
+"""How `tidegate contract diff` and `apply` answer: the changes, the statements, and what to do next."""
+
+from typing import Any
+
+from platform_defs.cli.gate_answer import changes_json
+from platform_defs.cli.output import print_line, print_table
+from platform_defs.operations.evolve import Proposal
+from platform_defs.operations.preview import Preview
+from platform_defs.words import plural
+
+
+def as_json(found: Proposal, *, applied: bool, preview: Preview | None) -> dict[str, Any]:
+    """The document that the help describes."""
+    plan = found.plan
+    statements = [
+        {"table": item.table, "column": item.column, "sql": item.sql, "refused": item.refused or None}
+        for item in plan.statements
+    ]
+    document: dict[str, Any] = {
+        "pipeline": plan.new.pipeline,
+        "version": plan.old.version,
+        "becomes": plan.new.version,
+        "bump": plan.bump.value,
+        "changes": changes_json(plan.changes),
+        "statements": statements,
+        "tables": [table.name for table in found.tables],
+        "refused": list(found.refusals),
+        "needs_replay": plan.needs_replay,
+        "loosened": dict(found.dead_letters),
+        "applied": applied,
+    }
+    return document | ({"preview": preview.to_json()} if preview else {})
+
+
+def show(found: Proposal, preview: Preview | None) -> None:
+    """The plan, for a person."""
+    plan = found.plan
+    if not found.known:
+        print_line("The ledger has no contract of it yet: only the tables are compared.")
+    print_line(f"{plan.new.pipeline} {plan.old.version} -> {plan.new.version}")
+    if plan.changes:
+        rows = [(f"{change.sign} {change.what}", change.kind.value, change.sentence) for change in plan.changes]
+        print_table(["change", "class", "what follows"], rows)
+    for table in found.tables:
+        print_line(f"  CREATE TABLE {table.name} (empty)")
+    for item in plan.statements:
+        print_line(f"  {item.sql}{'   -- not in place' if item.refused else ''}")
+    for rule, count in found.dead_letters:
+        print_line(f"{plural(count, 'open dead letter')} broke {rule}: a replay makes rows of those that pass now.")
+    if preview:
+        _show_preview(preview)
+
+
+def sentence(found: Proposal, *, applied: bool) -> str:
+    """What was done, or what to do next."""
+    plan, name = found.plan, found.plan.new.pipeline
+    replay = f"tidegate replay {name} --execute --reason '...'"
+    if applied:
+        then = f" Runs wait until its rows have been made again: {replay}" if plan.needs_replay else ""
+        return f"Applied. The next run of {name} goes by it.{then}"
+    if found.empty:
+        return "Nothing to apply: the ledger has this contract, and the tables are what it says."
+    if found.refusals:
+        again = (
+            f" To have all rows made again by this contract: {replay}" if plan.needs_replay or _unfilled(found) else ""
+        )
+        return f"It cannot be applied like this: {'; '.join(found.refusals)}.{again}"
+    return f"Nothing has changed. To apply it: tidegate contract apply {name} --yes, with the same options"
+
+
+def _unfilled(found: Proposal) -> bool:
+    return any("--fill" in item.refused for item in found.plan.statements)
+
+
+def _show_preview(preview: Preview) -> None:
+    print_line(f"The latest {plural(preview.messages, 'message')}, judged by both contracts:")
+    rows: list[tuple[str, int, int]] = [("rows", preview.before.rows, preview.after.rows)]
+    reasons = sorted({*preview.before.dead_letters, *preview.after.dead_letters})
+    rows += [
+        (
+            f"dead letters: {reason}",
+            preview.before.dead_letters.get(reason, 0),
+            preview.after.dead_letters.get(reason, 0),
+        )
+        for reason in reasons
+    ]
+    print_table(["", "before", "after"], rows)

@@ -1,0 +1,64 @@
+"""How `tidegate contract check` answers: for people, for a program, and for the log of GitHub's actions."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from platform_defs.cli.output import print_json, print_line
+from platform_defs.evolution.changes import Change
+from platform_defs.operations.gate import Checked, Gate
+
+
+def show(found: Gate, form: str) -> None:
+    """Print the answer in one of the forms text, json, github."""
+    if form == "json":
+        print_json({"against": found.against, "fits": found.code == 0, "contracts": list(map(_json, found.contracts))})
+        return
+    for item in found.contracts:
+        for line in _github(item) if form == "github" else _text(item):
+            print_line(line)
+
+
+def changes_json(changes: Iterable[Change]) -> list[dict[str, Any]]:
+    """Each change, as every command prints it."""
+    names = ("sign", "what", "sentence", "table", "column")
+    return [{"class": change.kind.value, **{name: getattr(change, name) for name in names}} for change in changes]
+
+
+def _json(item: Checked) -> dict[str, Any]:
+    plan = item.plan
+    return {
+        "pipeline": item.pipeline,
+        "file": str(item.file) if item.file else None,
+        "result": item.result,
+        "version": plan.old.version if plan else None,
+        "becomes": plan.new.version if plan else None,
+        "bump": plan.bump.value if plan else None,
+        "changes": changes_json(plan.changes) if plan else [],
+        "problems": list(item.problems),
+    }
+
+
+def _text(item: Checked) -> Iterable[str]:
+    versions = f" {item.plan.old.version} -> {item.plan.new.version}" if item.plan and item.plan.changes else ""
+    yield f"{item.pipeline}{versions}: {item.result}"
+    for change in item.plan.changes if item.plan else ():
+        yield f"  {change.sign} {change.what} ({change.kind.value}): {change.sentence}"
+    for problem in item.problems:
+        yield f"  {problem}"
+
+
+def _github(item: Checked) -> Iterable[str]:
+    """https://docs.github.com/actions/reference/workflow-commands-for-github-actions"""
+    place = f"file={_property(str(item.file))}," if item.file else ""
+    for problem in item.problems:
+        yield f"::error {place}title={_property(item.pipeline)}::{_data(problem)}"
+    if not item.problems and item.plan and item.plan.changes:
+        yield f"::notice {place}title={_property(item.pipeline)}::{_data('; '.join(c.what for c in item.plan.changes))}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,62 @@
+"""Where a field is in a message, besides its name: the path of its key, other names, and Protobuf's number."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from open_data_contract_standard.model import SchemaProperty
+
+from platform_defs.contract.message_path import MessagePath, parse_path, spell_path
+from platform_defs.contract.model import Field, Format
+from platform_defs.contract.names import custom_values
+from platform_defs.contract.node import Node, as_list
+from platform_defs.contract.wire_keys import FIELD_PROPERTIES
+
+_HIGHEST, _RESERVED = 2**29 - 1, range(19_000, 20_000)  # https://protobuf.dev/programming-guides/proto3/#assigning
+
+
+def read_names(item: Node[SchemaProperty], kind: Format) -> tuple[tuple[MessagePath, ...], int | None]:
+    """A field's aliases and number. Raises BadInput where the format has no such thing."""
+    given = custom_values(item, FIELD_PROPERTIES)
+    if "aliases" in given and kind == "json":
+        raise given["aliases"].refused("aliases are for avro and protobuf: a JSON message has the field's own key")
+    if "fieldNumber" in given and kind != "protobuf":
+        raise given["fieldNumber"].refused(f"fieldNumber is for protobuf, and the format is {kind}")
+    number = _number(given["fieldNumber"]) if "fieldNumber" in given else None
+    return (_aliases(given["aliases"]) if "aliases" in given else ()), number
+
+
+def path_at(node: Node[Any]) -> MessagePath:
+    """The path that is spelled there; empty where nothing is written."""
+    if node.value is None:
+        return ()
+    if not isinstance(node.value, str):
+        raise node.refused(f"{node.value!r} is not a text")
+    try:
+        return parse_path(node.value)
+    except ValueError as wrong:
+        raise node.refused(str(wrong)) from None
+
+
+def refuse_shared(item: Node[SchemaProperty], found: Field, others: Iterable[Field]) -> None:
+    """Raise where another field has one of `found`'s names, or its number in the same message."""
+    for other in others:
+        for path in {found.path, *found.aliases} & {other.path, *other.aliases}:
+            raise item.refused(f"{found.name} and {other.name} have the same name in the message, {spell_path(path)}")
+        if found.number is not None and (found.number, found.path[:-1]) == (other.number, other.path[:-1]):
+            raise item.refused(f"{found.name} and {other.name} have the same fieldNumber, {found.number}")
+
+
+def _aliases(node: Node[Any]) -> tuple[MessagePath, ...]:
+    listed = as_list(node.value)
+    if not listed:
+        raise node.refused(f"aliases is a list of names, such as [customer.city], not {node.value!r}")
+    return tuple(path_at(node.child(position)) for position in range(len(listed)))
+
+
+def _number(node: Node[Any]) -> int:
+    value = node.value
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _HIGHEST:
+        raise node.refused(f"fieldNumber is a whole number from 1 to {_HIGHEST}, not {value!r}")
+    if value in _RESERVED:
+        raise node.refused(f"fieldNumber {value} is one of 19000 to 19999, which Protobuf reserves")
+    return value

@@ -1,0 +1,171 @@
+"""From the blocks of a task to rows, in the contract's format, by whichever schemas the messages name."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from platform_defs.contract.model import Contract, Fault
+from platform_defs.engine.message_keys import key_texts
+from platform_defs.engine.schema_ports import Schemas
+from platform_defs.errors import InternalError
+from platform_defs.formats.arrow import Column, columns_of
+from platform_defs.formats.arrow import kernels as pc
+from platform_defs.formats.block import Block
+from platform_defs.formats.decoded import Decoded, in_order
+from platform_defs.formats.framed import Find, FramedReader, reader_of_file
+from platform_defs.formats.framing import HEADERS, Part
+from platform_defs.formats.supported import decode
+
+NO_SCHEMAS: Mapping[tuple[int, str], int] = {}
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """The keys of a block's messages as text, null where there is a fault for one."""
+
+    texts: Column
+    faults: list[Fault]
+    schemas: Mapping[tuple[int, str], int]  # as in DecodedBlock
+
+
+@dataclass(frozen=True)
+class DecodedBlock:
+    """The messages of a block that were to be decoded; indexes count these."""
+
+    decoded: Decoded
+    schemas: Mapping[tuple[int, str], int]  # messages by the generation and key of the schema that they name, if known
+
+    def naming(self, keys: KeyColumn | None) -> "DecodedBlock":
+        """The same, with the schemas that the messages' keys name."""
+        return self if keys is None else replace(self, schemas=Counter(self.schemas) + Counter(keys.schemas))
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Messages [start, stop) of those to be decoded, whose schemas are of this generation."""
+
+    generation: int
+    start: int
+    stop: int
+
+
+class BlockDecoder:
+    """Decodes the blocks of one task."""
+
+    def __init__(self, contract: Contract, schemas: Schemas | None) -> None:
+        self._contract, self._schemas = contract, schemas
+        self._readers: dict[tuple[Part, int], FramedReader] = {}
+
+    def read(self, partition: int, block: Block, chosen: pa.Int64Array | None) -> DecodedBlock:
+        """The rows and faults of the chosen messages of a block, of all where None. Never raises for what a message
+        holds; RegistryAway and LedgerAway where schemas have to be asked for.
+        """
+        values = block.values if chosen is None else block.values.take(chosen)
+        if not self._contract.wire.framed:
+            return DecodedBlock(self._unframed(values), NO_SCHEMAS)
+        return self._framed("value", partition, block, values, chosen)
+
+    def keys(self, partition: int, block: Block) -> KeyColumn:
+        """The keys of all messages, as `read` the values."""
+        if self._contract.wire.key_format == "text":
+            return KeyColumn(*key_texts(block.keys), NO_SCHEMAS)
+        found = self._framed("key", partition, block, block.keys, None)
+        faults = [replace(fault, field="_key") for fault in found.decoded.faults]
+        (texts,) = columns_of(found.decoded.rows)
+        return KeyColumn(_spread(texts, found.decoded.indexes, len(block.keys)), faults, found.schemas)
+
+    def _framed(
+        self, part: Part, partition: int, block: Block, values: pa.BinaryArray, chosen: pa.Int64Array | None
+    ) -> DecodedBlock:
+        names = self._names(part, block, chosen)
+        cuts = self._cuts(partition, block, chosen, len(values))
+        parts = [self._part(part, cut, values, names) for cut in cuts]
+        return parts[0] if len(parts) == 1 else self._joined(parts)
+
+    def _unframed(self, values: pa.BinaryArray) -> Decoded:
+        if self._contract.format == "json":
+            return decode(self._contract, values)
+        return self._of_file.read(values, None).decoded
+
+    @cached_property
+    def _of_file(self) -> FramedReader:
+        return reader_of_file(self._contract)
+
+    def _names(self, part: Part, block: Block, chosen: pa.Int64Array | None) -> pa.BinaryArray | None:
+        """The headers that name schemas, where the contract says that there are any."""
+        if self._contract.wire.framing == "prefix":
+            return None
+        names = block.headers(HEADERS[part])
+        return names if chosen is None else names.take(chosen)
+
+    def _cuts(self, partition: int, block: Block, chosen: pa.Int64Array | None, count: int) -> list[_Cut]:
+        """The messages by the generation of the schemas that they name. Nearly always there is one."""
+        generations = self._known.generations(partition)
+        if len(generations) == 1:
+            return [_Cut(generations[0][1], 0, count)]
+        at = block.offsets
+        offsets = np.arange(at.start, at.stop) if isinstance(at, range) else np.asarray(at)
+        offsets = offsets if chosen is None else offsets[np.asarray(chosen)]
+        bounds = [*np.searchsorted(offsets, [start for start, _ in generations]).tolist(), count]
+        cuts = [_Cut(one, low, high) for (_, one), low, high in zip(generations, bounds[:-1], bounds[1:], strict=True)]
+        return [cut for cut in cuts if cut.start < cut.stop] or [_Cut(generations[-1][1], 0, count)]
+
+    def _part(self, part: Part, cut: _Cut, values: pa.BinaryArray, names: pa.BinaryArray | None) -> DecodedBlock:
+        length = cut.stop - cut.start
+        named = None if names is None else names.slice(cut.start, length)
+        found = self._reader(part, cut.generation).read(values.slice(cut.start, length), named)
+        return DecodedBlock(
+            _moved(found.decoded, cut.start), {(cut.generation, key): n for key, n in found.schemas.items()}
+        )
+
+    def _reader(self, part: Part, generation: int) -> FramedReader:
+        if (part, generation) not in self._readers:
+            find = partial(self._known.find, generation)
+            self._readers[part, generation] = (
+                FramedReader(self._contract, find) if part == "value" else _key_reader(self._contract, find)
+            )
+        return self._readers[part, generation]
+
+    def _joined(self, parts: Sequence[DecodedBlock]) -> DecodedBlock:
+        schema = parts[0].decoded.rows.schema
+        decoded = [one.decoded for one in parts]
+        pieces = [(one.rows, one.indexes) for one in decoded if one.rows.num_rows]
+        faults = [fault for one in decoded for fault in one.faults]
+        unknown = sum(one.unknown_fields for one in decoded)
+        schemas = {name: n for one in parts for name, n in one.schemas.items()}
+        return DecodedBlock(Decoded(*in_order(schema, pieces), faults, unknown), schemas)
+
+    @property
+    def _known(self) -> Schemas:
+        if self._schemas is None:
+            raise InternalError.of("decoding", f"{self._contract.pipeline} has nowhere to find schemas")
+        return self._schemas
+
+
+def _key_reader(contract: Contract, find: Find) -> FramedReader:
+    from platform_defs.formats.keys import key_contract, key_reader  # most keys are plain text
+
+    return FramedReader(key_contract(contract), find, "key", key_reader)
+
+
+def _spread(column: Column, indexes: pa.Int64Array, length: int) -> Column:
+    """The values of `column` at their indexes, null elsewhere."""
+    at = np.zeros(length, np.int64)
+    absent = np.ones(length, np.bool_)
+    rows = np.asarray(indexes)
+    at[rows], absent[rows] = np.arange(len(rows)), False
+    places: Any = pa.array(at, mask=absent)  # an index, or null
+    return column.take(places)
+
+
+def _moved(decoded: Decoded, start: int) -> Decoded:
+    """The same, for messages that come after `start` others."""
+    if not start:
+        return decoded
+    faults = [replace(fault, index=fault.index + start) for fault in decoded.faults]
+    return replace(decoded, indexes=pc.add(decoded.indexes, start), faults=faults)

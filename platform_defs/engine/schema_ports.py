@@ -1,0 +1,46 @@
+"""What the engine is handed for messages that name their schemas. See engine/ports.py."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.halts import RegistrySwitched
+
+
+@dataclass(frozen=True, order=True)
+class SchemaCount:
+    """How many messages of a range name a schema that was known when they were read."""
+
+    generation: int
+    key: str
+    messages: int
+
+
+class Schemas(Protocol):
+    """Finds the schemas that messages name. Travels to the workers, where each task has one of its own."""
+
+    @property
+    def registry(self) -> str:
+        """The registry's name in the ledger."""
+        ...
+
+    def generations(self, partition: int) -> Sequence[tuple[int, int]]:
+        """(offset, generation), ascending: from that offset on, ids are those of that generation. The first is 0."""
+        ...
+
+    def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
+        """The schema of each key; None for one that the registry says it does not have. What is known is kept in the
+        ledger for good, and asked of the registry no more; what is unknown is not kept.
+
+        Raises RegistryAway where the registry has to be asked and does not answer, LedgerAway.
+        """
+        ...
+
+    def switched(self) -> RegistrySwitched | None:
+        """Whether ids in use mean something else by now. None also while the registry does not answer."""
+        ...
+
+    def is_familiar(self) -> bool:
+        """Whether the registry has one of the schemas in use. Raises RegistryAway."""
+        ...

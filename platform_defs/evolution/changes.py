@@ -1,0 +1,49 @@
+"""What a change of a contract is, and what class of change: what follows for rows, readers and producers."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ChangeClass(StrEnum):
+    """What a change asks for. docs/how-to/change-a-contract.md explains each."""
+
+    WORDS = "words"  # descriptions, limits: no message is judged by them
+    FREE = "free"  # every message that was a row still is, and readers go on as they are
+    CHECKED = "checked"  # the rows that are there must keep it: they are asked
+    VALUE = "value"  # rows that are there need a value that no message had
+    KEEP = "keep"  # the column stays, and new rows leave it empty
+    REPLAY = "replay"  # rows that are there must be made again
+    BREAKS_READERS = "breaks readers"  # what reads the table must be changed at the same time
+    BREAKS_PRODUCERS = "producer-breaking"  # messages that were rows become dead letters
+    NEW_PIPELINE = "new pipeline"  # the contract needs another id
+
+
+class Bump(StrEnum):
+    """How much higher the version of a contract has to be."""
+
+    NONE = "none"
+    PATCH = "patch"
+    MINOR = "minor"
+    MAJOR = "major"
+
+
+_BUMPS = {ChangeClass.WORDS: Bump.PATCH, ChangeClass.FREE: Bump.MINOR}
+ORDER = tuple(Bump)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference between two contracts."""
+
+    sign: str  # + (added), - (gone) or ~ (other)
+    what: str  # such as: channel text NULL
+    kind: ChangeClass
+    sentence: str  # what follows from it
+    table: str | None = None  # schema.table; None for the message, or the contract as a whole
+    column: str | None = None  # the column, or the message's field
+    rule: str | None = None  # the row rule that is looser: open dead letters of this reason may pass now
+
+    @property
+    def bump(self) -> Bump:
+        """How much higher the version must be because of it."""
+        return _BUMPS.get(self.kind, Bump.MAJOR)

@@ -1,0 +1,44 @@
+"""`--fill channel=unknown`: the value that rows get which were there before the column was."""
+
+import json
+from collections.abc import Iterable
+from datetime import date
+from typing import Any
+
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.model import Contract
+from platform_defs.contract.values import contract_value
+from platform_defs.errors import BadInput
+from platform_defs.evolution.statements import literal
+
+_READ = {"integer": int, "double": float, "boolean": json.loads, "json": json.loads}
+
+
+def fills(contract: Contract, given: Iterable[str]) -> dict[str, str]:
+    """By column, the value as a literal of SQL. Raises BadInput for what is not column=value, or not of its type."""
+    types = {column.name: column.type for table in contract.tables for column in table.columns}
+    found = dict[str, str]()
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or name not in types:
+            known = ", ".join(types)
+            raise BadInput(f"{text!r} is not a column and its value, channel=unknown; columns: {known}", field="--fill")
+        found[name] = literal(_written(name, value, types[name]))
+    return found
+
+
+def _written(name: str, value: str, of: ColumnType) -> str:
+    """The value as Postgres reads it."""
+    try:
+        read = contract_value(_READ.get(of.kind, str)(value), of)
+    except ValueError as wrong:
+        raise BadInput(f"{name} is {of.name}: {wrong}", field="--fill") from wrong
+    if "\0" in str(read):
+        raise BadInput(f"{name}: Postgres stores no NUL character", field="--fill")
+    return _spelt(read)
+
+
+def _spelt(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, date) else str(value)

@@ -1,0 +1,124 @@
+"""The message's fields, before and after: what becomes of the messages that producers send."""
+
+from collections.abc import Iterator, Mapping
+
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.message_path import spell_path
+from platform_defs.contract.model import Contract, Field
+from platform_defs.evolution.changes import Change, ChangeClass
+from platform_defs.evolution.rules import rule_changes
+
+_FREE, _BREAKS = ChangeClass.FREE, ChangeClass.BREAKS_PRODUCERS
+
+
+def message_changes(old: Contract, new: Contract) -> Iterator[Change]:
+    """Each field that is new, gone, or read in another way; its row rules."""
+    before = {item.name: item for item in old.fields}
+    after = {item.name: item for item in new.fields}
+    renamed = _renamed(before, after)
+    for name, field in before.items():
+        if name not in after and name not in renamed.values():
+            yield Change("-", f"field {field.place}", _FREE, "messages may go on having it: it is counted", column=name)
+    for name, field in after.items():
+        was = before.get(name) or before.get(renamed.get(name, ""))
+        if was is None:
+            yield _added(field)
+        else:
+            yield from _changed(was, field)
+
+
+def framing_changes(old: Contract, new: Contract) -> Iterator[Change]:
+    """How messages name their schema, and which of them are meant. Of one format: another says it all."""
+    was, now = old.wire, new.wire
+    if old.format != new.format:
+        return
+    if was.framing != now.framing:
+        what = f"framing {was.framing} -> {now.framing}"
+        kept = now.framing == "both" and was.framing in ("prefix", "header")
+        sentence = "messages that are framed as before are still read" if kept else "others than these are dead letters"
+        yield Change("~", what, _FREE if kept else _BREAKS, sentence)
+    if was.record != now.record:
+        what = f"record {was.record or 'any'} -> {now.record or 'any'}"
+        looser = not now.record
+        sentence = "messages of every record are read" if looser else "messages of other records are no rows"
+        yield Change("~", what, _FREE if looser else _BREAKS, sentence)
+    if was.other_records != now.other_records:
+        sentence = "it decides what becomes of messages of other records"
+        yield Change("~", f"otherRecords {was.other_records} -> {now.other_records}", _FREE, sentence)
+    if was.key_format != now.key_format:
+        sentence = "rows are found by other keys: all must be made again"
+        yield Change("~", f"keyFormat {was.key_format} -> {now.key_format}", ChangeClass.REPLAY, sentence)
+    if was.schema_text != now.schema_text:
+        sentence = "messages are read by another schema, those of a replay too"
+        yield Change("~", f"the schema in {now.schema_file or 'schemaFile'}", _BREAKS, sentence)
+
+
+def widens(old: ColumnType, new: ColumnType) -> bool:
+    """Whether every value of a message that the old type takes is one of the new type, and means the same."""
+    if old.kind == new.kind == "decimal":
+        return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
+    return old.kind == "integer" and new.kind == "decimal" and new.precision - new.scale >= 19
+
+
+def _renamed(before: Mapping[str, Field], after: Mapping[str, Field]) -> dict[str, str]:
+    """By its new name, the old name of a field that reads the same key of the message."""
+    paths = {item.path: name for name, item in before.items() if name not in after}
+    return {name: paths[item.path] for name, item in after.items() if name not in before and item.path in paths}
+
+
+def _added(field: Field) -> Change:
+    what = f"field {field.place} {field.type.name}"
+    if field.required:
+        sentence = "messages without it are dead letters from now on"
+        return Change("+", f"{what} required", _BREAKS, sentence, column=field.name)
+    return Change("+", what, _FREE, "messages may have it", column=field.name)
+
+
+def _changed(old: Field, new: Field) -> Iterator[Change]:
+    name = new.name
+    if old.name != name:
+        sentence = f"it reads {spell_path(new.path)} of the message, as {old.name} did"
+        yield Change("~", f"field {old.name} -> {name}", _FREE, sentence, column=name)
+    yield from _found_elsewhere(old, new)
+    if old.type != new.type:
+        yield _retyped(old, new)
+    if new.required and not old.required:
+        sentence = "messages without it are dead letters from now on"
+        yield Change("~", f"field {new.place} optional -> required", _BREAKS, sentence, column=name)
+    elif old.required and not new.required:
+        what, sentence = f"field {new.place} required -> optional", "messages without it are rows from now on"
+        yield Change("~", what, _FREE, sentence, column=name, rule=f"{old.name}_required")
+    yield from rule_changes(old, new)
+
+
+def _found_elsewhere(old: Field, new: Field) -> Iterator[Change]:
+    """By another key, alias or number."""
+    before, after = {old.path, *old.aliases}, {new.path, *new.aliases}
+    if new.number != old.number:
+        what = f"field {new.name}: number {old.number or 'none'} -> {new.number or 'none'}"
+        sentence = "messages that are read by number have another field there, or none"
+        yield Change("~", what, _BREAKS, sentence, column=new.name)
+    if old.path not in after:
+        yield _moved(old, new)
+    elif gone := sorted(map(spell_path, before - after)):
+        what = f"field {new.name}: no longer {', '.join(gone)} in the message"
+        sentence = "writers that know it by that name only have no value in it"
+        yield Change("~", what, _BREAKS, sentence, column=new.name)
+    elif before != after or old.path != new.path:
+        what = f"field {new.name}: {', '.join(map(spell_path, (new.path, *new.aliases)))} in the message"
+        yield Change("~", what, _FREE, "it is found under each of these names", column=new.name)
+
+
+def _moved(old: Field, new: Field) -> Change:
+    what = f"field {new.name}: {spell_path(old.path)} -> {spell_path(new.path)} in the message"
+    lost = "are dead letters" if new.required else "have no value in it"
+    sentence = f"messages that have it under its old key {lost} from now on, those of a replay too"
+    return Change("~", what, _BREAKS, sentence, column=new.name)
+
+
+def _retyped(old: Field, new: Field) -> Change:
+    what = f"field {new.place} {old.type.name} -> {new.type.name}"
+    if widens(old.type, new.type):
+        return Change("~", what, _FREE, "it takes every value that it took before", column=new.name)
+    sentence = "messages whose value is not of the new type are dead letters from now on"
+    return Change("~", what, _BREAKS, sentence, column=new.name)

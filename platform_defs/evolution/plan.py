@@ -1,0 +1,154 @@
+"""From one contract to the next: every change with its class, and the statements that the tables need.
+
+`tidegate contract diff` shows a Plan, `tidegate contract apply` carries it out, a run asks it whether it may go on, and
+`tidegate contract check` asks it whether the version fits: there is this one builder.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from platform_defs.contract.model import Contract, Table
+from platform_defs.contract.written import digest, same_words
+from platform_defs.evolution.changes import ORDER, Bump, Change, ChangeClass
+from platform_defs.evolution.message import framing_changes, message_changes
+from platform_defs.evolution.statements import Given, Shapes, Statement, shape_of, statements
+from platform_defs.evolution.tables import table_changes
+from platform_defs.evolution.versions import version_mistake
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a changed contract means for its pipeline."""
+
+    old: Contract  # the one that is applied
+    new: Contract
+    changes: tuple[Change, ...]
+    statements: tuple[Statement, ...]  # what the tables need, as they are
+
+    @property
+    def bump(self) -> Bump:
+        """How much higher the version has to be."""
+        return max((change.bump for change in self.changes), key=ORDER.index, default=Bump.NONE)
+
+    @property
+    def judges_otherwise(self) -> bool:
+        """Whether messages are judged in another way, or the version is another one."""
+        return digest(self.old) != digest(self.new)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to apply."""
+        return not self.judges_otherwise and not self.statements
+
+    @property
+    def needs_replay(self) -> bool:
+        """Whether rows that are there must be made again before they are what the contract says."""
+        return any(change.kind is ChangeClass.REPLAY for change in self.changes)
+
+    @property
+    def version_mistake(self) -> str | None:
+        """Why the contract's version does not fit what has changed; None where it does."""
+        return version_mistake(self.old.version, self.new.version, self.bump)
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """Why this cannot be applied, each with what to do; none where it can."""
+        found = [f"{c.what}: {c.sentence}" for c in self.changes if c.kind is ChangeClass.NEW_PIPELINE]
+        found += [item.refused for item in self.statements if item.refused]
+        return (*found, *([self.version_mistake] if self.version_mistake else []))
+
+
+def plan(
+    old: Contract,
+    new: Contract,
+    shapes: Shapes | None = None,
+    given: Given | None = None,
+    *,
+    emptied: bool = False,
+) -> Plan:
+    """From `old` to `new`, over tables of these shapes; over those of `old` where none are given.
+
+    A table that is not there needs no statement: the pipeline's first run creates it. `emptied`: no table has a row
+    when they run, as where a replay puts all of them in place again.
+    """
+    there = {table.name: shape_of(table) for table in _in_place(old, new)} if shapes is None else shapes
+    changes = tuple(_changes(old, new))
+    changed = {(change.table, change.column) for change in changes}
+    found = [
+        item
+        for table in new.tables
+        if (shape := there.get(table.name)) is not None
+        for item in statements(table, shape, given or Given(), emptied=emptied)
+        if not item.optional or (item.table, item.column) in changed
+    ]
+    return Plan(old, new, changes, tuple(found))
+
+
+def unused(given: Given, found: Plan) -> str | None:
+    """What a person has decided about a column that needs no such decision; None where all of it is used."""
+    text = " ".join(item.sql for item in found.statements)
+    for name in given.fill:
+        if not any(item.column == name and "DEFAULT" in item.sql for item in found.statements):
+            return f"--fill {name}: no column of this name is added that is required and has no value in old rows"
+    for name in given.drop:
+        if f'DROP COLUMN "{name}"' not in text:
+            return f"--drop {name}: no table has a column of this name that the contract no longer has"
+    return None
+
+
+def _in_place(old: Contract, new: Contract) -> Iterable[Table]:
+    """The tables of `old`, the row table under the name that it has in `new`."""
+    return (replace(old.row_table, name=new.row_table.name), *old.accumulates)
+
+
+def _changes(old: Contract, new: Contract) -> Iterable[Change]:
+    of_tables = list(table_changes(old, new))
+    shown = {change.column for change in of_tables if change.table == new.row_table.name}
+    found = [
+        *_of_the_whole(old, new),
+        # A field that is free to change, and whose column changes as well, is told once.
+        *(c for c in message_changes(old, new) if c.kind is not ChangeClass.FREE or c.rule or c.column not in shown),
+        *of_tables,
+    ]
+    if not found and digest(replace(old, version="")) != digest(replace(new, version="")):
+        sentence = "where a message breaks several rules, its dead letter may name another of them"
+        found = [Change("~", "the order of fields, rules or tables", ChangeClass.FREE, sentence)]
+    before, after = _words(old), _words(new)
+    if any(before[name] != after[name] for name in before.keys() & after) or (not found and not same_words(old, new)):
+        sentence = "no message is judged by them"
+        found.append(Change("~", "descriptions or limits", ChangeClass.WORDS, sentence))
+    return found
+
+
+def _of_the_whole(old: Contract, new: Contract) -> Iterable[Change]:
+    if old.pipeline != new.pipeline:
+        yield Change("~", f"id {old.pipeline} -> {new.pipeline}", ChangeClass.NEW_PIPELINE, "it is another pipeline")
+    if old.topic != new.topic:
+        sentence = (
+            "the next run halts (topic_changed), and tidegate ack settles that; where it is other data, give the "
+            "contract a new id and new tables"
+        )
+        yield Change("~", f"topic {old.topic} -> {new.topic}", ChangeClass.NEW_PIPELINE, sentence)
+    if old.format != new.format:
+        what, sentence = f"format {old.format} -> {new.format}", "messages of the old format are dead letters"
+        yield Change("~", what, ChangeClass.BREAKS_PRODUCERS, sentence)
+    yield from framing_changes(old, new)
+    if old.delivery != new.delivery:
+        what = f"delivery {old.delivery} -> {new.delivery}"
+        yield Change("~", what, ChangeClass.FREE, "it holds from the next batch on")
+
+
+def _of_registry(contract: Contract) -> tuple[str, str]:
+    return contract.wire.subject, contract.wire.compatibility
+
+
+def _words(contract: Contract) -> Mapping[str, object]:
+    """What no message is judged by, of each part that has a name."""
+    whole = {"": (contract.description, contract.limits, contract.evolution, *_of_registry(contract))}
+    fields = {item.name: (item.description, item.classification) for item in contract.fields}
+    tables = {
+        f"{table.name}.{column.name}": (column.description, column.classification)
+        for table in contract.tables
+        for column in table.columns
+    }
+    return {**whole, **fields, **tables}

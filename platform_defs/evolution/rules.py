@@ -1,0 +1,43 @@
+"""Row rules of one field, before and after: which of them let less through, and which more."""
+
+from collections.abc import Iterator
+
+from platform_defs.contract.model import Field, RowRule
+from platform_defs.contract.rule_words import wanted
+from platform_defs.evolution.changes import Change, ChangeClass
+
+_LOWER = ("minimum", "min_length")  # a lower one lets more through
+_UPPER = ("maximum", "max_length")
+
+
+def rule_changes(old: Field, new: Field) -> Iterator[Change]:
+    """The rules besides `required`, which decides the column as well."""
+    before = {rule.kind: rule for rule in old.rules if rule.kind != "required"}
+    after = {rule.kind: rule for rule in new.rules if rule.kind != "required"}
+    for rule in before.values():
+        if rule.kind not in after:
+            yield _looser(f"{rule.name}: {wanted(rule)}", "-", rule)
+    for rule in after.values():
+        if (was := before.get(rule.kind)) is None:
+            yield _tighter(f"{rule.name}: {wanted(rule)}", "+", rule)
+        elif was.argument != rule.argument:
+            what = f"{rule.name}: {wanted(was)} -> {wanted(rule)}"
+            yield _looser(what, "~", was) if _lets_more_through(was, rule) else _tighter(what, "~", rule)
+
+
+def _lets_more_through(old: RowRule, new: RowRule) -> bool:
+    if old.kind == "enum":
+        return set(old.argument) <= set(new.argument)
+    if old.kind in _LOWER:
+        return new.argument < old.argument
+    return old.kind in _UPPER and new.argument > old.argument
+
+
+def _looser(what: str, sign: str, rule: RowRule) -> Change:
+    sentence = "messages that broke it are rows from now on"
+    return Change(sign, what, ChangeClass.FREE, sentence, column=rule.field, rule=rule.name)
+
+
+def _tighter(what: str, sign: str, rule: RowRule) -> Change:
+    sentence = "messages that break it are dead letters from now on; rows that are there stay"
+    return Change(sign, what, ChangeClass.BREAKS_PRODUCERS, sentence, column=rule.field)

@@ -1,0 +1,162 @@
+"""The statements that make a table that is there what a contract says, and why some of them cannot be run in place.
+
+Nothing here asks Postgres: what the table is like is handed in, and what is needed comes out. What is shown is what
+runs: `Statement.sql` is both.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from platform_defs.contract.model import Column, Table
+from platform_defs.contract.own_columns import target_columns
+
+
+@dataclass(frozen=True)
+class ColumnShape:
+    """A column as Postgres has it: its type as format_type prints it."""
+
+    type: str
+    not_null: bool
+    has_default: bool = False
+
+
+TableShape = Mapping[str, ColumnShape]  # by the column's name
+Shapes = Mapping[str, TableShape]  # by schema.table; a table that is not there is missing
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a person has decided."""
+
+    fill: Mapping[str, str] = field(default_factory=dict[str, str])  # by column, what old rows get: a literal of SQL
+    drop: frozenset[str] = frozenset()  # columns that the contract no longer has, to be dropped
+    breaking: bool = False  # what reads the tables may break
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement. `refused` says why it cannot be run in place, and what to do; empty where it can."""
+
+    table: str
+    column: str
+    action: str  # what follows ALTER TABLE and the table's name
+    refused: str = ""
+    checks_rows: bool = False  # it fails where a row has NULL in the column
+    optional: bool = False  # the table can be filled without it: only a change of the contract says that it is wanted
+
+    @property
+    def sql(self) -> str:
+        """The statement as it is shown and run."""
+        return f"ALTER TABLE {quoted(self.table)} {self.action}"
+
+
+def shape_of(table: Table) -> TableShape:
+    """What Tidegate creates for the table: Tidegate's own columns left out."""
+    return {column.name: ColumnShape(column.type.postgres, _not_null(column, table)) for column in table.columns}
+
+
+def statements(table: Table, shape: TableShape, given: Given, *, emptied: bool = False) -> Iterator[Statement]:
+    """From `shape` to `table`, in the order in which they run. `emptied`: the table has no rows when they do."""
+    shape = dict(shape)
+    for column in table.columns:
+        if column.name not in shape and column.renamed_from in shape:
+            yield _rename(table, column, given, emptied=emptied)
+            shape[column.name] = shape.pop(column.renamed_from)
+        yield from _column(table, column, shape.get(column.name), given, emptied=emptied)
+    kept = {*(column.name for column in table.columns), *(name for name, _ in target_columns(table))}
+    for name, there in shape.items():
+        if name in kept:
+            continue
+        if name in given.drop:
+            yield Statement(table.name, name, f"DROP COLUMN {quoted(name)}")
+        elif there.not_null and not there.has_default:
+            yield Statement(table.name, name, f"{_of(name)} DROP NOT NULL")
+
+
+def quoted(name: str) -> str:
+    """A name as Postgres takes it, whatever it is; of schema.table each part."""
+    return ".".join('"{}"'.format(part.replace('"', '""')) for part in name.split("."))
+
+
+def literal(text: str) -> str:
+    """A value as a literal of SQL: of any type, by its text."""
+    return "'{}'".format(text.replace("'", "''"))
+
+
+def _column(
+    table: Table, column: Column, there: ColumnShape | None, given: Given, *, emptied: bool
+) -> Iterator[Statement]:
+    if there is None:
+        yield from _add(table, column, given, emptied=emptied)
+        return
+    if there.type != column.type.postgres:
+        yield _retype(table, column, there, emptied=emptied)
+    if there.not_null and not _not_null(column, table) and not _is_key(column, table):
+        yield Statement(table.name, column.name, f"{_of(column.name)} DROP NOT NULL", optional=True)
+    if _not_null(column, table) and not there.not_null:
+        demanded = f"{_of(column.name)} SET NOT NULL"
+        yield Statement(table.name, column.name, demanded, checks_rows=not emptied, optional=True)
+
+
+def _add(table: Table, column: Column, given: Given, *, emptied: bool) -> Iterator[Statement]:
+    added = f"ADD COLUMN {quoted(column.name)} {column.type.postgres}"
+    if not _not_null(column, table):
+        yield Statement(table.name, column.name, added)
+        return
+    if emptied:
+        yield Statement(table.name, column.name, f"{added} NOT NULL")
+        return
+    value = given.fill.get(column.name)
+    if value is None:
+        why = (
+            f"rows that are there have no {column.name}, and it is required. Give them one value "
+            f"(--fill {column.name}=...), or have all rows made again"
+        )
+        yield Statement(table.name, column.name, f"{added} NOT NULL", why)
+        return
+    # A constant default is stored once, and no row is rewritten. It goes again: a message must bring its value.
+    yield Statement(table.name, column.name, f"{added} DEFAULT {value} NOT NULL")
+    yield Statement(table.name, column.name, f"{_of(column.name)} DROP DEFAULT")
+
+
+def _retype(table: Table, column: Column, there: ColumnShape, *, emptied: bool) -> Statement:
+    altered = f"{_of(column.name)} TYPE {column.type.postgres}"
+    if emptied:
+        return Statement(table.name, column.name, f"{altered} USING NULL")
+    if _only_more_digits(there.type, column.type.postgres):
+        return Statement(table.name, column.name, altered)
+    why = f"{column.name} holds {there.type}, and its values as {column.type.postgres} are those of the messages"
+    return Statement(table.name, column.name, altered, f"{why}: have all rows made again")
+
+
+def _rename(table: Table, column: Column, given: Given, *, emptied: bool) -> Statement:
+    renamed = f"RENAME COLUMN {quoted(column.renamed_from)} TO {quoted(column.name)}"
+    allowed = given.breaking or emptied
+    why = f"what reads {column.renamed_from} of {table.name} will fail; if that is meant, add --allow breaking"
+    return Statement(table.name, column.name, renamed, "" if allowed else why)
+
+
+def _only_more_digits(old: str, new: str) -> bool:
+    """Whether Postgres changes numeric(18,2) to this type without looking at a row: more digits, and the same scale."""
+    before, after = _digits(old), _digits(new)
+    return before is not None and after is not None and before[1] == after[1] and before[0] <= after[0]
+
+
+def _digits(postgres: str) -> tuple[int, int] | None:
+    """Precision and scale."""
+    if not postgres.startswith("numeric("):
+        return None
+    precision, _, scale = postgres.removeprefix("numeric(").removesuffix(")").partition(",")
+    return int(precision), int(scale)
+
+
+def _not_null(column: Column, table: Table) -> bool:
+    return column.required and table.disposition != "upsert"
+
+
+def _is_key(column: Column, table: Table) -> bool:
+    return column.name in table.group_by
+
+
+def _of(column: str) -> str:
+    return f"ALTER COLUMN {quoted(column)}"

@@ -1,0 +1,101 @@
+"""The tables of two contracts: what becomes of the rows that are there, and of what reads them."""
+
+from collections.abc import Iterator
+
+from platform_defs.contract.model import Column, Contract, Table
+from platform_defs.evolution.changes import Change, ChangeClass
+
+_FREE, _KEEP, _REPLAY = ChangeClass.FREE, ChangeClass.KEEP, ChangeClass.REPLAY
+_MADE_AGAIN = "rows that are there must be made again from their messages"
+
+
+def table_changes(old: Contract, new: Contract) -> Iterator[Change]:
+    """Each table that is new, gone or filled in another way; its columns; its batch rules."""
+    if old.row_table.name != new.row_table.name:
+        yield _moved(old.row_table, new.row_table)
+    before = {table.name: table for table in old.accumulates} | {new.row_table.name: old.row_table}
+    for table in old.accumulates:
+        if table.name not in {item.name for item in new.tables}:
+            sentence = "it stays as it is, and nothing is written to it any more; named again, it needs a replay"
+            yield Change("-", f"table {table.name}", _KEEP, sentence, table.name)
+    for table in new.tables:
+        if (was := before.get(table.name)) is not None:
+            yield from _changed(was, table)
+        else:
+            sentence = "it is created; where batches have been published, runs then wait for the replay that fills it"
+            yield Change("+", f"table {table.name} ({table.disposition})", _REPLAY, sentence, table.name)
+
+
+def _moved(old: Table, new: Table) -> Change:
+    sentence = f"rename it in Postgres as well: the rows that {new.name} must hold are in {old.name}"
+    return Change("~", f"table {old.name} -> {new.name}", ChangeClass.BREAKS_READERS, sentence, new.name)
+
+
+def _changed(old: Table, new: Table) -> Iterator[Change]:
+    if old.disposition != new.disposition:
+        what = f"{new.name}: {old.disposition} -> {new.disposition}"
+        sentence = "it would be another table: give the contract a new id and new tables"
+        yield Change("~", what, ChangeClass.NEW_PIPELINE, sentence, new.name)
+    elif old.definition != new.definition:
+        what = f"{new.name}: {old.definition} -> {new.definition}"
+        yield Change("~", what, _REPLAY, f"{_MADE_AGAIN}: it is filled in another way", new.name)
+    yield from _columns(old, new)
+    if _gates(old) != _gates(new):
+        yield Change("~", f"batch rules of {new.name}", _FREE, "they judge the next batch", new.name)
+
+
+def _columns(old: Table, new: Table) -> Iterator[Change]:
+    before = {column.name: column for column in old.columns}
+    renamed = {c.renamed_from for c in new.columns if c.name not in before and c.renamed_from in before}
+    names = {column.name for column in new.columns}
+    for column in old.columns:
+        if column.name not in names | renamed:
+            sentence = "the column stays, and rows that come leave it empty; --drop drops it"
+            yield Change("-", f"{column.name} {column.type.postgres}", _KEEP, sentence, new.name, column.name)
+    for column in new.columns:
+        was = before.get(column.name) or before.get(column.renamed_from)
+        if was is None:
+            yield _added(column, new)
+        else:
+            yield from _column(was, column, new)
+
+
+def _added(column: Column, table: Table) -> Change:
+    what = f"{column.name} {column.type.postgres}"
+    if column.required and table.disposition != "upsert":
+        sentence = f"rows that are there have no value for it: --fill {column.name}=..., or a replay"
+        return Change("+", f"{what} NOT NULL", ChangeClass.VALUE, sentence, table.name, column.name)
+    sentence = "rows that are there have none; a replay fills it from messages that had it"
+    return Change("+", f"{what} NULL", _FREE, sentence, table.name, column.name)
+
+
+def _column(old: Column, new: Column, table: Table) -> Iterator[Change]:
+    place = {"table": table.name, "column": new.name}
+    if old.name != new.name:
+        sentence = f"what reads {old.name} fails from then on"
+        yield Change("~", f"{old.name} -> {new.name}", ChangeClass.BREAKS_READERS, sentence, **place)
+    if old.type != new.type:
+        what = f"{new.name} {old.type.name} -> {new.type.name}"
+        more_digits = old.type.kind == new.type.kind == "decimal" and old.type.scale == new.type.scale
+        if more_digits and old.type.precision < new.type.precision:
+            yield Change("~", what, _FREE, "no row is rewritten", **place)
+        else:
+            yield Change("~", what, _REPLAY, f"{_MADE_AGAIN}: nothing is converted in place", **place)
+    if old.required != new.required:
+        yield _demanded(new, table)
+
+
+def _demanded(column: Column, table: Table) -> Change:
+    place = {"table": table.name, "column": column.name}
+    if table.disposition == "upsert":
+        what = f"{column.name} {'required' if column.required else 'optional'}"
+        return Change("~", what, _FREE, "columns of an upsert take NULL either way", **place)
+    if column.required:
+        sentence = "no row that is there may have NULL: they are asked"
+        return Change("~", f"{column.name} NULL -> NOT NULL", ChangeClass.CHECKED, sentence, **place)
+    return Change("~", f"{column.name} NOT NULL -> NULL", _FREE, "what reads it may meet NULL", **place)
+
+
+def _gates(table: Table) -> dict[str, object]:
+    """What the batch rules ask, by name."""
+    return {rule.name: (rule.expectation, rule.arguments, rule.severity) for rule in table.batch_rules}

@@ -1,0 +1,69 @@
+"""Whether the version of a contract tells its readers how much has changed: https://semver.org."""
+
+import re
+
+from platform_defs.evolution.changes import ORDER, Bump
+
+_NUMBERS = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?")
+Numbers = tuple[int, int, int]
+
+
+def version_mistake(old: str, new: str, needed: Bump) -> str | None:
+    """Why a contract that was `old` cannot be `new` now; None where it can.
+
+    A version that is not one, two or three numbers has to be another one, and nothing else is asked of it.
+    """
+    if is_lower(old, new):
+        return (
+            f"its version is {new}, and {old} has been applied: this is an older file. To go back to what it says, "
+            f"give it a higher version: {_next(old, needed)}"
+        )
+    if needed is Bump.NONE:
+        return None
+    if old == new:
+        return f"it has changed, and its version is still {new}. Write version: {_next(old, needed)}"
+    before, after = _numbers(old), _numbers(new)
+    if before is None or after is None:
+        return None
+    if ORDER.index(_bump(before, after)) < ORDER.index(_needed(before, needed)):
+        less = f"what has changed needs a {needed} version, and {old} -> {new} is less"
+        return f"{less}. Write version: {_next(old, needed)}"
+    return None
+
+
+def is_lower(old: str, new: str) -> bool:
+    """Whether `new` is a lower version than `old`."""
+    before, after = _numbers(old), _numbers(new)
+    return before is not None and after is not None and after < before
+
+
+def _numbers(version: str) -> Numbers | None:
+    found = _NUMBERS.fullmatch(version.strip())
+    return None if found is None else (int(found[1]), int(found[2] or 0), int(found[3] or 0))
+
+
+def _needed(before: Numbers, needed: Bump) -> Bump:
+    """Before 1.0.0 a minor version may break (https://semver.org/#spec-item-4)."""
+    return Bump.MINOR if needed is Bump.MAJOR and before[0] == 0 else needed
+
+
+def _bump(before: Numbers, after: Numbers) -> Bump:
+    """The first of the numbers that is higher."""
+    for bump, one, other in zip((Bump.MAJOR, Bump.MINOR, Bump.PATCH), before, after, strict=True):
+        if one != other:
+            return bump
+    return Bump.NONE
+
+
+def _next(old: str, needed: Bump) -> str:
+    numbers = _numbers(old)
+    if numbers is None:
+        return "another one"
+    major, minor, patch = numbers
+    match _needed(numbers, needed):
+        case Bump.MAJOR:
+            return f"{major + 1}.0.0"
+        case Bump.MINOR:
+            return f"{major}.{minor + 1}.0"
+        case _:
+            return f"{major}.{minor}.{patch + 1}"

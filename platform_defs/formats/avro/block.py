@@ -1,0 +1,84 @@
+"""Many messages at once: a cursor in each, every field read for all of them by numpy.
+
+What is beyond doubt becomes columns. Doubtful is a message that breaks a rule, and one of a kind that is rare: those go
+to the single reader, so that a row never depends on which way its message took.
+"""
+
+from dataclasses import dataclass
+
+from platform_defs.formats.arrow import Column, nulls
+from platform_defs.formats.avro.columns import column, json_column
+from platform_defs.formats.avro.passing import Passing, Scalar, Spans, integers, scalar
+from platform_defs.formats.avro.resolve import Node, Plan
+from platform_defs.formats.avro.schema import Definite, Enum, Fixed, Primitive, Union
+from platform_defs.formats.wire.buffer import Integers, Mask, buffer_of
+from platform_defs.formats.wire.cursors import Cursors, cursors_of
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a block of messages was read as."""
+
+    columns: list[Column]  # in the contract's order and types; what is in the row of a doubtful message means nothing
+    doubtful: Mask  # messages that the single reader must judge
+
+
+def read_block(plan: Plan, data: object, starts: Integers, stops: Integers) -> Read:
+    """The messages data[starts[i]:stops[i]], at least one, as columns. Starts and stops ascend."""
+    block = _Block(plan, cursors_of(buffer_of(data, int(stops[-1])), starts, stops))
+    block.message()
+    return Read(block.columns, block.all.doubtful)
+
+
+class _Block:
+    """A block on its way to columns."""
+
+    def __init__(self, plan: Plan, cursors: Cursors) -> None:
+        self.plan, self.schema, self.all = plan, plan.schema, cursors
+        self.passing = Passing(plan.schema, int(cursors.left.sum()))
+        self.columns: list[Column] = [nulls(item.type.arrow, len(cursors)) for item in plan.contract.fields]
+
+    def message(self) -> None:
+        """Read all messages, from the first byte to the last."""
+        if isinstance(self.schema.definite(self.plan.root.type), Union):
+            self.all.doubt(integers(self.all) != self.plan.branch)
+        self._fields(self.plan.root, self.all, 0)
+        self.all.finish()
+
+    def _fields(self, node: Node, cursors: Cursors, level: int) -> None:
+        for item in node.fields or ():
+            self._node(item, cursors, level + 1)
+
+    def _node(self, node: Node, cursors: Cursors, level: int) -> None:
+        """A field of a record that is taken apart."""
+        of = self.schema.definite(node.type)
+        if node.fields is None and all(target.conversion.kind == "json" for target in node.targets):
+            self._whole(node, of, cursors, level)
+        elif isinstance(of, Union):
+            self.passing.union(of, cursors, lambda branch, some: self._value(node, branch, some, level))
+        else:
+            self._value(node, of, cursors, level)
+
+    def _whole(self, node: Node, of: Definite, cursors: Cursors, level: int) -> None:
+        """A value that is passed, or goes into json columns as it is."""
+        starts = cursors.at
+        self.passing.skip(of, cursors, level)
+        self._into_columns(node, of, Spans(starts, cursors.at - starts), None, cursors)
+
+    def _value(self, node: Node, of: Definite, cursors: Cursors, level: int) -> None:
+        """A record that is taken apart, or a scalar; not null."""
+        starts, held = cursors.at, None
+        if node.fields is not None:
+            self._fields(node, cursors, level)
+        else:
+            assert isinstance(of, Primitive | Fixed | Enum)  # noqa: S101  # resolve lets nothing else into a column
+            held = scalar(of, cursors)
+        self._into_columns(node, of, Spans(starts, cursors.at - starts), held, cursors)
+
+    def _into_columns(self, node: Node, of: Definite, spans: Spans, held: Scalar | None, cursors: Cursors) -> None:
+        for target in node.targets:
+            if target.conversion.kind == "json" or held is None:
+                found = json_column(self.schema, of, spans, cursors)
+            else:
+                found = column(of, self.plan.contract.fields[target.position].type, target.conversion, held, cursors)
+            self.columns[target.position] = found

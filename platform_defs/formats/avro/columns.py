@@ -1,0 +1,154 @@
+"""What cursors have passed, as columns of the contract's types: exact, or doubtful."""
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.formats.arrow import Column, nulls
+from platform_defs.formats.arrow import kernels as pc
+from platform_defs.formats.avro.conversions import Conversion
+from platform_defs.formats.avro.documents import json_of
+from platform_defs.formats.avro.passing import Scalar, Spans
+from platform_defs.formats.avro.schema import Definite, Enum, Schema
+from platform_defs.formats.avro.values import FIRST_DAY, FIRST_MICROSECOND, LAST_DAY, LAST_MICROSECOND
+from platform_defs.formats.avro.walk import Wrong
+from platform_defs.formats.wire.buffer import Integers, Mask
+from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, texts
+from platform_defs.formats.wire.cursors import Cursors
+
+_MOST_DIGITS = 38
+_LEAST_INT, _MOST_INT = -(1 << 63), (1 << 63) - 1
+
+
+def column(of: Definite, to: ColumnType, conversion: Conversion, held: Scalar, cursors: Cursors) -> Column:
+    """A column of type `to` for all messages of the block, null for those that the cursors are not of. What the
+    contract cannot hold is doubtful. Not for json.
+    """
+    if isinstance(held, Spans):
+        return _texts(held, cursors) if conversion.kind == "text" else _scaled(to, conversion.scale, held, cursors)
+    match conversion.kind:
+        case "symbol":
+            return _symbols(of, held, cursors)
+        case "decimal":
+            return _decimals(to, 0, held >> 63, held, cursors)
+        case "timestamp":
+            return _plain(_microseconds(held, conversion.per_second, cursors), to, cursors)
+        case "date":
+            cursors.doubt((held < FIRST_DAY) | (held > LAST_DAY))
+            return _plain(held.astype(np.int32), to, cursors)
+        case "double":
+            finite = np.isfinite(held)
+            cursors.doubt(~finite)
+            return _plain(np.where(finite, held, 0).astype(np.float64), to, cursors)
+        case _:
+            return _plain(held, to, cursors)
+
+
+def json_column(schema: Schema, of: Definite, spans: Spans, cursors: Cursors) -> Column:
+    """The values as JSON, message by message; a value that is null is null."""
+    found: list[str | None] = [None] * len(cursors.doubtful)
+    raw, rows = cursors.buffer.raw, range(len(cursors)) if cursors.rows is None else cursors.rows.tolist()
+    wrong = cursors.doubts.copy()
+    for n, (row, start, length) in enumerate(zip(rows, spans.starts.tolist(), spans.lengths.tolist(), strict=True)):
+        if wrong[n]:
+            continue
+        try:
+            found[row] = json_of(schema, of, raw[start : start + length].tobytes())
+        except Wrong:
+            wrong[n] = True
+    cursors.doubt(wrong)
+    return pa.array(found, pa.string())
+
+
+def _plain(values: npt.NDArray[Any], to: ColumnType, cursors: Cursors) -> Column:
+    return column_of(values, to.arrow, cursors.rows, len(cursors.doubtful))
+
+
+def _texts(held: Spans, cursors: Cursors) -> Column:
+    lengths = np.where(cursors.doubts, 0, held.lengths) if cursors.doubtful.any() else held.lengths
+    found, wrong = texts(binary_column(cursors.buffer, held.starts, lengths, cursors.rows, len(cursors.doubtful)))
+    if wrong is not None:
+        cursors.doubtful |= wrong
+    return found
+
+
+def _symbols(of: Definite, indexes: Integers, cursors: Cursors) -> Column:
+    assert isinstance(of, Enum)  # noqa: S101  # no other type has symbols
+    if not of.symbols:
+        return nulls(pa.string(), len(cursors.doubtful))
+    known = np.where(cursors.doubts, 0, indexes)
+    places: Any = column_of(known, pa.int64(), cursors.rows, len(cursors.doubtful))
+    return pa.array(of.symbols, pa.string()).take(places)
+
+
+def _microseconds(values: Integers, per_second: int, cursors: Cursors) -> Integers:
+    least = max(-(-FIRST_MICROSECOND * per_second // 1_000_000), _LEAST_INT)
+    most = min(LAST_MICROSECOND * per_second // 1_000_000, _MOST_INT)
+    cursors.doubt((values < least) | (values > most))
+    if per_second <= 1_000_000:
+        return values * (1_000_000 // per_second)
+    finer = per_second // 1_000_000
+    cursors.doubt(values % finer != 0)
+    return values // finer
+
+
+def _scaled(to: ColumnType, scale: int, held: Spans, cursors: Cursors) -> Column:
+    """Decimals of up to 16 bytes, big-endian."""
+    starts, lengths = held.starts, held.lengths
+    wide = lengths > 8
+    first = cursors.buffer.words[starts].byteswap().view(np.int64)
+    low = np.where(lengths == 0, 0, first >> 8 * np.clip(8 - lengths, 0, 7))
+    high = low >> 63
+    if wide.any():
+        cursors.doubt(lengths > 16)
+        wide &= lengths <= 16
+        low[wide] = cursors.buffer.words[starts[wide] + lengths[wide] - 8].byteswap().view(np.int64)
+        high[wide] = first[wide] >> 8 * (16 - lengths[wide])
+    return _decimals(to, scale, high, low, cursors)
+
+
+def _decimals(to: ColumnType, scale: int, high: Integers, low: Integers, cursors: Cursors) -> Column:
+    """Integers of 128 bits, times 10**-scale."""
+    count, finer = len(cursors.doubtful), scale - to.scale
+    if scale > _MOST_DIGITS or abs(finer) > _MOST_DIGITS:
+        cursors.doubt_all()
+        return nulls(to.arrow, count)
+    whole: Any = decimal_column(high, low, cursors.rows, count)
+    whole = _less(whole, _beyond(whole, _most(to.precision, finer)), cursors)
+    if finer == 0:
+        return whole.view(to.arrow)
+    written = whole.view(pa.decimal128(_MOST_DIGITS, scale))
+    found = pc.cast(written, to.arrow, safe=finer < 0)
+    if finer > 0:
+        inexact = pc.not_equal(pc.cast(found, written.type), written)
+        found = _less(found, inexact, cursors)
+    return found
+
+
+def _most(precision: int, finer: int) -> int:
+    """The largest integer that has `precision` digits once `finer` digits are cut from it, or added to it."""
+    if finer > 0:
+        return 10 ** min(precision + finer, _MOST_DIGITS) - 1
+    return (10**precision - 1) // 10**-finer
+
+
+def _beyond(whole: Any, most: int) -> Any:
+    return pc.or_(pc.greater(whole, _number(most)), pc.less(whole, _number(-most)))
+
+
+def _number(value: int) -> Any:
+    return pa.array([Decimal(value)], pa.decimal128(_MOST_DIGITS, 0))[0]
+
+
+def _less(found: Any, wrong: Any, cursors: Cursors) -> Any:
+    """The column without what is `wrong`, which is doubtful."""
+    if not wrong.true_count:
+        return found
+    wrong = pc.fill_null(wrong, False)
+    mask: Mask = wrong.to_numpy(zero_copy_only=False)
+    cursors.doubtful |= mask
+    return pc.if_else(wrong, pa.scalar(None, found.type), found)

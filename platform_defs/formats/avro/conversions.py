@@ -1,0 +1,103 @@
+"""Which types of Avro a contract's type is read from, and how: exact promotions only.
+
+    string     string (uuid too), enum
+    integer    int, long
+    double     double, float, int
+    decimal    decimal in bytes or fixed, of any scale: a value that does not fit exactly is refused; int, long
+    boolean    boolean
+    date       int (date)
+    timestamp  long (timestamp-micros, -millis; -nanos where no digit is lost)
+    json       anything
+
+Each of them also as a union with null. A long or int that stands for something else (a time, a date) is no number.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.formats.avro.schema import (
+    NULL,
+    AvroType,
+    Definite,
+    Enum,
+    Fixed,
+    Logical,
+    Primitive,
+    Schema,
+    Union,
+    spelled,
+)
+
+Kind = Literal["text", "symbol", "integer", "double", "decimal", "scaled", "boolean", "date", "timestamp", "json"]
+PER_SECOND = {"timestamp-millis": 1_000, "timestamp-micros": 1_000_000, "timestamp-nanos": 1_000_000_000}
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """How a value becomes one of a column's type. scaled: a decimal of bytes; decimal: one of an integer."""
+
+    kind: Kind
+    scale: int = 0  # of a decimal, as it is written
+    per_second: int = 0  # of a timestamp
+
+
+def conversion_to(column: ColumnType, of: AvroType, schema: Schema) -> Conversion | str:
+    """The conversion of values of type `of`; a text where there is none."""
+    found = schema.definite(of)
+    if column.kind == "json":
+        return Conversion("json")
+    if isinstance(found, Union):
+        others = [branch for branch in found.branches if branch != NULL]
+        if len(others) != 1:
+            return f"is {spelled(found)}, which only a json column can hold; the contract requires {column.name}"
+        found = schema.definite(others[0])
+    return _plain(column, found) or f"is {spelled(found)}; {_wanted(column)}"
+
+
+def _plain(column: ColumnType, of: Definite) -> Conversion | None:
+    logical = of.logical if isinstance(of, Primitive | Fixed) else None
+    if isinstance(of, Enum):
+        return Conversion("symbol") if column.kind == "string" else None
+    if logical is not None and logical.name != "uuid":
+        return _logical(column, logical)
+    if isinstance(of, Primitive) and (kind := _PLAIN.get((column.kind, of.name))):
+        return Conversion(kind)
+    return None
+
+
+def _logical(column: ColumnType, logical: Logical) -> Conversion | None:
+    if logical.name == column.kind == "decimal":
+        return Conversion("scaled", scale=logical.scale) if logical.scale <= MOST_SCALE else None
+    if logical.name == column.kind == "date":
+        return Conversion("date")
+    if column.kind == "timestamp" and logical.name in PER_SECOND:
+        return Conversion("timestamp", per_second=PER_SECOND[logical.name])
+    return None
+
+
+MOST_SCALE = 1_000  # digits behind the point, of a decimal as it is written
+_PLAIN: dict[tuple[str, str], Kind] = {
+    ("string", "string"): "text",
+    ("integer", "int"): "integer",
+    ("integer", "long"): "integer",
+    ("double", "double"): "double",
+    ("double", "float"): "double",
+    ("double", "int"): "double",
+    ("decimal", "int"): "decimal",
+    ("decimal", "long"): "decimal",
+    ("boolean", "boolean"): "boolean",
+}
+_ACCEPTED = {
+    "string": "a string or an enum",
+    "integer": "an int or a long that stands for nothing else",
+    "double": "a double, a float or an int",
+    "decimal": "a decimal, an int or a long",
+    "boolean": "a boolean",
+    "date": "an int (date)",
+    "timestamp": "a long (timestamp-millis, timestamp-micros or timestamp-nanos)",
+}
+
+
+def _wanted(column: ColumnType) -> str:
+    return f"the contract's {column.name} is read from {_ACCEPTED[column.kind]}"

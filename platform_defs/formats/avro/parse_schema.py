@@ -1,0 +1,197 @@
+"""From the JSON text of an Avro schema to its types.
+
+Taken is what says how bytes are read. What Avro ignores is ignored: unknown logical types, and those that do not fit
+their type. Refused is what leaves open what the bytes mean: an unknown type, a name that is defined twice.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, cast, get_args
+
+from platform_defs.formats.avro.schema import (
+    Array,
+    AvroType,
+    Enum,
+    Fixed,
+    Logical,
+    Map,
+    Named,
+    Primitive,
+    PrimitiveName,
+    Record,
+    RecordField,
+    Reference,
+    Schema,
+    Union,
+)
+from platform_defs.formats.excerpt import excerpt
+
+MOST_LEVELS = 100  # of nesting in the schema's text: far below Python's recursion limit
+_PRIMITIVES: frozenset[str] = frozenset(get_args(PrimitiveName))
+_UNITS = ("millis", "micros", "nanos")
+_TIMES = {f"{kind}-{unit}": "long" for kind in ("timestamp", "local-timestamp") for unit in _UNITS}
+_LOGICAL = {"date": "int", "time-millis": "int", "time-micros": "long", "uuid": "string", **_TIMES}  # decimal: apart
+_unstorable = re.compile("[\0\ud800-\udfff]").search
+
+
+class NotAvro(ValueError):
+    """The text is not an Avro schema; the message says why."""
+
+
+def parse_schema(document: str, references: Iterable[tuple[str, str]] = ()) -> Schema:
+    """The schema of `document`, which may refer to the named types of `references`, (name, JSON text), each of which
+    may refer to those before it. Raises NotAvro.
+    """
+    parser = _Parser()
+    for name, text in references:
+        try:
+            parser.type_of(_json(text))
+        except NotAvro as wrong:
+            raise NotAvro(f"in the schema {excerpt(name)}, which it refers to: {wrong}") from None
+    root = parser.type_of(_json(document))
+    return Schema(root, parser.named)
+
+
+def _json(text: str) -> Any:
+    """The document; a lone name such as `string` may lack its quotes, as the registry's answers sometimes do."""
+    if text.strip() in _PRIMITIVES:
+        return text.strip()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as wrong:  # ValueError also for a number of more than 4,300 digits
+        raise NotAvro(f"it is not JSON ({excerpt(str(wrong))})") from None
+
+
+class _Parser:
+    """Collects the named types of one schema and of those that it refers to."""
+
+    def __init__(self) -> None:
+        self.named = dict[str, Named]()
+        self._begun = set[str]()  # records whose fields are being read may be referred to in them
+
+    def type_of(self, raw: Any, namespace: str = "", level: int = 0) -> AvroType:
+        """The type that `raw`, a part of the schema's JSON, spells. Raises NotAvro."""
+        if level > MOST_LEVELS:
+            raise NotAvro(f"it nests deeper than {MOST_LEVELS} levels")
+        if isinstance(raw, str):
+            return self._by_name(raw, namespace)
+        if isinstance(raw, list):
+            branches = tuple(self.type_of(branch, namespace, level + 1) for branch in cast("list[Any]", raw))
+            return _union(branches)
+        if isinstance(raw, dict):
+            return self._complex(cast("dict[str, Any]", raw), namespace, level)
+        raise NotAvro(f"{_shown(raw)} is not a type")
+
+    def _by_name(self, name: str, namespace: str) -> AvroType:
+        if name in _PRIMITIVES:
+            return Primitive(cast("PrimitiveName", name))
+        for full in (name if "." in name else _joined(namespace, name), name):
+            if full in self._begun:
+                return Reference(full)
+        raise NotAvro(f"the type {excerpt(name)} is not defined before it is used")
+
+    def _complex(self, raw: dict[str, Any], namespace: str, level: int) -> AvroType:
+        kind = raw.get("type")
+        if kind == "array":
+            return Array(self.type_of(_part(raw, "items"), namespace, level + 1))
+        if kind == "map":
+            return Map(self.type_of(_part(raw, "values"), namespace, level + 1))
+        if kind in ("record", "error"):
+            return self._record(raw, namespace, level)
+        if kind in ("enum", "fixed"):
+            full = self._defined(raw, namespace)
+            found = _enum(raw, full) if kind == "enum" else _fixed(raw, full)
+            self.named[full] = found
+            return found
+        found = self.type_of(_part(raw, "type"), namespace, level + 1)
+        return Primitive(found.name, _logical(raw, found) or found.logical) if isinstance(found, Primitive) else found
+
+    def _record(self, raw: dict[str, Any], namespace: str, level: int) -> Record:
+        full = self._defined(raw, namespace)
+        inner = full.rpartition(".")[0]
+        fields, names = list[RecordField](), set[str]()
+        for item in _items(raw, "fields", dict):
+            name = _text(item, "name")
+            if name in names:
+                raise NotAvro(f"the record {excerpt(full)} has the field {excerpt(name)} twice")
+            names.add(name)
+            fields.append(RecordField(name, self.type_of(_part(item, "type"), inner, level + 1)))
+        found = Record(full, tuple(fields))
+        self.named[full] = found
+        return found
+
+    def _defined(self, raw: dict[str, Any], namespace: str) -> str:
+        """The full name of the type that begins here."""
+        name = _text(raw, "name")
+        own = raw.get("namespace", namespace)
+        full = name if "." in name else _joined(own if isinstance(own, str) else namespace, name)
+        if full in self._begun:
+            raise NotAvro(f"the type {excerpt(full)} is defined twice")
+        self._begun.add(full)
+        return full
+
+
+def _joined(namespace: str, name: str) -> str:
+    return f"{namespace}.{name}" if namespace else name
+
+
+def _union(branches: tuple[AvroType, ...]) -> Union:
+    if not branches:
+        raise NotAvro("a union has no branches")
+    if any(isinstance(branch, Union) for branch in branches):
+        raise NotAvro("a union is directly in a union")
+    return Union(branches)
+
+
+def _enum(raw: dict[str, Any], full: str) -> Enum:
+    symbols = tuple(_items(raw, "symbols", str))
+    if any(map(_unstorable, symbols)):
+        raise NotAvro(f"a symbol of the enum {excerpt(full)} is not text that Postgres can store")
+    return Enum(full, symbols)
+
+
+def _fixed(raw: dict[str, Any], full: str) -> Fixed:
+    size = raw.get("size")
+    if type(size) is not int or not 0 <= size < 2**31:
+        raise NotAvro(f"the size of the fixed {excerpt(full)} is not a number of bytes")
+    bare = Fixed(full, size)
+    return Fixed(full, size, _logical(raw, bare))
+
+
+def _logical(raw: dict[str, Any], of: Primitive | Fixed) -> Logical | None:
+    """What the type stands for; None where that is nothing that Avro knows, or does not fit the type."""
+    name = raw.get("logicalType")
+    kind = of.name if isinstance(of, Primitive) else "fixed"
+    if name == "decimal" and kind in ("bytes", "fixed"):
+        precision, scale = raw.get("precision"), raw.get("scale", 0)
+        whole = type(precision) is int and type(scale) is int and 0 <= scale <= precision and precision > 0
+        return Logical("decimal", cast("int", precision), cast("int", scale)) if whole else None
+    if name == "uuid" and isinstance(of, Fixed):
+        return Logical("uuid") if of.size == 16 else None
+    return Logical(name) if isinstance(name, str) and _LOGICAL.get(name) == kind else None
+
+
+def _shown(raw: Any) -> str:
+    """A part of the schema in a sentence; an object may be of any depth, so what is in it is left out."""
+    return excerpt(raw) if isinstance(raw, str) else f"a {type(raw).__name__}"
+
+
+def _part(raw: dict[str, Any], key: str) -> Any:
+    if key not in raw:
+        raise NotAvro(f"a type or field has no {key}")
+    return raw[key]
+
+
+def _text(raw: dict[str, Any], key: str) -> str:
+    found = _part(raw, key)
+    if not isinstance(found, str) or not found or _unstorable(found):
+        raise NotAvro(f"{_shown(found)} is not a {key}")
+    return found
+
+
+def _items(raw: dict[str, Any], key: str, kind: type[Any]) -> list[Any]:
+    found = _part(raw, key)
+    if not isinstance(found, list) or not all(isinstance(item, kind) for item in cast("list[Any]", found)):
+        raise NotAvro(f"{key} is not a list of {'objects' if kind is dict else 'texts'}")
+    return cast("list[Any]", found)

@@ -1,0 +1,173 @@
+"""Cursors over values of Avro: what a scalar is, or where a value of any type ends, for many messages at once.
+
+The vectorised counterpart of `walk.py`, and as strict. What it does not do, it doubts: very deep values, and the last
+few messages of long arrays.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from platform_defs.formats.avro.schema import (
+    NULL,
+    Array,
+    AvroType,
+    Definite,
+    Enum,
+    Fixed,
+    Map,
+    Primitive,
+    Record,
+    Schema,
+    Union,
+)
+from platform_defs.formats.wire.buffer import Integers, Mask
+from platform_defs.formats.wire.cursors import Cursors
+from platform_defs.formats.wire.varint import zigzag
+
+FEW = 64  # messages: so many are read one by one in the time that a step over any number of them takes
+_MOST_LEVELS = 16  # of records, arrays and maps in each other
+_MOST_STEPS = 20_000  # beyond those that the messages' bytes explain: a schema can use a type in itself again and again
+_LONE_ROUNDS = 8  # rounds over the items of few messages
+_KEY = Primitive("string")
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Where a value of each message begins, and how many bytes it has."""
+
+    starts: Integers
+    lengths: Integers
+
+
+Scalar: TypeAlias = npt.NDArray[Any] | Spans  # numbers, booleans, an enum's indexes; or strings, bytes and fixed
+
+
+def scalar(of: Primitive | Fixed | Enum, cursors: Cursors) -> Scalar:
+    """A value of each message, consumed. What is wrong is doubtful, and means nothing."""
+    match of:
+        case Fixed():
+            return Spans(*cursors.spans(np.full(len(cursors), of.size)))
+        case Enum():
+            return _within(integers(cursors), 0, len(of.symbols) - 1, cursors)
+        case Primitive(name="string" | "bytes"):
+            return Spans(*cursors.spans(integers(cursors)))
+        case Primitive(name="boolean"):
+            return _within(cursors.octets(), 0, 1, cursors) == 1
+        case Primitive(name="int"):
+            return _within(integers(cursors), -(1 << 31), (1 << 31) - 1, cursors)
+        case Primitive(name="float"):
+            return _four_or_eight(cursors, 4).astype(np.uint32).view(np.float32)
+        case Primitive(name="double"):
+            return _four_or_eight(cursors, 8).view(np.float64)
+        case _:
+            return integers(cursors)
+
+
+def integers(cursors: Cursors) -> Integers:
+    """A zigzag varint of each, consumed."""
+    return zigzag(cursors.varints())
+
+
+def _within(values: Integers, least: int, most: int, cursors: Cursors) -> Integers:
+    wrong = (values < least) | (values > most)
+    if wrong.any():
+        cursors.doubt(wrong)
+    return values
+
+
+def _four_or_eight(cursors: Cursors, size: int) -> npt.NDArray[np.uint64]:
+    words = cursors.words()
+    cursors.step(size)
+    return words
+
+
+class Passing:
+    """Passes values of any type. budget: the bytes of all messages."""
+
+    def __init__(self, schema: Schema, budget: int) -> None:
+        self.schema = schema
+        self._left = 2 * budget + _MOST_STEPS * FEW  # steps times messages
+
+    def skip(self, of: AvroType, cursors: Cursors, level: int) -> None:
+        """Pass a value of each message. level: of how many records, arrays and maps it is in."""
+        found = self.schema.definite(of)
+        if self.schema.is_empty(found) or not len(cursors):
+            return
+        if self._left < 0 or level > _MOST_LEVELS:
+            cursors.doubt_all()
+            return
+        if isinstance(found, Record):
+            for item in found.fields:
+                self.skip(item.type, cursors, level + 1)
+        else:
+            self._left -= len(cursors) + FEW
+            self._step(found, cursors, level)
+
+    def _step(self, of: Array | Map | Union | Primitive | Fixed | Enum, cursors: Cursors, level: int) -> None:
+        """Pass a value that takes a byte of its own."""
+        match of:
+            case Union():
+                self.union(of, cursors, lambda branch, some: self.skip(branch, some, level))
+            case Array():
+                self._blocks((of.items,), self.schema.is_empty(of.items), cursors, level)
+            case Map():
+                self._blocks((_KEY, of.values), False, cursors, level)
+            case _:
+                scalar(of, cursors)
+
+    def union(self, of: Union, cursors: Cursors, read: Callable[[Definite, Cursors], None]) -> None:
+        """Have each branch but null read, by cursors of the messages that hold it."""
+        index = _within(integers(cursors), 0, len(of.branches) - 1, cursors)
+        for number, branch in enumerate(of.branches):
+            if branch != NULL and (held := index == number).any():
+                with cursors.among(held) as some:
+                    read(self.schema.definite(branch), some)
+
+    def _blocks(self, item: Sequence[AvroType], empty: bool, cursors: Cursors, level: int) -> None:
+        """The blocks of an array or a map, up to the one that has no items."""
+        going, rounds = ~cursors.doubts, 0
+        while self._worth_it(going, rounds, cursors):
+            with cursors.among(going) as some:
+                ended = self._block(item, empty, some, level)
+            going[np.flatnonzero(going)[ended]] = False
+            going &= ~cursors.doubts
+            rounds += 1
+
+    def _block(self, item: Sequence[AvroType], empty: bool, cursors: Cursors, level: int) -> Mask:
+        """One block of each message; True where it was the one without items."""
+        counts = integers(cursors)
+        with cursors.among(counts != 0) as more:
+            self._counted(counts[counts != 0], item, empty, more, level)
+        return counts == 0
+
+    def _counted(self, counts: Integers, item: Sequence[AvroType], empty: bool, cursors: Cursors, level: int) -> None:
+        """The items of blocks that have some. A negative count is followed by the block's size in bytes."""
+        sizes = np.zeros(len(counts), np.int64)
+        with cursors.among(counts < 0) as sized:
+            sizes[counts < 0] = integers(sized)
+        starts, counts_of_items = cursors.at, np.abs(counts)
+        if not empty:
+            cursors.doubt((counts_of_items < 0) | (counts_of_items > cursors.left))  # the least integer has no negative
+            self._items(counts_of_items, item, cursors, level)
+        cursors.doubt((counts < 0) & (cursors.at - starts != sizes))
+
+    def _items(self, counts: Integers, item: Sequence[AvroType], cursors: Cursors, level: int) -> None:
+        """So many items of each, one of all messages in each round."""
+        rounds = 0
+        while self._worth_it(going := (counts > rounds) & ~cursors.doubts, rounds, cursors):
+            with cursors.among(going) as some:
+                for of in item:
+                    self.skip(of, some, level + 1)
+            rounds += 1
+
+    def _worth_it(self, going: Mask, rounds: int, cursors: Cursors) -> bool:
+        """Whether to go round once more; the last few messages of a long round are left to the single reader."""
+        number = np.count_nonzero(going)
+        if 0 < number < FEW and rounds >= _LONE_ROUNDS:
+            cursors.doubt(going)
+            return False
+        return bool(number)

@@ -1,0 +1,174 @@
+"""Which bytes of a writer's messages lead to which columns of a contract: found once for each schema, before a byte is
+read.
+
+The contract is the only reader schema. A field is found by its path (physicalName), else by its aliases in their order;
+a part of a path is a record's field, nullable or not. A field that the writer does not know is null, and refused where
+the contract requires it: a value that nobody wrote is not invented, so Avro's own defaults are not used.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from platform_defs.contract.message_path import MessagePath, spell_path
+from platform_defs.contract.model import Contract, Field
+from platform_defs.formats.avro.conversions import Conversion, conversion_to
+from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
+from platform_defs.formats.avro.schema import NULL, AvroType, Record, Schema, Union, spelled
+from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+
+
+@dataclass(frozen=True)
+class Target:
+    """A column that a value leads to."""
+
+    position: int  # in contract.fields
+    conversion: Conversion
+
+
+@dataclass(frozen=True)
+class Node:
+    """A value of the message, in the order of the bytes. Without targets and fields it is only passed."""
+
+    path: str  # for people
+    type: AvroType
+    targets: tuple[Target, ...] = ()
+    fields: tuple["Node", ...] | None = None  # of a record that is taken apart: all of its fields
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the messages of one schema become rows of one contract."""
+
+    contract: Contract
+    schema: Schema
+    root: Node  # a record that is taken apart, or a union with such a record as `branch`
+    branch: int | None  # of the root, if it is a union: the others are other records
+    unknown: tuple[str, ...]  # the paths of the schema's fields that the contract does not know
+
+
+def resolve(contract: Contract, writer: WriterSchema) -> Plan:
+    """The plan. Raises SchemaNotCompatible with a reason for each field that does not fit; OtherRecord where the
+    schema is of another record than `contract.wire.record`.
+    """
+    try:
+        schema = parse_schema(writer.document, writer.references)
+    except NotAvro as wrong:
+        raise SchemaNotCompatible([f"the schema cannot be read: {wrong}"]) from None
+    record, branch = _message(schema, contract.wire.record)
+    wanted, reasons = _wanted(contract.fields, schema, record)
+    if reasons:
+        raise SchemaNotCompatible(reasons)
+    root = Node("", schema.root, (), _fields((), record, wanted, schema))
+    return Plan(contract, schema, root, branch, tuple(_unknown(root)))
+
+
+def _message(schema: Schema, wanted: str) -> tuple[Record, int | None]:
+    """The record that a message holds; and which branch it is, if the schema is a union."""
+    root = schema.definite(schema.root)
+    branches = root.branches if isinstance(root, Union) else (root,)
+    records = [(n, found) for n, of in enumerate(branches) if isinstance(found := schema.definite(of), Record)]
+    if not records:
+        raise SchemaNotCompatible([f"the schema is {spelled(root)}; the contract requires a record"])
+    fitting = [(n, found) for n, found in records if wanted in ("", found.name)]
+    if not fitting:
+        raise OtherRecord(", ".join(found.name for _, found in records))
+    if len(fitting) > 1:
+        names = ", ".join(found.name for _, found in fitting)
+        raise SchemaNotCompatible([f"the schema is a union of {names}: name one of them as the contract's record"])
+    branch, found = fitting[0]
+    return found, branch if isinstance(root, Union) else None
+
+
+@dataclass
+class _Wanted:
+    """What the contract reads at a place of the writer's record, and below it, by the names of the writer's fields."""
+
+    targets: list[Target] = field(default_factory=list)
+    below: dict[str, "_Wanted"] = field(default_factory=dict)
+
+    def at(self, path: MessagePath) -> "_Wanted":
+        """What is wanted at `path` from here; made where nothing was so far."""
+        found = self
+        for name in path:
+            found = found.below.setdefault(name, _Wanted())
+        return found
+
+
+def _wanted(fields: Sequence[Field], schema: Schema, record: Record) -> tuple[_Wanted, list[str]]:
+    """Where in the writer's record the contract's fields are, and why those that do not fit do not."""
+    wanted, reasons = _Wanted(), list[str]()
+    for position, item in enumerate(fields):
+        found = _found(item, schema, record)
+        if isinstance(found, str):
+            reasons.append(f"{item.place} {found}")
+        elif found is None and item.required:
+            reasons.append(f"{item.place} is required by the contract; the schema has no such field")
+        elif found is not None:
+            path, conversion = found
+            wanted.at(path).targets.append(Target(position, conversion))
+    return wanted, reasons
+
+
+def _found(item: Field, schema: Schema, record: Record) -> tuple[MessagePath, Conversion] | str | None:
+    """The path and the conversion; None where the writer has no such field, a text where it does not fit."""
+    blocked: str | None = None
+    for path in (item.path, *item.aliases):
+        of = _type_at(path, schema, record)
+        if isinstance(of, str):
+            blocked = blocked or of
+        elif of is not None:
+            conversion = conversion_to(item.type, of, schema)
+            return conversion if isinstance(conversion, str) else (path, conversion)
+    return blocked
+
+
+def _type_at(path: MessagePath, schema: Schema, record: Record) -> AvroType | str | None:
+    """The type of the field there; None where there is none, a text where something else is in the way."""
+    within = record
+    for depth, name in enumerate(path, 1):
+        of = within.types.get(name)
+        if of is None or depth == len(path):
+            return of
+        if (inner := nullable_record(of, schema)) is None:
+            found = spelled(schema.definite(of))
+            return f"cannot be reached: {excerpt(spell_path(path[:depth]))} is {found}; the contract requires a record"
+        within = inner
+    raise AssertionError(path)
+
+
+def nullable_record(of: AvroType, schema: Schema) -> Record | None:
+    """The record that `of` is, or is a union of with null alone."""
+    found = schema.definite(of)
+    if isinstance(found, Union):
+        others = [branch for branch in found.branches if branch != NULL]
+        found = schema.definite(others[0]) if len(others) == 1 else None
+    return found if isinstance(found, Record) else None
+
+
+def _fields(path: MessagePath, record: Record, wanted: _Wanted, schema: Schema) -> tuple[Node, ...]:
+    """All fields of the record at `path`, in their order."""
+    return tuple(_node((*path, item.name), item.type, wanted.below.get(item.name), schema) for item in record.fields)
+
+
+def _node(path: MessagePath, of: AvroType, wanted: _Wanted | None, schema: Schema) -> Node:
+    name = spell_path(path)
+    if wanted is None:
+        return Node(name, of)
+    record = nullable_record(of, schema) if wanted.below else None
+    return Node(name, of, tuple(wanted.targets), record and _fields(path, record, wanted, schema))
+
+
+def _unknown(node: Node) -> Iterator[str]:
+    """The fields that lead nowhere; of what goes whole into a json column, none does."""
+    if node.fields is None and not node.targets:
+        yield node.path
+    for item in () if node.targets else node.fields or ():
+        yield from _unknown(item)
+
+
+def targets_of(node: Node) -> Iterator[Target]:
+    """All columns that the value and what is in it lead to."""
+    yield from node.targets
+    for item in node.fields or ():
+        yield from targets_of(item)

@@ -1,0 +1,181 @@
+"""The types of an Avro schema, as far as they say what the bytes mean: no defaults, no aliases, no documentation.
+
+https://avro.apache.org/docs/1.12.0/specification/
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+PrimitiveName = Literal["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
+
+
+@dataclass(frozen=True)
+class Logical:
+    """What a number or bytes stand for: decimal, date, timestamp-micros and so on."""
+
+    name: str
+    precision: int = 0  # of a decimal
+    scale: int = 0
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A type without parts."""
+
+    name: PrimitiveName
+    logical: Logical | None = None
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """So many bytes, always."""
+
+    name: str
+    size: int
+    logical: Logical | None = None
+
+
+@dataclass(frozen=True)
+class Enum:
+    """An int, which counts the symbols from 0."""
+
+    name: str
+    symbols: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Array:
+    """Blocks of items."""
+
+    items: "AvroType"
+
+
+@dataclass(frozen=True)
+class Map:
+    """Blocks of pairs: a string, then a value."""
+
+    values: "AvroType"
+
+
+@dataclass(frozen=True)
+class Union:
+    """A long, which counts the branches from 0, then a value of that branch."""
+
+    branches: tuple["AvroType", ...]
+
+
+@dataclass(frozen=True)
+class RecordField:
+    """A field of a record."""
+
+    name: str
+    type: "AvroType"
+
+
+@dataclass(frozen=True)
+class Record:
+    """The fields in their order, nothing between them."""
+
+    name: str  # with its namespace
+    fields: tuple[RecordField, ...]
+
+    @cached_property
+    def types(self) -> dict[str, "AvroType"]:
+        """The types of the fields, by name."""
+        return {item.name: item.type for item in self.fields}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A named type that is defined elsewhere: before, around this, or in a schema that is referred to."""
+
+    name: str
+
+
+Named: TypeAlias = Record | Enum | Fixed
+AvroType: TypeAlias = Primitive | Named | Array | Map | Union | Reference
+Definite: TypeAlias = Primitive | Named | Array | Map | Union  # no reference
+
+NULL = Primitive("null")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A schema with all that it refers to. It may contain itself, so it is walked with a limit."""
+
+    root: AvroType
+    named: Mapping[str, Named] = field(repr=False)  # by full name
+
+    def definite(self, of: AvroType) -> Definite:
+        """The type itself, where `of` only refers to it."""
+        return self.named[of.name] if isinstance(of, Reference) else of
+
+    def is_empty(self, of: AvroType) -> bool:
+        """Whether values of the type take no byte at all, so that no message is too short for many of them."""
+        match of:
+            case Primitive():
+                return of.name == "null"
+            case Fixed():
+                return of.size == 0
+            case Record() | Reference():
+                return of.name in self._empty
+            case _:
+                return False
+
+    @cached_property
+    def _empty(self) -> frozenset[str]:
+        """The names of types that take no byte: all that do not hold, at any depth, something that takes one."""
+        users = dict[str, list[str]]()
+        full = list[str]()
+        for name, of in self.named.items():
+            parts = [of] if not isinstance(of, Record) else [item.type for item in of.fields]
+            if any(_takes_a_byte(part) for part in parts):
+                full.append(name)
+            for part in parts:
+                if isinstance(part, Record | Reference):
+                    users.setdefault(part.name, []).append(name)
+        return frozenset(self.named) - frozenset(_reached(full, users))
+
+
+def _takes_a_byte(of: AvroType) -> bool:
+    match of:
+        case Primitive():
+            return of.name != "null"
+        case Fixed():
+            return of.size > 0
+        case Record() | Reference():
+            return False  # if it does, that comes from its own fields
+        case _:
+            return True
+
+
+def _reached(first: Iterable[str], users: Mapping[str, list[str]]) -> Iterator[str]:
+    """`first`, those that use them, those that use those, and so on: each once."""
+    waiting = list(first)
+    seen = set(waiting)
+    while waiting:
+        name = waiting.pop()
+        yield name
+        more = [user for user in users.get(name, ()) if user not in seen]
+        seen.update(more)
+        waiting += more
+
+
+def spelled(of: AvroType) -> str:
+    """The type in a sentence: "a long", "an int (date)", "the record bank.Transfer"."""
+    match of:
+        case Primitive():
+            kind = f"{'an' if of.name == 'int' else 'a'} {of.name}" if of.name != "bytes" else "bytes"
+            return kind + (f" ({of.logical.name})" if of.logical else "")
+        case Fixed() | Enum() | Record():
+            return f"the {type(of).__name__.lower()} {of.name}"
+        case Array():
+            return "an array"
+        case Map():
+            return "a map"
+        case Union():
+            return f"a union of {len(of.branches)} types"
+        case Reference():
+            return of.name

@@ -1,0 +1,105 @@
+"""What a value of Avro becomes in a contract's column, one at a time: exactly, or not at all."""
+
+import math
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.formats.avro.conversions import Conversion
+from platform_defs.formats.avro.documents import text_of
+from platform_defs.formats.avro.walk import Wrong, counted
+from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.json.values import text_reason
+
+Convert = Callable[[Any], Any]  # what the message holds → a value that Arrow takes for the column; raises Wrong
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_ZERO = date(1970, 1, 1)
+FIRST_DAY, LAST_DAY = (date.min - _DAY_ZERO).days, (date.max - _DAY_ZERO).days
+_MICROSECOND = timedelta(microseconds=1)
+FIRST_MICROSECOND = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+LAST_MICROSECOND = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_EXACT = Context(prec=40)
+_MOST_DIGITS_SHOWN = 32  # bytes of a decimal
+
+
+def convert_to(column: ColumnType, conversion: Conversion) -> Convert:
+    """How a value is converted; json apart, which is made of the message (documents.py)."""
+    match conversion.kind:
+        case "scaled":
+            return lambda raw: _decimal(int.from_bytes(raw, "big", signed=True), len(raw), conversion.scale, column)
+        case "decimal":
+            return lambda raw: _decimal(raw, 8, 0, column)
+        case "timestamp":
+            return lambda raw: _timestamp(raw, conversion.per_second)
+        case kind:
+            return _CONVERT[kind]
+
+
+def _text(raw: bytes) -> str:
+    text = text_of(raw)
+    if wrong := text_reason(text, "text"):
+        raise Wrong(wrong.error_class, wrong.message)
+    return text
+
+
+def _double(raw: float) -> float:
+    if not math.isfinite(raw):
+        raise Wrong("NotFinite", f"is {raw}; a double of the contract is finite")
+    return float(raw)
+
+
+def _date(raw: int) -> int:
+    if not FIRST_DAY <= raw <= LAST_DAY:
+        raise Wrong("OutOfRange", f"is {raw:,} days from 1970; years run from 0001 to 9999")
+    return raw
+
+
+def _timestamp(raw: int, per_second: int) -> int:
+    micros, lost = divmod(raw * 1_000_000, per_second)
+    if not FIRST_MICROSECOND <= micros <= LAST_MICROSECOND:
+        what = f"is {raw:,} {_UNITS[per_second]} from 1970; years run from 0001 to 9999 in UTC"
+        raise Wrong("OutOfRange", what)
+    if lost:
+        raise Wrong("TooManyDecimals", f"is {raw:,} nanoseconds; a timestamp keeps microseconds, nothing is rounded")
+    return micros
+
+
+def _decimal(unscaled: int, size: int, scale: int, of: ColumnType) -> Decimal:
+    """unscaled / 10**scale."""
+    if abs(unscaled) >= 10 ** (of.precision - of.scale + scale):
+        whole = of.precision - of.scale
+        raise Wrong("OutOfRange", f"is {_shown(unscaled, size, scale)}; {of.name} has {whole} digits before the point")
+    finer = scale - of.scale
+    if finer > 0:
+        unscaled, lost = divmod(unscaled, 10**finer)
+        if lost:
+            shown = _shown(unscaled * 10**finer + lost, size, scale)
+            raise Wrong("TooManyDecimals", f"is {shown}; {of.name} keeps {of.scale} and nothing is rounded")
+    return Decimal(unscaled).scaleb(-min(scale, of.scale), _EXACT)
+
+
+def _shown(unscaled: int, size: int, scale: int) -> str:
+    """The number; one of very many digits by its size, since Python takes long to spell those."""
+    if size > _MOST_DIGITS_SHOWN or scale > 100:
+        return f"a number of {counted(size, 'byte')}"
+    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    point = f"{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}" if scale else digits
+    return excerpt(f"-{point}" if unscaled < 0 else point)
+
+
+def _as_it_is(raw: Any) -> Any:
+    return raw
+
+
+_UNITS = {1_000: "milliseconds", 1_000_000: "microseconds", 1_000_000_000: "nanoseconds"}
+_CONVERT: dict[str, Convert] = {
+    "text": _text,
+    "symbol": _as_it_is,
+    "integer": _as_it_is,
+    "double": _double,
+    "boolean": _as_it_is,
+    "date": _date,
+}

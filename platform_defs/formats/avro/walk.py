@@ -1,0 +1,201 @@
+"""From byte to byte through one message: what a value is, or where it ends. Any byte that Avro does not allow is said.
+
+Strict where Avro leaves a choice: a boolean is 0 or 1, an int has 32 bits, an index of a union or an enum is one of
+theirs, a block that gives its size has that size. A varint may be longer than it needs to be, up to ten bytes.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from platform_defs.formats.avro.schema import (
+    Array,
+    AvroType,
+    Definite,
+    Enum,
+    Fixed,
+    Map,
+    Primitive,
+    PrimitiveName,
+    Record,
+    Schema,
+    Union,
+)
+from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.reason import Reason
+
+MAX_DEPTH = 100  # of records, arrays and maps in each other, the message being the first; as in JSON
+_FLOAT: dict[str, tuple[Literal["<f", "<d"], int]] = {"float": ("<f", 4), "double": ("<d", 8)}
+
+
+class Wrong(Exception):
+    """The message cannot be read; carries the reason."""
+
+    def __init__(self, error_class: str, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.reason = Reason(error_class, message, field)
+
+
+def counted(number: int, what: str) -> str:
+    """1 byte, 2,000 bytes."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+class Walk:
+    """A position in one message. `place` is the writer's field that it is in."""
+
+    def __init__(self, schema: Schema, data: bytes) -> None:
+        self.schema, self.data, self.at, self.place = schema, data, 0, ""
+        self.field: str | None = None  # of the contract, that the place leads to
+        self.depth = 0
+
+    def wrong(self, error_class: str, what: str, at: int) -> Wrong:
+        """What is wrong, with the writer's field and the byte, counted from the payload's first."""
+        where = f"in {excerpt(self.place)}, " if self.place else ""
+        return Wrong(error_class, f"{where}at byte {at} of {len(self.data)}: {what}", self.field)
+
+    def long(self) -> int:
+        """A zigzag varint of 64 bits."""
+        start, shift, value = self.at, 0, 0
+        if start < len(self.data) and (byte := self.data[start]) < 0x80:  # most have one byte
+            self.at += 1
+            return (byte >> 1) ^ -(byte & 1)
+        for byte in self.data[start : start + 10]:
+            value |= (byte & 0x7F) << shift
+            self.at += 1
+            if byte < 0x80:
+                if value >= 1 << 64:
+                    break
+                return (value >> 1) ^ -(value & 1)
+            shift += 7
+        if self.at == len(self.data) and self.at < start + 10:
+            raise self.wrong("TruncatedAvro", "the message ends within a number", start)
+        raise self.wrong("InvalidVarint", "a number of more than 64 bits", start)
+
+    def int32(self) -> int:
+        """A zigzag varint of 32 bits."""
+        start, value = self.at, self.long()
+        if not -(1 << 31) <= value < 1 << 31:
+            raise self.wrong("InvalidVarint", f"{value} is no int, which has 32 bits", start)
+        return value
+
+    def real(self, of: Literal["float", "double"]) -> float:
+        """Four or eight bytes."""
+        code, size = _FLOAT[of]
+        return struct.unpack_from(code, self.data, self.take(size))[0]
+
+    def boolean(self) -> bool:
+        """One byte, 0 or 1."""
+        start = self.take(1)
+        if self.data[start] > 1:
+            raise self.wrong("InvalidBoolean", f"a boolean is 0 or 1, not {self.data[start]}", start)
+        return self.data[start] == 1
+
+    def take(self, size: int) -> int:
+        """Where the next `size` bytes begin; they are passed."""
+        start = self.at
+        if size > len(self.data) - start:
+            left = len(self.data) - start
+            raise self.wrong("TruncatedAvro", f"{counted(size, 'byte')} should follow, and {left:,} are left", start)
+        self.at += size
+        return start
+
+    def span(self) -> tuple[int, int]:
+        """Where a string or bytes begin and end."""
+        start, size = self.at, self.long()
+        if size < 0:
+            raise self.wrong("InvalidLength", f"the length is {size}", start)
+        return self.take(size), self.at
+
+    def symbol(self, of: Enum) -> str:
+        """The symbol of an enum."""
+        start, index = self.at, self.long()
+        if not 0 <= index < len(of.symbols):
+            what = f"symbol {index} of the enum {excerpt(of.name)}, which has {len(of.symbols)}"
+            raise self.wrong("InvalidEnum", what, start)
+        return of.symbols[index]
+
+    def branch(self, of: Union) -> Definite:
+        """The branch of a union that follows."""
+        return self.schema.definite(of.branches[self.index(of)])
+
+    def index(self, of: Union) -> int:
+        """Which branch of a union follows."""
+        start, index = self.at, self.long()
+        if not 0 <= index < len(of.branches):
+            raise self.wrong("InvalidBranch", f"branch {index} of a union of {len(of.branches)}", start)
+        return index
+
+    def blocks(self, *, empty: bool) -> Iterator[int]:
+        """How many items follow, for each block of an array or a map: the caller reads them. empty: without a byte."""
+        self.deeper()
+        while count := self._count(empty=empty):
+            size_at, size = self.at, self.long() if count < 0 else None
+            start = self.at
+            yield abs(count)
+            if size is not None and size != self.at - start:
+                raise self.wrong(
+                    "InvalidLength", f"a block of {counted(size, 'byte')} has {self.at - start:,}", size_at
+                )
+        self.depth -= 1
+
+    def _count(self, *, empty: bool) -> int:
+        """How many items a block has; negative: its size in bytes follows."""
+        start, count = self.at, self.long()
+        if not empty and abs(count) > len(self.data) - self.at:
+            what = (
+                f"{counted(abs(count), 'item')} should follow, and {counted(len(self.data) - self.at, 'byte')} are left"
+            )
+            raise self.wrong("TruncatedAvro", what, start)
+        return count
+
+    def deeper(self) -> None:
+        """A record, array or map begins; where it ends, `depth` is one less again."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.wrong("TooDeep", f"the message nests deeper than {MAX_DEPTH} levels", self.at)
+
+    def skip(self, of: AvroType) -> None:
+        """Pass a value. Its strings may hold anything; the rest is as it must be."""
+        found = self.schema.definite(of)
+        if self.schema.is_empty(found):
+            return
+        match found:
+            case Primitive():
+                _PASS[found.name](self)
+            case Record():
+                self._skip_record(found)
+            case Fixed():
+                self.take(found.size)
+            case Enum():
+                self.symbol(found)
+            case Union():
+                self.skip(self.branch(found))
+            case Array():
+                self._skip_items(self.schema.is_empty(found.items), found.items)
+            case Map():
+                self._skip_items(False, Primitive("string"), found.values)
+
+    def _skip_record(self, of: Record) -> None:
+        self.deeper()
+        for item in of.fields:
+            self.skip(item.type)
+        self.depth -= 1
+
+    def _skip_items(self, empty: bool, *item: AvroType) -> None:
+        for count in self.blocks(empty=empty):
+            for _ in range(0 if empty else count):
+                for of in item:
+                    self.skip(of)
+
+
+_PASS: dict[PrimitiveName, Callable[[Walk], object]] = {
+    "null": lambda _: None,
+    "boolean": Walk.boolean,
+    "int": Walk.int32,
+    "long": Walk.long,
+    "float": lambda walk: walk.take(4),
+    "double": lambda walk: walk.take(8),
+    "bytes": Walk.span,
+    "string": Walk.span,
+}

@@ -1,0 +1,162 @@
+"""From a block of messages that name their schemas to rows: group by group, each read by its own schema."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from platform_defs.contract.model import Contract, Fault
+from platform_defs.formats.arrow import int64s
+from platform_defs.formats.arrow import kernels as pc
+from platform_defs.formats.decoded import Decoded, in_order
+from platform_defs.formats.framing import Group, Part, Unframed, one_group, unframe
+from platform_defs.formats.supported import JsonReader, Reader, reader_of
+from platform_defs.formats.wire.buffer import Buffer, Bytes, Integers
+from platform_defs.formats.wire.columns import binary_column
+from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+
+Find = Callable[[Sequence[str]], Mapping[str, WriterSchema | None]]  # None: nobody knows such a schema
+
+
+class Make(Protocol):
+    """Makes what reads messages of one schema (`supported.reader_of`)."""
+
+    def __call__(self, contract: Contract, writer: WriterSchema, *, indexed: bool) -> Reader: ...
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why no message of a schema becomes a row."""
+
+    error_class: str
+    message: str
+
+
+@dataclass(frozen=True)
+class FramedBlock:
+    """A block, decoded; and how many of its messages name each schema that is known."""
+
+    decoded: Decoded
+    schemas: Mapping[str, int]
+
+
+@dataclass
+class FramedReader:
+    """Reads the blocks of one task. What a schema means for the contract is found once."""
+
+    contract: Contract
+    find: Find
+    part: Part = "value"  # of the messages that is read
+    make: Make = reader_of
+    known: dict[str, WriterSchema | None] = field(default_factory=dict[str, "WriterSchema | None"])
+    readers: dict[tuple[str, bool], Reader | Refused] = field(
+        default_factory=dict[tuple[str, bool], "Reader | Refused"]
+    )
+
+    def read(self, values: pa.BinaryArray, names: pa.BinaryArray | None) -> FramedBlock:
+        """The rows and faults of `values`; `names` are their headers (`framing.unframe`). Never raises for what a
+        message holds; what `find` raises is raised.
+        """
+        block = unframe(self.contract.wire.framing, values, names, self.part)
+        self._meet({group.key for group in block.groups})
+        parts = [self._read_group(block.data, group) for group in self._merged(block.groups)]
+        counts = dict[str, int]()
+        for group in block.groups:
+            if self.known[group.key] is not None:
+                counts[group.key] = counts.get(group.key, 0) + len(group.indexes)
+        return FramedBlock(self._without_others(_together(self.contract, block, parts)), counts)
+
+    def _without_others(self, found: Decoded) -> Decoded:
+        """Messages of other records are no dead letters where the contract says so: nothing becomes of them."""
+        if self.contract.wire.other_records != "skip":
+            return found
+        return replace(found, faults=[fault for fault in found.faults if fault.error_class != "OtherRecord"])
+
+    def _meet(self, keys: set[str]) -> None:
+        """Find the schemas that have not been named before."""
+        if new := sorted(keys - self.known.keys()):
+            self.known.update(self.find(new))
+
+    def _merged(self, groups: Sequence[Group]) -> Sequence[Group]:
+        """The same, those as one that are read alike: JSON, whatever schema it names."""
+        alike = [group for group in groups if isinstance(self._reader(group), JsonReader)]
+        others = [group for group in groups if not isinstance(self._reader(group), JsonReader)]
+        return [one_group(alike), *others] if alike else others
+
+    def _read_group(self, data: Bytes, group: Group) -> Decoded:
+        """The rows and faults of a group, by the indexes of its messages in their block."""
+        reader = self._reader(group)
+        if isinstance(reader, Refused):
+            return Decoded(_no_rows(self.contract), pa.array([], pa.int64()), _refused(reader, group), 0)
+        found = reader.read(*self._payloads(data, group))
+        indexes: pa.Int64Array = int64s(group.indexes).take(found.indexes)
+        faults = [replace(fault, index=int(group.indexes[fault.index])) for fault in found.faults]
+        return Decoded(found.rows, indexes, faults, found.unknown_fields)
+
+    def _payloads(self, data: Bytes, group: Group) -> tuple[Bytes, Integers, Integers]:
+        """As readers take them. Only Protobuf has anything behind the id of a header."""
+        if group.message and self.contract.format == "protobuf":
+            return _indexed(data, group)
+        return data, group.starts, group.stops
+
+    def _reader(self, group: Group) -> Reader | Refused:
+        """Made once for each schema, since that takes the longer the larger the schema is."""
+        schema = self.known[group.key]
+        if schema is None:  # not kept: there may be as many of these as messages
+            return Refused("UnknownSchemaId", f"no registry and no ledger knows a schema {group.key}")
+        indexed = group.message != b""  # a header that names the message says which, and one that does not, the first
+        made = self.readers.get((group.key, indexed))
+        if made is None:
+            made = self.readers[group.key, indexed] = self._made(schema, indexed=indexed)
+        return made
+
+    def _made(self, schema: WriterSchema, *, indexed: bool) -> Reader | Refused:
+        key = schema.key
+        if schema.format != self.contract.format:
+            wanted = f"the contract reads {self.contract.format}"
+            return Refused("WrongSchemaType", f"schema {key} is of type {schema.format}, and {wanted}")
+        if schema.encrypted:
+            reason = "rules of the registry encrypt fields of it, and only ciphertext could be stored"
+            return Refused("SchemaNotCompatible", f"schema {key} does not fit the contract: {reason}")
+        try:
+            return self.make(self.contract, schema, indexed=indexed)
+        except SchemaNotCompatible as wrong:
+            reasons = "; ".join(wrong.reasons)
+            return Refused("SchemaNotCompatible", f"schema {key} does not fit the contract: {reasons}"[:2_000])
+        except OtherRecord as other:
+            wanted = f"and the contract reads {self.contract.wire.record}"
+            return Refused("OtherRecord", f"schema {key} is of {other.record}, {wanted}"[:2_000])
+
+
+def reader_of_file(contract: Contract) -> FramedReader:
+    """Reads messages that name no schema: all are of the one in the contract's schema file."""
+    wire = contract.wire
+    schema = WriterSchema("", contract.format, wire.schema_text)
+    return FramedReader(contract, lambda keys: dict.fromkeys(keys, schema))
+
+
+def _indexed(data: Bytes, group: Group) -> tuple[Bytes, Integers, Integers]:
+    """The payloads with the message's indexes before each of them, where a header has these."""
+    spans: Any = binary_column(Buffer(data), group.starts, group.stops - group.starts, None, len(group.indexes))
+    joined: Any = pc.binary_join_element_wise(pa.scalar(group.message, pa.binary()), spans, b"")
+    offsets = np.frombuffer(joined.buffers()[1], np.int32)[: len(joined) + 1].astype(np.int64)
+    return np.frombuffer(joined.buffers()[2], np.uint8), offsets[:-1], offsets[1:]
+
+
+def _refused(why: Refused, group: Group) -> list[Fault]:
+    return [Fault(int(index), "decode", why.error_class, why.message) for index in group.indexes]
+
+
+def _together(contract: Contract, block: Unframed, parts: Sequence[Decoded]) -> Decoded:
+    """The groups' rows and faults, and those of messages without a group, in the order of the block."""
+    faults = [*block.faults, *(fault for part in parts for fault in part.faults)]
+    pieces = [(part.rows, part.indexes) for part in parts if part.rows.num_rows]
+    rows, indexes = in_order(contract.arrow_schema, pieces)
+    faults.sort(key=lambda fault: fault.index)
+    return Decoded(rows, indexes, faults, sum(part.unknown_fields for part in parts))
+
+
+def _no_rows(contract: Contract) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=contract.arrow_schema)

@@ -1,0 +1,189 @@
+"""Which schema each message of a block names, and where its payload is.
+
+Confluent's wire format: a byte 0 and the id of the schema in four bytes before the payload; or, in a header of its own,
+that id, or a byte 1 and the schema's GUID. Behind either, Protobuf has the indexes of the message in its file.
+https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from platform_defs.contract.model import Fault, Framing
+from platform_defs.formats.arrow import int64s
+from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.wire.buffer import Bytes, Integers, Mask
+
+Part = Literal["value", "key"]
+HEADERS: dict[Part, str] = {"value": "__value_schema_id", "key": "__key_schema_id"}
+
+_PREFIX = 5  # bytes: the magic byte, and the id
+_GUID = 17  # bytes: a byte 1, and the GUID
+_NO_VALUE = {
+    "value": ("NullValue", "the message has no value (a tombstone); only upsert tables accept those"),
+    "key": ("MissingKey", "the message has no key; an upsert table needs one, since the key decides the row"),
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Messages of a block that name the same schema: payload i is data[starts[i]:stops[i]]."""
+
+    key: str  # of the schema: its id as text, or its GUID
+    indexes: Integers  # of the messages in their block, ascending
+    starts: Integers
+    stops: Integers
+    message: bytes | None = None  # Protobuf: the message's indexes, where a header has them and not the payload
+
+
+@dataclass(frozen=True)
+class Unframed:
+    """A block taken apart: every message is in one group, or is a fault."""
+
+    data: Bytes  # the values' own buffer: nothing is copied
+    groups: tuple[Group, ...]
+    faults: list[Fault]  # ascending by index
+
+
+def unframe(framing: Framing, values: pa.BinaryArray, names: pa.BinaryArray | None, part: Part = "value") -> Unframed:
+    """Take `values` (or keys, as `part` says) apart. `names` are the headers that name schemas, null where a message
+    has none; needed for header and both. With none, all are of one group, whose key is empty. Pure; never raises for
+    what a message holds.
+    """
+    block = _Block(values, part)
+    present = ~_mask(values.is_null()) if values.null_count else np.ones(len(values), np.bool_)
+    block.refuse(np.flatnonzero(~present), *_NO_VALUE[part])
+    if framing == "none":
+        block.whole(np.flatnonzero(present))
+        return block.unframed()
+    if framing == "prefix" or names is None:
+        block.by_prefix(present)
+        return block.unframed()
+    headed = ~_mask(names.is_null())
+    block.by_header(names, np.flatnonzero(present & headed))
+    if framing == "both":
+        block.by_prefix(present & ~headed)
+    else:
+        message = f"the message has no header {HEADERS[part]}, which the contract says names its schema"
+        block.refuse(np.flatnonzero(present & ~headed), "MissingSchemaHeader", message)
+    return block.unframed()
+
+
+class _Block:
+    """A block on its way; each message is handed to one of the methods."""
+
+    def __init__(self, values: pa.BinaryArray, part: Part) -> None:
+        buffers: list[Any] = values.buffers()
+        _, offsets, data = buffers
+        bounds = np.zeros(1, np.int32) if offsets is None else np.frombuffer(offsets, np.int32)
+        bounds = bounds[values.offset : values.offset + len(values) + 1].astype(np.int64)
+        self.data: Bytes = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+        self.starts, self.stops = bounds[:-1], bounds[1:]
+        self.part: Part = part
+        self.groups: list[Group] = []
+        self.faults: list[Fault] = []
+
+    def whole(self, rows: Integers) -> None:
+        """Those are payloads from end to end, and name no schema."""
+        if len(rows):
+            self.groups.append(Group("", rows, self.starts[rows], self.stops[rows], b""))
+
+    def by_prefix(self, wanted: Mask) -> None:
+        """Group those by the id before their payloads."""
+        long_enough = wanted & (self.stops - self.starts >= _PREFIX)
+        rows = np.flatnonzero(long_enough)
+        at = self.starts[rows]
+        ids = np.zeros(len(rows), np.int64)
+        for place in range(1, _PREFIX):
+            ids = ids << 8 | self.data[at + place]
+        framed = (self.data[at] == 0) & (ids != 0)  # no registry gives the id 0
+        for number, found in _by_value(ids[framed]):
+            indexes = rows[framed][found]
+            self.groups.append(Group(str(number), indexes, self.starts[indexes] + _PREFIX, self.stops[indexes]))
+        unframed = wanted.copy()
+        unframed[rows[framed]] = False
+        self._refuse_unframed(np.flatnonzero(unframed))
+
+    def by_header(self, names: pa.BinaryArray, rows: Integers) -> None:
+        """Group those by their header."""
+        chosen: Any = names.take(int64s(rows))
+        encoded: Any = chosen.dictionary_encode()
+        numbers = np.asarray(encoded.indices, np.int64)
+        distinct: list[bytes] = encoded.dictionary.to_pylist()
+        for number, found in _by_value(numbers):
+            name, indexes = _schema_named(distinct[number]), rows[found]
+            if name is None:
+                message = f"the header {HEADERS[self.part]} names no schema: {excerpt(distinct[number])}"
+                self.refuse(indexes, "NotFramed", message)
+            else:
+                self.groups.append(Group(name[0], indexes, self.starts[indexes], self.stops[indexes], name[1]))
+
+    def refuse(self, rows: Integers, error_class: str, message: str) -> None:
+        """Make a fault of each."""
+        field = "_key" if self.part == "key" else None
+        self.faults += [Fault(int(row), "decode", error_class, message, field) for row in rows]
+
+    def _refuse_unframed(self, rows: Integers) -> None:
+        for row in rows.tolist():
+            value = self.data[self.starts[row] : self.stops[row]][:80].tobytes()
+            length = int(self.stops[row] - self.starts[row])
+            message = f"the {self.part} does not begin with a byte 0 and the id of a schema: {_likeness(value, length)}"
+            self.refuse(np.array([row]), "NotFramed", message)
+
+    def unframed(self) -> Unframed:
+        return Unframed(self.data, tuple(self.groups), sorted(self.faults, key=lambda fault: fault.index))
+
+
+def one_group(groups: Sequence[Group]) -> Group:
+    """Groups of one block as one, under the key and message of the first."""
+    indexes = np.concatenate([group.indexes for group in groups])
+    order = np.argsort(indexes)
+    starts = np.concatenate([group.starts for group in groups])
+    stops = np.concatenate([group.stops for group in groups])
+    return replace(groups[0], indexes=indexes[order], starts=starts[order], stops=stops[order])
+
+
+def _by_value(numbers: Integers) -> list[tuple[int, Integers]]:
+    """Each number that occurs, and where it does, ascending. Usually there is one."""
+    if not len(numbers):
+        return []
+    if (numbers == numbers[0]).all():
+        return [(int(numbers[0]), np.arange(len(numbers)))]
+    order = np.argsort(numbers, kind="stable")
+    starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+    return [(int(numbers[found[0]]), found) for found in np.split(order, starts[1:])]
+
+
+def _schema_named(header: bytes) -> tuple[str, bytes] | None:
+    """The schema's key in a header, and what is behind it; None where it names none."""
+    if header[:1] == b"\0" and len(header) >= _PREFIX:
+        return str(int.from_bytes(header[1:_PREFIX])), header[_PREFIX:]
+    if header[:1] == b"\1" and len(header) >= _GUID:
+        return str(UUID(bytes=header[1:_GUID])), header[_GUID:]
+    return None
+
+
+def _likeness(value: bytes, length: int) -> str:
+    """What an unframed value (its first bytes) seems to be, for people."""
+    if length < _PREFIX:
+        return f"it has {length} bytes in all" if length != 1 else "it has 1 byte"
+    if value.lstrip()[:1] in (b"{", b"["):
+        return "it looks like JSON without a schema"
+    if value[:1] == b"\3" and value[1] in (0, 5) and length >= 18:
+        return "it looks like the framing of AWS Glue's serializer (18 bytes)"
+    if value[:_PREFIX] == bytes(_PREFIX) and length >= 9:
+        number = int.from_bytes(value[1:9])
+        return (
+            f"it looks like Apicurio's framing of 8 bytes (id {number}); its serializer can write Confluent's 4 bytes"
+        )
+    if value[:4] == b"Obj\1":
+        return "it looks like a whole Avro file"
+    return f"it begins with {value[:8].hex(' ')}"
+
+
+def _mask(found: pa.BooleanArray) -> Mask:
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)

@@ -1,0 +1,142 @@
+"""Keys that are written with a schema, as the text that decides the row: of the value, never of the bytes, in which the
+schema's id changes.
+
+A string is its text, another scalar its JSON (12, true, "2026-11-01" without quotes), a record or an array JSON without
+whitespace, its keys sorted.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any, cast
+
+import pyarrow as pa
+
+from platform_defs.contract.column_types import INTEGER, JSON, STRING, ColumnType
+from platform_defs.contract.model import Contract, Fault, Field
+from platform_defs.formats.arrow import Column, all_bytes, integers, record_batch
+from platform_defs.formats.avro.decode import AvroReader
+from platform_defs.formats.decoded import Decoded
+from platform_defs.formats.json.json_text import json_text
+from platform_defs.formats.json.single import parsed
+from platform_defs.formats.json.values import JsonNumber, JsonObject
+from platform_defs.formats.reason import Reason
+from platform_defs.formats.supported import Reader
+from platform_defs.formats.wire.buffer import Buffer, Integers
+from platform_defs.formats.wire.columns import binary_column
+from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+
+_MISSING = ("MissingKey", "the message has no key; an upsert table needs one, since the key decides the row")
+_KEY = "key"  # the one field of the record that a key is put into
+_PLAIN: dict[Any, ColumnType] = {"string": STRING, "int": INTEGER, "long": INTEGER}
+
+
+def key_contract(contract: Contract) -> Contract:
+    """What keys are read as: one column of text."""
+    kind = cast("Any", contract.wire.key_format)
+    return replace(contract, format=kind, fields=(Field("_key", STRING, required=True, rules=()),))
+
+
+def key_reader(contract: Contract, writer: WriterSchema, *, indexed: bool) -> Reader:  # noqa: ARG001  # of Protobuf
+    """What reads keys of this schema into `key_contract`'s column. Raises SchemaNotCompatible."""
+    return _READERS[contract.format](contract, writer)
+
+
+class _AvroKeys:
+    """A value is encoded as a record that has it as its only field is: so it is read as such a record."""
+
+    def __init__(self, contract: Contract, writer: WriterSchema) -> None:
+        of, document = _as_record(writer.document)
+        kind = _PLAIN.get(of, JSON) if isinstance(of, str) else JSON
+        self._schema, self._plain = contract.arrow_schema, kind is not JSON
+        one = replace(contract, fields=(_field(kind),), wire=replace(contract.wire, record=""))
+        self._reader = AvroReader(one, replace(writer, document=document))
+
+    def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
+        """See `formats.supported.Reader`."""
+        found = self._reader.read(data, starts, stops)
+        if self._plain:
+            return _plain_texts(found, self._schema)
+        texts = cast("list[str | None]", found.rows.column(0).to_pylist())
+        made = _of_texts([_text_of(None if text is None else parsed(text.encode())) for text in texts], self._schema)
+        faults = [replace(fault, index=found.indexes[fault.index].as_py()) for fault in made.faults]
+        every = sorted([*found.faults, *faults], key=lambda fault: fault.index)
+        return Decoded(made.rows, found.indexes.take(made.indexes), every, 0)
+
+
+def _as_record(document: str) -> tuple[Any, str]:
+    """The schema, parsed, and that of the record. Raises SchemaNotCompatible."""
+    try:
+        of = _type_in(json.loads(document))
+        return of, json.dumps({"type": "record", "name": "TidegateKey", "fields": [{"name": _KEY, "type": of}]})
+    except (ValueError, RecursionError) as wrong:
+        raise SchemaNotCompatible([f"the key's schema cannot be read: {wrong}"]) from wrong
+
+
+def _type_in(schema: Any) -> Any:
+    """The type that {"type": "string"} wraps; any other schema is its own."""
+    wraps = isinstance(schema, dict) and list(cast("dict[str, Any]", schema)) == ["type"]
+    return cast("dict[str, Any]", schema)["type"] if wraps else cast("Any", schema)
+
+
+class _JsonKeys:
+    """Reads one key at a time."""
+
+    def __init__(self, contract: Contract, _: WriterSchema) -> None:
+        self._schema = contract.arrow_schema
+
+    def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
+        """See `formats.supported.Reader`."""
+        values: Any = binary_column(Buffer(data), starts, stops - starts, None, len(starts))
+        return _of_texts([_text_of(parsed(value)) for value in all_bytes(values)], self._schema)
+
+
+def _plain_texts(found: Decoded, schema: pa.Schema) -> Decoded:
+    """Strings and integers: a column at once."""
+    texts: Column = found.rows.column(0).cast(pa.string())
+    if not texts.null_count:
+        return Decoded(record_batch([texts], schema), found.indexes, found.faults, 0)
+    missing = [Fault(index, "decode", *_MISSING) for index in integers(found.indexes.filter(texts.is_null()))]
+    there = texts.is_valid()
+    faults = sorted([*found.faults, *missing], key=lambda fault: fault.index)
+    return Decoded(record_batch([texts.filter(there)], schema), found.indexes.filter(there), faults, 0)
+
+
+def _of_texts(texts: Sequence[str | Reason], schema: pa.Schema) -> Decoded:
+    """One text or reason for each key."""
+    rows = [text for text in texts if isinstance(text, str)]
+    indexes = [index for index, text in enumerate(texts) if isinstance(text, str)]
+    faults = [
+        Fault(index, "decode", text.error_class, text.message)
+        for index, text in enumerate(texts)
+        if isinstance(text, Reason)
+    ]
+    batch = record_batch([pa.array(rows, pa.string())], schema)
+    return Decoded(batch, pa.array(indexes, pa.int64()), faults, 0)
+
+
+def _text_of(document: Any) -> str | Reason:
+    """The text of a parsed value."""
+    if document is None:
+        return Reason(*_MISSING)
+    if isinstance(document, Reason):
+        return Reason(document.error_class, f"of the key, {document.message}")
+    text = json_text(_sorted(document))
+    if isinstance(text, Reason):
+        return Reason(text.error_class, f"the key {text.message}")
+    return str(document) if isinstance(document, str) and not isinstance(document, JsonNumber) else text
+
+
+def _sorted(document: Any) -> Any:
+    """The same with the keys of each object in order."""
+    if isinstance(document, JsonObject):
+        return JsonObject((key, _sorted(inner)) for key, inner in sorted(document, key=itemgetter(0)))
+    return [_sorted(inner) for inner in cast("list[Any]", document)] if isinstance(document, list) else document
+
+
+def _field(kind: ColumnType) -> Field:
+    return Field(_KEY, kind, required=False, rules=())
+
+
+_READERS: dict[str, Callable[[Contract, WriterSchema], Reader]] = {"avro": _AvroKeys, "json": _JsonKeys}

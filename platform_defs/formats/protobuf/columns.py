@@ -1,0 +1,192 @@
+"""Columns of what a walk has found. What a column cannot be sure of is doubtful; its value there means nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.formats.arrow import Column, repeated
+from platform_defs.formats.arrow import kernels as pc
+from platform_defs.formats.json.values import DATE_SHAPE
+from platform_defs.formats.protobuf.json_columns import json_column
+from platform_defs.formats.protobuf.numbers import INTEGERS, REALS, date_days, enum_places, timestamp_micros
+from platform_defs.formats.protobuf.resolve import ColumnPlan, Program
+from platform_defs.formats.protobuf.walk import Cell, Found
+from platform_defs.formats.wire.buffer import Integers, Mask
+from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, texts
+
+_MOST_DIGITS = 18  # of a decimal that is made of an integer of 64 bits
+
+Maker = Callable[[ColumnPlan, list[Cell], Integers, Found], Any]
+
+
+def columns_of(program: Program, found: Found) -> list[Column]:
+    """The contract's columns, in order; what they doubt is marked in `found`."""
+    return [_column(plan, program, found) for plan in program.columns]
+
+
+def _column(plan: ColumnPlan, program: Program, found: Found) -> Column:
+    count, kind = len(found.doubtful), plan.item.type.arrow
+    if plan.recipe == "missing":
+        return repeated(None, kind, count)
+    if plan.recipe == "json":
+        return json_column(plan, program, found)
+    cells = [found.cell(path) for path in plan.parts]
+    present = found.cell(plan.parts[0][:-1]).present if plan.is_message else cells[0].present
+    rows = np.flatnonzero(present)
+    return _MAKERS[plan.recipe](plan, cells, rows, found)
+
+
+def _numbers(values: Any, plan: ColumnPlan, rows: Integers, found: Found) -> Column:
+    count = len(found.doubtful)
+    return column_of(values, plan.item.type.arrow, None if len(rows) == count else rows, count)
+
+
+def _kind(plan: ColumnPlan) -> str:
+    assert plan.shape is not None  # noqa: S101  # only what is missing has none
+    return plan.shape.kind
+
+
+def _integer(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
+    values = INTEGERS[_kind(plan)](cells[0].raw[rows])
+    if _kind(plan) in ("uint64", "fixed64"):
+        found.doubtful[rows] |= values < 0
+    return _numbers(values, plan, rows, found)
+
+
+def _double(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
+    values = REALS[_kind(plan)](cells[0].raw[rows])
+    found.doubtful[rows] |= ~np.isfinite(values)
+    return _numbers(values, plan, rows, found)
+
+
+def _boolean(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
+    return _numbers(cells[0].raw[rows] != 0, plan, rows, found)
+
+
+def _date_parts(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
+    days, wrong = date_days(*(INTEGERS["int32"](cell.raw[rows]) for cell in cells))
+    found.doubtful[rows] |= wrong
+    return _numbers(days, plan, rows, found)
+
+
+def _timestamp(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
+    micros, wrong = timestamp_micros(INTEGERS["int64"](cells[0].raw[rows]), INTEGERS["int32"](cells[1].raw[rows]))
+    found.doubtful[rows] |= wrong
+    return _numbers(micros, plan, rows, found)
+
+
+def _enum_name(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
+    assert plan.shape is not None  # noqa: S101  # only what is missing has none
+    assert plan.shape.enum is not None  # noqa: S101  # the recipe is for enums
+    places, wrong = enum_places(plan.shape.enum, INTEGERS["int32"](cells[0].raw[rows]))
+    found.doubtful[rows] |= wrong
+    full = np.zeros(len(found.doubtful), np.int64)
+    full[rows] = places
+    names = pa.array([plan.shape.enum.names[number] for number in sorted(plan.shape.enum.names)], pa.string())
+    chosen: Any = pa.array(full, mask=~cells[0].present)
+    return names.take(chosen)
+
+
+def _text(_plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Found) -> Column:
+    return _strings(cells[0], found)
+
+
+def _strings(cell: Cell, found: Found) -> Column:
+    """Of each message the text that it has; null where it has none, or one that no text column can hold."""
+    rows = np.flatnonzero(cell.present & (cell.stops > cell.starts))
+    starts, count = cell.starts[rows], len(found.doubtful)
+    raw = binary_column(found.buffer, starts, cell.stops[rows] - starts, None if len(rows) == count else rows, count)
+    column, wrong = texts(raw)
+    if wrong is not None:
+        found.doubtful |= wrong
+    empty = cell.present & (cell.stops == cell.starts)
+    return pc.if_else(pa.array(empty), "", column) if empty.any() else column
+
+
+def _decimal_text(plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Found) -> Column:
+    of, strings = plan.item.type, _strings(cells[0], found)
+    return _matching(strings, _plain_decimal(of), plan, found).cast(of.arrow)
+
+
+def _date_text(plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Found) -> Column:
+    days = _matching(_strings(cells[0], found), DATE_SHAPE, plan, found).cast(pa.date32())
+    early = pc.fill_null(pc.less(days.view(pa.int32()), -719_162), False)  # the year 0000
+    _doubt(early, found)
+    return days
+
+
+def _matching(strings: Any, shape: str, plan: ColumnPlan, found: Found) -> Any:
+    """The strings of that shape, as RE2 has it; the others are doubtful and null."""
+    if plan.empty_is_null:
+        strings = pc.if_else(pc.equal(strings, ""), pa.scalar(None, pa.string()), strings)
+    right = pc.match_substring_regex(strings, shape)
+    if right.true_count + strings.null_count == len(strings):
+        return strings
+    other = pc.fill_null(pc.invert(right), False)
+    _doubt(other, found)
+    return pc.if_else(other, pa.scalar(None, pa.string()), strings)
+
+
+def _doubt(mask: pa.BooleanArray, found: Found) -> None:
+    found.doubtful |= _as_mask(mask)
+
+
+def _as_mask(mask: Any) -> Mask:
+    return mask.to_numpy(zero_copy_only=False)
+
+
+def _plain_decimal(of: ColumnType) -> str:
+    whole, scale = of.precision - of.scale, of.scale
+    return rf"\A-?[0-9]{{1,{whole}}}(?:\.[0-9]{{1,{scale}}})?\z" if whole and scale else r"\A0\z"
+
+
+def _decimal_integer(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
+    kind = _kind(plan)
+    values = INTEGERS[kind](cells[0].raw[rows])
+    if kind in ("uint64", "fixed64"):
+        found.doubtful[rows] |= values < 0
+    return _decimals(values, np.zeros(len(rows), np.int64), plan, rows, found)
+
+
+def _decimal_bytes(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
+    """confluent.type.Decimal: up to eight bytes, the most significant first."""
+    starts, lengths = cells[0].starts[rows], cells[0].stops[rows] - cells[0].starts[rows]
+    words = found.buffer.words[starts].byteswap().view(np.int64)
+    found.doubtful[rows] |= lengths > 8
+    unused = 8 * (8 - np.minimum(lengths, 8))
+    values = np.where(lengths == 0, 0, words >> np.minimum(unused, 63))
+    return _decimals(values, INTEGERS["int32"](cells[2].raw[rows]), plan, rows, found)
+
+
+def _decimals(values: Integers, scales: Integers, plan: ColumnPlan, rows: Integers, found: Found) -> Column:
+    """values times ten to the power of -scales, where 64 bits are enough for all of it; the others are doubtful."""
+    of = plan.item.type
+    up = of.scale - scales  # of so many decimals zeros are added
+    wrong = (up < 0) | (up > _MOST_DIGITS)
+    factors = 10 ** np.where(wrong, 0, up)
+    most = 10 ** min(of.precision, _MOST_DIGITS) - 1
+    wrong |= (values > most // factors) | (values < -(most // factors))
+    found.doubtful[rows] |= wrong
+    exact = np.where(wrong, 0, values) * factors
+    count = len(found.doubtful)
+    wide: Any = decimal_column(exact >> 63, exact, None if len(rows) == count else rows, count)
+    return pa.Array.from_buffers(of.arrow, count, wide.buffers())
+
+
+_MAKERS: dict[str, Maker] = {
+    "text": _text,
+    "enum_name": _enum_name,
+    "integer": _integer,
+    "double": _double,
+    "boolean": _boolean,
+    "decimal_text": _decimal_text,
+    "decimal_message": _decimal_text,
+    "decimal_integer": _decimal_integer,
+    "decimal_bytes": _decimal_bytes,
+    "date_text": _date_text,
+    "date_parts": _date_parts,
+    "timestamp": _timestamp,
+}

@@ -1,0 +1,118 @@
+"""From a registered Protobuf schema, text or descriptor, to descriptors: by Google's own compiler, in a process apart.
+
+Each schema gets a pool of its own: two versions of a schema define the same names, which the default pool refuses.
+"""
+
+import base64
+import binascii
+import signal
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import google.type
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+
+import platform_defs
+from platform_defs.errors import Retryable
+from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+
+_LONGEST_NAME, _LONGEST_PART = 2_000, 255  # bytes; a file system takes no longer ones
+_FROM_OUTSIDE = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
+_KEPT = 64  # schemas in a process: compiling one takes longer than reading ten thousand messages
+MAIN = "schema.proto"  # the name of the schema itself, which the registry does not say
+_BUILT_IN = "google/protobuf/"  # always the compiler's own, so that a Timestamp is what its name says
+# What a schema may import without a reference, as with Confluent's serializers; google/protobuf is the compiler's.
+_KNOWN = (
+    f"google/type={Path(next(iter(google.type.__path__)))}",
+    str(Path(next(iter(platform_defs.__path__))) / "proto"),
+)
+
+
+@lru_cache(_KEPT)
+def file_of(writer: WriterSchema) -> FileDescriptor:
+    """The descriptor of the schema's file. Raises SchemaNotCompatible, with what the compiler says, for a schema that
+    is none, or that lacks a reference; Retryable where the compiler could not run.
+    """
+    pool = DescriptorPool()
+    try:
+        for item in _compiled(writer).file:
+            pool.AddSerializedFile(item.SerializeToString())
+        return pool.FindFileByName(MAIN)
+    except (TypeError, KeyError) as error:  # what the compiler takes and this runtime does not: a newer edition
+        raise SchemaNotCompatible([f"the schema cannot be loaded: {error}"]) from None
+
+
+def _compiled(writer: WriterSchema) -> FileDescriptorSet:
+    """The schema and all that it imports, each after what it needs."""
+    with TemporaryDirectory(prefix="tidegate-proto-") as name:
+        folder = Path(name)
+        given = FileDescriptorSet()
+        references = [found for found in writer.references if not found[0].startswith(_BUILT_IN)]
+        for path, document in (*references, (MAIN, writer.document)):
+            _put(folder / "src", path, document, given)
+        (folder / "given").write_bytes(given.SerializeToString())
+        _run_compiler(folder, bool(given.file))
+        return FileDescriptorSet.FromString((folder / "compiled").read_bytes())
+
+
+def _put(folder: Path, path: str, document: str, given: FileDescriptorSet) -> None:
+    """Text becomes a file of the folder, a descriptor goes into `given`."""
+    descriptor = _descriptor(document)
+    if not _is_name(path):
+        raise SchemaNotCompatible([f"the reference {excerpt(path)!r} is not a name that an import can have"])
+    if descriptor is not None:
+        descriptor.name = path
+        given.file.append(descriptor)
+        return
+    try:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(document, encoding="utf-8")
+    except (FileExistsError, NotADirectoryError, IsADirectoryError):
+        raise SchemaNotCompatible([f"the reference {excerpt(path)!r} is a folder of another one"]) from None
+    except UnicodeEncodeError as error:
+        raise SchemaNotCompatible([f"the schema {excerpt(path)!r} is not Unicode: {error.reason}"]) from None
+
+
+def _is_name(path: str) -> bool:
+    """Whether a file below a folder can have that name. (Errors of the file system are to be those of the system.)"""
+    if "\\" in path or not path.isprintable() or len(path.encode()) > _LONGEST_NAME:
+        return False
+    return all(part not in ("", ".", "..") and len(part.encode()) <= _LONGEST_PART for part in path.split("/"))
+
+
+def _descriptor(document: str) -> FileDescriptorProto | None:
+    """What a base64 document holds; None for text, which always has characters that base64 has not."""
+    try:
+        return FileDescriptorProto.FromString(base64.b64decode("".join(document.split()), validate=True))
+    except (binascii.Error, ValueError, DecodeError):
+        return None
+
+
+def _run_compiler(folder: Path, has_descriptors: bool) -> None:
+    (folder / "src").mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "grpc_tools.protoc", "--include_imports", f"-o{folder / 'compiled'}"]
+    command += [f"-I{path}" for path in (folder / "src", *_KNOWN)]
+    command += [f"--descriptor_set_in={folder / 'given'}"] * has_descriptors
+    done = subprocess.run([*command, MAIN], capture_output=True, check=False, encoding="utf-8", errors="replace")
+    if done.returncode:
+        raise _failure(done.returncode, done.stderr.replace(f"{folder / 'src'}/", ""))
+
+
+def _failure(status: int, told: str) -> SchemaNotCompatible | Retryable:
+    """Whose fault it is: the schema's, if the compiler names it or crashes on it; otherwise the system's."""
+    crashed = status < 0 and -status not in _FROM_OUTSIDE
+    if crashed or f"{MAIN}:" in told:
+        return SchemaNotCompatible([f"the schema does not compile: {_first_error(told)}"])
+    return Retryable(f"the compiler of Protobuf schemas did not run (status {status}): {told.strip()[-500:]}")
+
+
+def _first_error(told: str) -> str:
+    lines = [line for line in told.splitlines() if ": warning: " not in line]
+    return next((line for line in lines if ".proto:" in line), lines[-1] if lines else "the compiler does not say why")

@@ -1,0 +1,69 @@
+"""The json columns of a block: of each message the bytes of one field, read as the single reader reads them."""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from platform_defs.formats.arrow import Column
+from platform_defs.formats.protobuf.json_tree import json_column_value
+from platform_defs.formats.protobuf.resolve import ColumnPlan, Path, Program
+from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
+from platform_defs.formats.protobuf.tree import MOST_ITEMS, RefusedMessage, TreeReader
+from platform_defs.formats.protobuf.walk import Found
+from platform_defs.formats.reason import Reason
+
+
+def json_column(plan: ColumnPlan, program: Program, found: Found) -> Column:
+    """The texts of the column; null where there is none, or where the single reader must judge."""
+    path = plan.parts[0]
+    holder, item = _ends_at(program.shape, path)
+    alone = MessageShape(holder.of, {item.number: item})
+    bytes_of = _bytes_of(path, found)
+    longest = MOST_ITEMS // sum(other.recipe == "json" for other in program.columns)
+    texts: list[str | None] = [None] * len(found.doubtful)
+    for row in _rows(path, found):
+        text = _text(alone, item, bytes_of.get(row, b""), len(path) - 1, longest)
+        if isinstance(text, Reason):
+            found.doubtful[row] = True
+        else:
+            texts[row] = text
+    return pa.array(texts, pa.string())
+
+
+def _ends_at(shape: MessageShape, path: Path) -> tuple[MessageShape, FieldShape]:
+    """The message that holds the field at the end of the path, and the field."""
+    for number in path[:-1]:
+        inner = shape.fields[number].message
+        assert inner is not None  # noqa: S101  # resolve.py goes through messages only
+        shape = inner
+    return shape, shape.fields[path[-1]]
+
+
+def _rows(path: Path, found: Found) -> list[int]:
+    """The messages that have what holds the field."""
+    present = ~found.doubtful
+    if len(path) > 1:
+        present &= found.cell(path[:-1]).present
+    return np.flatnonzero(present).tolist()
+
+
+def _bytes_of(path: Path, found: Found) -> dict[int, bytes]:
+    """By message all that it has of the field, tags included, in its order: again a message, of this field alone."""
+    pieces: defaultdict[int, bytearray] = defaultdict(bytearray)
+    raw: Any = found.buffer.raw
+    for values in found.wholes.get(path, ()):
+        spans = zip(values.rows.tolist(), values.tags.tolist(), values.stops.tolist(), strict=True)
+        for row, start, stop in spans:
+            pieces[row] += raw[start:stop].tobytes()
+    return {row: bytes(piece) for row, piece in pieces.items()}
+
+
+def _text(alone: MessageShape, item: FieldShape, raw: bytes, depth: int, longest: int) -> str | Reason | None:
+    try:
+        if len(raw) > longest:
+            return Reason("TooManyItems", "may hold too many items")
+        return json_column_value(item, TreeReader(raw).read(alone, 0, depth))
+    except RefusedMessage as refused:
+        return refused.reason

@@ -1,0 +1,184 @@
+"""What a json column holds of a Protobuf field: its value in Protobuf's own mapping to JSON, by the schema's names.
+
+https://protobuf.dev/programming-guides/json/: integers of 64 bits are strings, bytes are base64, an enum is its name,
+wrappers are what they wrap, Struct and Value are what they stand for; a field without presence that has its default is
+left out. Apart from the mapping, field names are those of the schema; Any and FieldMask are their fields; NaN and
+Infinity are refused, as in all of Tidegate.
+"""
+
+import base64
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import numpy as np
+
+from platform_defs.formats.json.json_text import MOST_BYTES, json_text
+from platform_defs.formats.json.values import JsonNumber, JsonObject
+from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
+from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, part_of
+from platform_defs.formats.protobuf.values import FIRST_SECOND, LAST_SECOND, text
+from platform_defs.formats.reason import Reason
+
+_LONGEST_DURATION = 315_576_000_000  # seconds: google/protobuf/duration.proto
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def json_column_value(field: FieldShape, tree: Tree | None) -> str | Reason | None:
+    """The text of a json column; None where the field is missing or null. `tree` is of the message that holds it."""
+    value = part_of(field, tree)
+    try:
+        found = None if value is None else json_of(field, value)
+    except RefusedMessage as refused:
+        return refused.reason
+    if found is None:
+        return None
+    if (least := _least_size(found)) > MOST_BYTES:  # before it is spelt: names may be much longer than their numbers
+        return Reason("TooLarge", f"is more than {least:,} bytes of JSON; a json column takes at most {MOST_BYTES:,}")
+    return json_text(found)
+
+
+def _least_size(found: Any) -> int:
+    """Characters that the JSON takes at least."""
+    if isinstance(found, JsonObject):
+        return sum(len(name) + _least_size(inner) for name, inner in found)
+    if isinstance(found, list):
+        return len(cast("list[Any]", found)) + sum(map(_least_size, cast("list[Any]", found)))
+    return len(found) if isinstance(found, str) else 1
+
+
+def json_of(field: FieldShape, value: Any) -> Any:
+    """The value of a field, repeated or not, as parsed JSON (json/single.py has it so). Raises RefusedMessage."""
+    if field.message is not None and field.message.is_map_entry:
+        return _map(field.message, value)
+    return [_single(field, item) for item in value] if field.repeated else _single(field, value)
+
+
+def _single(field: FieldShape, value: Any) -> Any:
+    if field.message is not None:
+        special = _SPECIAL.get(field.message.name) if field.message.is_built_in else None
+        return special(field.message, value) if special else _object(field.message, value)
+    if field.enum is not None:
+        if value not in field.enum.names:
+            raise RefusedMessage("InvalidEnum", f"holds {value}, a number that {field.enum.name} does not name")
+        return None if field.enum.name == "google.protobuf.NullValue" else field.enum.names[value]
+    return _SCALARS[field.kind](value)
+
+
+def _object(shape: MessageShape, tree: Tree) -> JsonObject:
+    return JsonObject(
+        (field.name, json_of(field, tree[number]))
+        for number, field in shape.fields.items()
+        if number in tree and (field.explicit or tree[number])
+    )
+
+
+def _map(entry: MessageShape, entries: list[Tree]) -> JsonObject:
+    """By key the last entry; what an entry lacks has its default."""
+    key, value = entry.fields[1], entry.fields[2]
+    return JsonObject({_key(key, found): _single(value, _of(found, value)) for found in entries}.items())
+
+
+def _key(field: FieldShape, entry: Tree) -> str:
+    found = _of(entry, field)
+    if isinstance(found, bytes):
+        return _string(found)
+    return str(found).lower()  # a number, or true and false
+
+
+def _of(tree: Tree, field: FieldShape) -> Any:
+    """A field of a message that has it or its default."""
+    if field.message is not None:
+        return tree.get(field.number, {})
+    return tree.get(field.number, field.default)
+
+
+def _string(raw: bytes) -> str:
+    found = text(raw)
+    if isinstance(found, Reason):
+        raise RefusedMessage(found.error_class, found.message)
+    return found
+
+
+def _real(value: float) -> JsonNumber:
+    if not math.isfinite(value):
+        raise RefusedMessage("NotFinite", f"holds {value}; JSON's numbers are finite")
+    return JsonNumber(repr(value).removesuffix(".0"))
+
+
+def _narrow(value: float) -> JsonNumber:
+    """As many digits as 32 bits need."""
+    return _real(float(str(np.float32(value))))
+
+
+def _number(value: int) -> JsonNumber:
+    return JsonNumber(value)
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _timestamp(_shape: MessageShape, tree: Tree) -> str:
+    seconds, nanos = tree.get(1, 0), tree.get(2, 0)
+    if not 0 <= nanos < 1_000_000_000:
+        raise RefusedMessage("InvalidTimestamp", f"holds a timestamp of {nanos:,} nanoseconds")
+    if not FIRST_SECOND <= seconds <= LAST_SECOND:
+        raise RefusedMessage("OutOfRange", f"holds a timestamp {seconds:,} seconds from 1970; years are 0001 to 9999")
+    return f"{(_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()}{_fraction(nanos)}Z"
+
+
+def _duration(_shape: MessageShape, tree: Tree) -> str:
+    seconds, nanos = tree.get(1, 0), tree.get(2, 0)
+    if abs(seconds) > _LONGEST_DURATION or abs(nanos) >= 1_000_000_000 or seconds * nanos < 0:
+        raise RefusedMessage("OutOfRange", f"holds {seconds:,} seconds and {nanos:,} nanoseconds, which is no duration")
+    return f"{'-' if seconds < 0 or nanos < 0 else ''}{abs(seconds)}{_fraction(abs(nanos))}s"
+
+
+def _fraction(nanos: int) -> str:
+    """Nothing, or three, six or nine decimals."""
+    digits = f"{nanos:09}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f".{digits}" if digits else ""
+
+
+def _wrapped(shape: MessageShape, tree: Tree) -> Any:
+    return _single(shape.fields[1], _of(tree, shape.fields[1]))
+
+
+def _struct(shape: MessageShape, tree: Tree) -> JsonObject:
+    entry = shape.fields[1].message
+    return _map(entry, tree.get(1, [])) if entry else JsonObject()
+
+
+def _list(shape: MessageShape, tree: Tree) -> list[Any]:
+    return json_of(shape.fields[1], tree.get(1, []))
+
+
+def _value(shape: MessageShape, tree: Tree) -> Any:
+    """google.protobuf.Value: the one member that is set; null where none is."""
+    return next((_single(field, tree[number]) for number, field in shape.fields.items() if number in tree), None)
+
+
+_SPECIAL: dict[str, Callable[[MessageShape, Tree], Any]] = {
+    "google.protobuf.Timestamp": _timestamp,
+    "google.protobuf.Duration": _duration,
+    "google.protobuf.Struct": _struct,
+    "google.protobuf.ListValue": _list,
+    "google.protobuf.Value": _value,
+    **{
+        f"google.protobuf.{name}Value": _wrapped
+        for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+    },
+}
+_SCALARS: dict[str, Callable[[Any], Any]] = {
+    "string": _string,
+    "bytes": _base64,
+    "bool": bool,
+    "double": _real,
+    "float": _narrow,
+    **dict.fromkeys(("int32", "uint32", "sint32", "fixed32", "sfixed32"), _number),
+    **dict.fromkeys(("int64", "uint64", "sint64", "fixed64", "sfixed64"), str),
+}

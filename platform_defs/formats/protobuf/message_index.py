@@ -1,0 +1,76 @@
+"""Which message of its file a payload holds: the numbers in front of it, as Confluent's serializers write them.
+
+A count and as many indexes, all zigzag varints: the place of the type among the file's messages, then among those
+nested in it, and so on; a count of 0 is short for the first message of the file.
+https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+
+A map's entry is a nested message too, though no schema spells it. Confluent's serializer for Python counts it; one that
+goes by the text of the schema, as Java's, does not. Indexes of messages nested behind a map may so mean either of two,
+and which is not guessed.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from google.protobuf.descriptor import Descriptor, FileDescriptor
+
+Indexes = tuple[int, ...]
+
+
+def types_of(file: FileDescriptor) -> dict[Indexes, list[Descriptor]]:
+    """The message types that indexes may mean, nested ones included: one, or two where serializers do not agree."""
+    found = dict[Indexes, list[Descriptor]]()
+    top = list(file.message_types_by_name.values())
+    for counts_entries in (True, False):
+        for indexes, of in _numbered(top, (), counts_entries=counts_entries):
+            if not _is_entry(of) and of not in found.setdefault(indexes, []):
+                found[indexes].append(of)
+    return {indexes: types for indexes, types in found.items() if types}
+
+
+def _numbered(
+    types: Sequence[Descriptor], above: Indexes, *, counts_entries: bool
+) -> Iterator[tuple[Indexes, Descriptor]]:
+    counted = [of for of in types if counts_entries or not _is_entry(of)]
+    for place, of in enumerate(counted):
+        yield (*above, place), of
+        yield from _numbered(of.nested_types, (*above, place), counts_entries=counts_entries)
+
+
+def _is_entry(of: Descriptor) -> bool:
+    return of.GetOptions().map_entry
+
+
+def spellings(indexes: Indexes) -> tuple[bytes, ...]:
+    """How the indexes are written: the usual way first."""
+    written = b"".join(map(_zigzag, (len(indexes), *indexes)))
+    return (b"\0", written) if indexes == (0,) else (written,)
+
+
+def read_indexes(payload: bytes, deepest: int) -> tuple[Indexes, int] | None:
+    """The indexes in front of a message, and where it begins; None where there are none, or more than `deepest`."""
+    count, at = _varint(payload, 0)
+    if not 0 <= count <= deepest:
+        return None
+    indexes = list[int]()
+    for _ in range(count):
+        index, at = _varint(payload, at)
+        indexes.append(index)
+    return None if -1 in indexes else (tuple(indexes) or (0,), at)
+
+
+def _varint(payload: bytes, at: int) -> tuple[int, int]:
+    """A number and the position behind it; -1 for one that is cut off, too long, or negative."""
+    value = 0
+    for place, byte in enumerate(payload[at : at + 5]):
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return (-1 if value & 1 else value >> 1), at + place + 1
+    return -1, at
+
+
+def _zigzag(number: int) -> bytes:
+    value, written = number << 1, bytearray()
+    while value >= 0x80:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*written, value])

@@ -1,0 +1,216 @@
+"""Whether messages of a type can become rows of a contract, and how: decided once, before a byte is read.
+
+    contract        Protobuf
+    string          string; an enum's name
+    integer         any integer; one of uint64 or fixed64 if it fits
+    double          double, float; an integer of 32 bits
+    decimal(p,s)    string; google.type.Decimal; confluent.type.Decimal; any integer
+    boolean         bool
+    date            string (ISO 8601); google.type.Date
+    timestamp       google.protobuf.Timestamp
+    json            any field
+
+A wrapper (google.protobuf.Int64Value and the like) is as what it wraps. A decimal or date in a string without presence
+(proto3 without `optional`) is null where the string is empty: that is how such a field is missing. A field of the
+contract that the type does not have is null where that is allowed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from platform_defs.contract.message_path import MessagePath, spell_path
+from platform_defs.contract.model import Contract, Field
+from platform_defs.formats.protobuf.shapes import KINDS, FieldShape, MessageShape, field_shape
+from platform_defs.formats.writer_schema import SchemaNotCompatible
+
+Path = tuple[int, ...]  # the numbers of the fields that lead to a value, outermost first
+
+_INTEGERS_32 = ("int32", "uint32", "sint32", "fixed32", "sfixed32")
+_INTEGERS = (*_INTEGERS_32, "int64", "uint64", "sint64", "fixed64", "sfixed64")
+_SCALARS: dict[str, dict[str, str]] = {  # by the contract's type: how each kind is read
+    "string": {"string": "text", "enum": "enum_name"},
+    "integer": dict.fromkeys(_INTEGERS, "integer"),
+    "double": dict.fromkeys(("double", "float", *_INTEGERS_32), "double"),
+    "decimal": {"string": "decimal_text", **dict.fromkeys(_INTEGERS, "decimal_integer")},
+    "boolean": {"bool": "boolean"},
+    "date": {"string": "date_text"},
+}
+_MESSAGES: dict[str, dict[str, str]] = {
+    "decimal": {"google.type.Decimal": "decimal_message", "confluent.type.Decimal": "decimal_bytes"},
+    "date": {"google.type.Date": "date_parts"},
+    "timestamp": {"google.protobuf.Timestamp": "timestamp"},
+}
+_PARTS = {  # the kinds of the fields 1, 2, ... that a message must have to be what its name says
+    "google.type.Decimal": ("string",),
+    "confluent.type.Decimal": ("bytes", "uint32", "int32"),
+    "google.type.Date": ("int32", "int32", "int32"),
+    "google.protobuf.Timestamp": ("int64", "int32"),
+}
+_WRAPPERS = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """How a column is made: by `recipe`, of what is at the ends of `parts`. Recipe `missing`: it is always null."""
+
+    item: Field
+    recipe: str
+    parts: tuple[Path, ...] = ()
+    shape: FieldShape | None = None  # of what is at the end of the first part
+
+    @property
+    def is_message(self) -> bool:
+        """Whether the value is a message of its own, whose parts have defaults."""
+        return self.recipe in ("decimal_message", "decimal_bytes", "date_parts", "timestamp")
+
+    @property
+    def empty_is_null(self) -> bool:
+        """Whether an empty text is no value: of a field that cannot be missing, and whose type has no empty value."""
+        implicit = self.shape is not None and not self.shape.explicit
+        return implicit and self.recipe in ("decimal_text", "date_text")
+
+
+@dataclass(frozen=True)
+class Program:
+    """How messages of one type become rows."""
+
+    shape: MessageShape  # what of the message is read
+    columns: tuple[ColumnPlan, ...]  # in the order of the contract
+
+
+def resolve(of: Descriptor, contract: Contract) -> Program:
+    """How messages of the type `of` become rows of `contract`. Raises SchemaNotCompatible, with a reason for each field
+    that cannot be read.
+    """
+    picked, columns, reasons = _Picked(of), list[ColumnPlan](), list[str]()
+    for item in contract.fields:
+        try:
+            columns.append(_column(of, item, picked))
+        except _DoesNotFitError as why:
+            reasons.append(f"{item.place} {why}")
+    if reasons:
+        raise SchemaNotCompatible(reasons)
+    return Program(picked.shape(), tuple(columns))
+
+
+class _DoesNotFitError(Exception):
+    """Why a field cannot be read."""
+
+
+def _column(of: Descriptor, item: Field, picked: "_Picked") -> ColumnPlan:
+    fields = _find(of, item)
+    if fields is None:
+        if item.required:
+            raise _DoesNotFitError(f"is required, and {of.full_name} does not have it")
+        return ColumnPlan(item, "missing")
+    if item.type.kind == "json":
+        return _planned(item, "json", picked, [fields], whole=True)
+    _refuse_repeated(fields[-1], item)
+    message = fields[-1].message_type
+    if message is not None and message.full_name in _WRAPPERS and (wrapped := message.fields_by_number.get(1)):
+        fields, message = [*fields, wrapped], wrapped.message_type
+        _refuse_repeated(wrapped, item)
+    if message is None:
+        if recipe := _SCALARS.get(item.type.kind, {}).get(KINDS[fields[-1].type]):
+            return _planned(item, recipe, picked, [fields])
+    elif (recipe := _MESSAGES.get(item.type.kind, {}).get(message.full_name)) and _is_genuine(message):
+        parts = [[*fields, message.fields_by_number[n + 1]] for n in range(len(_PARTS[message.full_name]))]
+        return _planned(item, recipe, picked, parts)
+    raise _DoesNotFitError(f"is {_spelt(fields[-1])} in {of.full_name}, which is not read as {item.type.name}")
+
+
+def _planned(
+    item: Field, recipe: str, picked: "_Picked", parts: Sequence[Sequence[FieldDescriptor]], *, whole: bool = False
+) -> ColumnPlan:
+    for fields in parts:
+        picked.add(fields, whole=whole)
+    paths = tuple(tuple(part.number for part in fields) for fields in parts)
+    return ColumnPlan(item, recipe, paths, field_shape(parts[0][-1]))
+
+
+def _find(of: Descriptor, item: Field) -> list[FieldDescriptor] | None:
+    """The fields that lead to the value, by the first of the names that the type has."""
+    for path in (item.path, *item.aliases):
+        if found := _along(of, path, item.number):
+            return found
+    return None
+
+
+def _along(of: Descriptor, path: MessagePath, number: int | None) -> list[FieldDescriptor] | None:
+    """The fields on the path; the last one by its number, where that is given. None: the type has no such field."""
+    fields = list[FieldDescriptor]()
+    for depth, name in enumerate(path, 1):
+        found = of.fields_by_number.get(number) if number and depth == len(path) else _named(of, name)
+        if found is None:
+            return None
+        fields.append(found)
+        if depth < len(path):
+            of = _inside(found, path[:depth])
+    return fields
+
+
+def _named(of: Descriptor, name: str) -> FieldDescriptor | None:
+    """By the name in the schema, or as it is spelled in JSON."""
+    return of.fields_by_name.get(name) or next((found for found in of.fields if found.json_name == name), None)
+
+
+def _inside(found: FieldDescriptor, path: MessagePath) -> Descriptor:
+    if found.message_type is None or found.is_repeated:
+        raise _DoesNotFitError(f"cannot be reached: {spell_path(path)} is {_spelt(found)}, not one message")
+    return found.message_type
+
+
+def _refuse_repeated(found: FieldDescriptor, item: Field) -> None:
+    if found.is_repeated:
+        raise _DoesNotFitError(f"is {_spelt(found)}, and the contract wants one {item.type.name}")
+
+
+def _is_genuine(message: Descriptor) -> bool:
+    """Whether the message has the fields that its name promises."""
+    parts = (message.fields_by_number.get(n) for n in range(1, len(_PARTS[message.full_name]) + 1))
+    kinds = tuple(KINDS[part.type] if part is not None and not part.is_repeated else "" for part in parts)
+    return kinds == _PARTS[message.full_name]
+
+
+def _spelt(found: FieldDescriptor) -> str:
+    of = found.message_type or found.enum_type
+    if found.message_type is not None and found.message_type.GetOptions().map_entry:
+        return "a map"
+    return f"{'repeated ' if found.is_repeated else ''}{of.full_name if of else KINDS[found.type]}"
+
+
+@dataclass
+class _Picked:
+    """The fields of a message type that are read, on the way to being its shape."""
+
+    of: Descriptor
+    below: dict[int, "_Picked | None"] = field(default_factory=dict[int, "_Picked | None"])
+    whole: set[int] = field(default_factory=set[int])
+
+    def add(self, fields: Sequence[FieldDescriptor], *, whole: bool) -> None:
+        number, message = fields[0].number, fields[0].message_type
+        below = self.below.setdefault(number, None if message is None else _Picked(message))
+        if len(fields) == 1:
+            self.whole |= {number} if whole else set()
+        elif below is not None:
+            below.add(fields[1:], whole=whole)
+
+    def shape(self) -> MessageShape:
+        chosen = dict[int, FieldShape]()
+        for number, below in sorted(self.below.items()):
+            message = None if below is None or number in self.whole else below.shape()
+            chosen[number] = field_shape(self.of.fields_by_number[number], message)
+        chosen.update({other.number: other for other in self._rivals(chosen)})
+        return MessageShape(self.of, chosen)
+
+    def _rivals(self, chosen: dict[int, FieldShape]) -> Iterator[FieldShape]:
+        """The other members of the oneofs: where one comes last, it is the only one."""
+        oneofs = {found.oneof for found in chosen.values()} - {""}
+        for other in self.of.fields:
+            if other.number not in chosen and (shape := field_shape(other, wanted=False)).oneof in oneofs:
+                yield shape

@@ -1,0 +1,157 @@
+"""What a reader has to know of a Protobuf message type: its fields by number, and how each is on the wire.
+
+https://protobuf.dev/programming-guides/encoding/
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+
+VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 = range(6)  # wire types
+PACKABLE = frozenset((VARINT, FIXED64, FIXED32))
+
+KINDS = {
+    FieldDescriptor.TYPE_DOUBLE: "double",
+    FieldDescriptor.TYPE_FLOAT: "float",
+    FieldDescriptor.TYPE_INT64: "int64",
+    FieldDescriptor.TYPE_UINT64: "uint64",
+    FieldDescriptor.TYPE_INT32: "int32",
+    FieldDescriptor.TYPE_FIXED64: "fixed64",
+    FieldDescriptor.TYPE_FIXED32: "fixed32",
+    FieldDescriptor.TYPE_BOOL: "bool",
+    FieldDescriptor.TYPE_STRING: "string",
+    FieldDescriptor.TYPE_GROUP: "group",
+    FieldDescriptor.TYPE_MESSAGE: "message",
+    FieldDescriptor.TYPE_BYTES: "bytes",
+    FieldDescriptor.TYPE_UINT32: "uint32",
+    FieldDescriptor.TYPE_ENUM: "enum",
+    FieldDescriptor.TYPE_SFIXED32: "sfixed32",
+    FieldDescriptor.TYPE_SFIXED64: "sfixed64",
+    FieldDescriptor.TYPE_SINT32: "sint32",
+    FieldDescriptor.TYPE_SINT64: "sint64",
+}
+_WIRE_TYPES = {
+    **dict.fromkeys(("double", "fixed64", "sfixed64"), FIXED64),
+    **dict.fromkeys(("float", "fixed32", "sfixed32"), FIXED32),
+    **dict.fromkeys(("string", "bytes", "message"), LENGTH),
+    "group": GROUP,
+}
+_DEFAULTS: dict[str, Any] = {"string": b"", "bytes": b"", "bool": False, "double": 0.0, "float": 0.0}
+
+
+@dataclass(frozen=True, eq=False)
+class EnumShape:
+    """The names of an enum's numbers; of several names of a number the first."""
+
+    name: str
+    names: Mapping[int, str]
+    closed: bool  # proto2: a number without a name is as if it were not in the message
+
+
+@dataclass(frozen=True, eq=False)
+class FieldShape:
+    """A field of a message type."""
+
+    number: int
+    name: str
+    kind: str  # a value of KINDS
+    repeated: bool = False
+    explicit: bool = True  # whether the message says if it has the field; where not, a missing one is its default
+    oneof: str = ""  # of whose members the last on the wire is the only one that counts; empty: of none
+    enum: EnumShape | None = None
+    message: "MessageShape | None" = None
+    wanted: bool = True  # False: it only matters as a member of its oneof
+
+    @property
+    def default(self) -> Any:
+        """What the field is where the message does not have it."""
+        if self.repeated:
+            return []
+        return _DEFAULTS.get(self.kind, 0)
+
+    @property
+    def wire_type(self) -> int:
+        """Of one value."""
+        return _WIRE_TYPES.get(self.kind, VARINT)
+
+    def takes(self, wire_type: int) -> bool:
+        """Whether what the wire has under the field's number is the field; otherwise it is an unknown one."""
+        packed = self.repeated and wire_type == LENGTH and self.wire_type in PACKABLE
+        return wire_type == self.wire_type or packed
+
+
+class MessageShape:
+    """The fields of a message type that are read: all of them, or some."""
+
+    def __init__(self, of: Descriptor, chosen: Mapping[int, FieldShape] | None = None) -> None:
+        self.of, self._chosen = of, chosen
+
+    @property
+    def name(self) -> str:
+        """The full name of the type."""
+        return self.of.full_name
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is one of the types that come with the compiler (descriptors.py lets no schema replace those)."""
+        return self.of.file.name.startswith("google/protobuf/")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all fields are read, so that none is unknown to the contract."""
+        return self._chosen is None
+
+    @cached_property
+    def fields(self) -> Mapping[int, FieldShape]:
+        """By number. Types may contain themselves: those of a whole message are made when they are first looked at."""
+        if self._chosen is not None:
+            return self._chosen
+        return {field.number: field_shape(field) for field in self.of.fields}
+
+    @cached_property
+    def rivals(self) -> Mapping[int, tuple[int, ...]]:
+        """Of each member of a oneof the others: what they had does not count once it follows."""
+        members = dict[str, list[int]]()
+        for number, field in self.fields.items():
+            members.setdefault(field.oneof, []).append(number)
+        return {
+            number: tuple(other for other in members[field.oneof] if other != number)
+            for number, field in self.fields.items()
+            if field.oneof
+        }
+
+    @property
+    def is_map_entry(self) -> bool:
+        return self.of.GetOptions().map_entry
+
+
+def field_shape(field: FieldDescriptor, message: MessageShape | None = None, *, wanted: bool = True) -> FieldShape:
+    """The shape of a field; of its message, if it has one, the whole, unless `message` says how much of it."""
+    if field.message_type is not None and message is None:
+        message = MessageShape(field.message_type)
+    return FieldShape(
+        number=field.number,
+        name=field.name,
+        kind=KINDS[field.type],
+        repeated=field.is_repeated,
+        explicit=field.has_presence,
+        oneof=_oneof(field),
+        enum=_enum_shape(field.enum_type) if field.enum_type else None,
+        message=message,
+        wanted=wanted,
+    )
+
+
+def _oneof(field: FieldDescriptor) -> str:
+    of = field.containing_oneof
+    return of.full_name if of and len(of.fields) > 1 else ""  # `optional` makes one of a single member
+
+
+def _enum_shape(of: EnumDescriptor) -> EnumShape:
+    names = dict[int, str]()
+    for value in of.values:
+        names.setdefault(value.number, value.name)
+    return EnumShape(of.full_name, names, of.is_closed)

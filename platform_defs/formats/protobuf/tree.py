@@ -1,0 +1,249 @@
+"""One Protobuf message, field by field: what is on the wire becomes a tree of values, or is refused, naming the byte.
+
+As Google's parsers have it: of a field that is repeated where it is not to be, the last value counts, and messages are
+merged; of a oneof, the member that comes last; what is under a number that is not known, or is of another wire type, is
+skipped; numbers are cut to the width of their field. https://protobuf.dev/programming-guides/encoding/
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.protobuf.shapes import (
+    END_GROUP,
+    FIXED32,
+    FIXED64,
+    GROUP,
+    LENGTH,
+    VARINT,
+    FieldShape,
+    MessageShape,
+)
+from platform_defs.formats.reason import Reason
+
+Tree = dict[int, Any]  # by number: an int, float, bool, bytes (string, bytes) or Tree; a list of those where repeated
+
+MAX_DEPTH = 100  # messages within messages, the outermost not counted
+MOST_ITEMS = 1_000_000  # of repeated fields: a million booleans are a megabyte on the wire, and many more as values
+_MOST_BYTES_OF_TAG, _MOST_BYTES_OF_NUMBER = 5, 10
+_LONGEST = 2**31 - 1
+
+
+class RefusedMessage(Exception):
+    """The message cannot be read; carries the reason."""
+
+    def __init__(self, error_class: str, message: str) -> None:
+        super().__init__(message)
+        self._error_class, self._message = error_class, message
+        self.within: tuple[str, ...] = ()  # the names of the fields in which that was found
+
+    @property
+    def reason(self) -> Reason:
+        """The reason as a dead letter has it."""
+        of = f", in {excerpt('.'.join(self.within))}" if self.within else ""
+        return Reason(self._error_class, f"{self._message}{of}")
+
+
+class TreeReader:
+    """Reads one message; `unknown` then tells whether it held fields that the contract does not know."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._items, self.unknown = data, 0, False
+        self._path: list[str] = []  # the names of the fields in which the reader is
+
+    def read(self, shape: MessageShape, at: int, depth: int = 0) -> Tree:
+        """The message from the byte `at` on, which is in `depth` others. Raises RefusedMessage."""
+        tree: Tree = {}
+        try:
+            self._message(shape, tree, at, len(self._data), depth, None)
+        except RefusedMessage as refused:
+            refused.within = tuple(self._path)
+            raise
+        return tree
+
+    def _message(self, shape: MessageShape, tree: Tree, at: int, stop: int, depth: int, group: int | None) -> int:
+        """Read up to `stop`, or to the end of the group of that number; returns the position behind it."""
+        if depth > MAX_DEPTH:
+            raise RefusedMessage("TooDeep", f"messages nest deeper than {MAX_DEPTH} levels at byte {at}")
+        while at < stop:
+            start = at
+            number, wire_type, at = self._tag(at, stop)
+            if wire_type == END_GROUP:
+                if number != group:
+                    raise _malformed(f"ends a group of number {number} that has not begun", start)
+                return at
+            field = shape.fields.get(number)
+            if field is not None and field.takes(wire_type):
+                self._path.append(field.name)
+                at = self._field(shape, field, wire_type, tree, at, stop, depth)
+                self._path.pop()
+            else:
+                self.unknown |= not shape.is_whole
+                at = self._skip(number, wire_type, at, stop, depth)
+        if group is not None:
+            raise _malformed(f"ends inside the group of number {group}", at)
+        return at
+
+    def _field(
+        self, shape: MessageShape, field: FieldShape, wire_type: int, tree: Tree, at: int, stop: int, depth: int
+    ) -> int:
+        if not field.wanted:
+            return self._rival(shape, field, wire_type, tree, at, stop, depth)
+        for other in shape.rivals.get(field.number, ()):
+            tree.pop(other, None)
+        if field.message is not None:
+            return self._nested(field, field.message, tree, at, stop, depth)
+        if field.repeated:
+            return self._repeated(field, wire_type, tree, at, stop)
+        tree[field.number], at = self._scalar(field, at, stop)
+        return at
+
+    def _rival(
+        self, shape: MessageShape, field: FieldShape, wire_type: int, tree: Tree, at: int, stop: int, depth: int
+    ) -> int:
+        """Skip a member of a oneof that is not read; those that are read do not count any longer."""
+        self.unknown = True
+        after = self._skip(field.number, wire_type, at, stop, depth)
+        if field.enum is None or not field.enum.closed or self._scalar(field, at, stop)[0] in field.enum.names:
+            for other in shape.rivals[field.number]:
+                tree.pop(other, None)
+        return after
+
+    def _nested(self, field: FieldShape, shape: MessageShape, tree: Tree, at: int, stop: int, depth: int) -> int:
+        if field.repeated:
+            inner: Tree = {}
+            self._append(field, tree, inner)
+        else:
+            inner = tree.setdefault(field.number, {})
+        if field.wire_type == GROUP:
+            return self._message(shape, inner, at, stop, depth + 1, field.number)
+        start, end = self._length(at, stop)
+        return self._message(shape, inner, start, end, depth + 1, None)
+
+    def _repeated(self, field: FieldShape, wire_type: int, tree: Tree, at: int, stop: int) -> int:
+        if wire_type == field.wire_type:
+            value, at = self._scalar(field, at, stop)
+            self._append(field, tree, value)
+            return at
+        at, end = self._length(at, stop)
+        tree.setdefault(field.number, [])
+        while at < end:
+            value, at = self._scalar(field, at, end)
+            self._append(field, tree, value)
+        return at
+
+    def _append(self, field: FieldShape, tree: Tree, value: Any) -> None:
+        self._items += 1
+        if self._items > MOST_ITEMS:
+            raise RefusedMessage("TooManyItems", f"holds more than {MOST_ITEMS:,} items of repeated fields")
+        tree.setdefault(field.number, []).append(value)
+
+    def _scalar(self, field: FieldShape, at: int, stop: int) -> tuple[Any, int]:
+        if field.wire_type == VARINT:
+            raw, at = self._number(at, stop)
+            return _NUMBERS[field.kind](raw), at
+        if field.wire_type == LENGTH:
+            at, end = self._length(at, stop)
+            return self._data[at:end], end
+        form = _FIXED[field.kind]
+        end = self._after(at, form.size, stop)
+        return form.unpack_from(self._data, at)[0], end
+
+    def _skip(self, number: int, wire_type: int, at: int, stop: int, depth: int) -> int:
+        """The position behind a value that is not read."""
+        if wire_type == VARINT:
+            return self._number(at, stop)[1]
+        if wire_type == LENGTH:
+            return self._length(at, stop)[1]
+        if wire_type == GROUP:
+            return self._message(_NOTHING, {}, at, stop, depth + 1, number)
+        return self._after(at, 8 if wire_type == FIXED64 else 4, stop)
+
+    def _tag(self, at: int, stop: int) -> tuple[int, int, int]:
+        """A field's number, its wire type, and the position behind them."""
+        tag, after = self._number(at, stop)
+        number, wire_type = tag >> 3, tag & 7
+        if after - at > _MOST_BYTES_OF_TAG or tag >= 2**32 or number == 0:
+            raise _malformed("has no field number between 1 and 536,870,911", at)
+        if wire_type > FIXED32:
+            raise _malformed(f"has the wire type {wire_type}, which does not exist,", at)
+        return number, wire_type, after
+
+    def _length(self, at: int, stop: int) -> tuple[int, int]:
+        """Where what has a length in front of it begins and ends."""
+        length, after = self._number(at, stop)
+        if after - at > _MOST_BYTES_OF_TAG or length > _LONGEST:
+            raise _malformed(f"gives a length of {length:,} bytes", at)
+        return after, self._after(after, length, stop)
+
+    def _after(self, at: int, length: int, stop: int) -> int:
+        if length > stop - at:
+            raise _malformed(f"is cut off: {length:,} bytes are announced and {stop - at:,} are left", at)
+        return at + length
+
+    def _number(self, at: int, stop: int) -> tuple[int, int]:
+        """A varint, cut to 64 bits, and the position behind it."""
+        value = 0
+        for place in range(_MOST_BYTES_OF_NUMBER):
+            if at + place >= stop:
+                raise _malformed("is cut off in the middle of a number", at)
+            byte = self._data[at + place]
+            value |= (byte & 0x7F) << 7 * place
+            if byte < 0x80:
+                return value & 0xFFFF_FFFF_FFFF_FFFF, at + place + 1
+        raise RefusedMessage("InvalidVarint", f"the message has a number of more than 10 bytes at byte {at}")
+
+
+def part_of(field: FieldShape, tree: Tree | None, *, has_default: bool = False) -> Any:
+    """What a message has in a field, None where that is missing: the message itself (no tree), or the field, if it can
+    be missing and has no default.
+    """
+    if tree is None or (field.number not in tree and field.explicit and not has_default):
+        return None
+    return tree.get(field.number, field.default)
+
+
+class _Nothing(MessageShape):
+    """Of which no field is read: what a group holds that is skipped."""
+
+    def __init__(self) -> None:
+        self._chosen = {}
+
+    @property
+    def is_whole(self) -> bool:
+        return True  # whoever skips the group has counted it
+
+
+def _malformed(what: str, at: int) -> RefusedMessage:
+    return RefusedMessage("InvalidProtobuf", f"the message {what} at byte {at}")
+
+
+def _signed(raw: int, bits: int) -> int:
+    raw &= (1 << bits) - 1
+    return raw - (1 << bits) if raw >> (bits - 1) else raw
+
+
+def _zigzag(raw: int) -> int:
+    return (raw >> 1) ^ -(raw & 1)
+
+
+_NUMBERS: dict[str, Callable[[int], int]] = {
+    "int32": lambda raw: _signed(raw, 32),
+    "int64": lambda raw: _signed(raw, 64),
+    "uint32": lambda raw: raw & 0xFFFF_FFFF,
+    "uint64": lambda raw: raw,
+    "sint32": lambda raw: _zigzag(raw & 0xFFFF_FFFF),
+    "sint64": _zigzag,
+    "bool": bool,
+    "enum": lambda raw: _signed(raw, 32),
+}
+_FIXED = {
+    "double": struct.Struct("<d"),
+    "float": struct.Struct("<f"),
+    "fixed64": struct.Struct("<Q"),
+    "fixed32": struct.Struct("<I"),
+    "sfixed64": struct.Struct("<q"),
+    "sfixed32": struct.Struct("<i"),
+}
+_NOTHING = _Nothing()

@@ -1,0 +1,12 @@
+"""Why a message is not a row, as the single readers of all formats say it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a message, or a field of it, could not be read."""
+
+    error_class: str
+    message: str
+    field: str | None = None

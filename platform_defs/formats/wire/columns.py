@@ -1,0 +1,81 @@
+"""Columns of what cursors have passed, with a null for each message that the cursors are not of.
+
+rows: the messages' numbers, ascending; None: all. count: how many messages there are.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from platform_defs.formats.arrow import Column
+from platform_defs.formats.arrow import kernels as pc
+from platform_defs.formats.wire.buffer import Buffer, Integers, Mask
+
+_BITS_128 = pa.decimal128(38, 0)
+
+
+def column_of(values: npt.NDArray[Any], kind: pa.DataType, rows: Integers | None, count: int) -> Column:
+    """Numbers of the width of `kind`, or booleans."""
+    if rows is None:
+        return pa.array(values).view(kind)
+    full = np.zeros(count, values.dtype)
+    full[rows] = values
+    return pa.array(full, mask=_absent(rows, count)).view(kind)
+
+
+def binary_column(buffer: Buffer, starts: Integers, lengths: Integers, rows: Integers | None, count: int) -> Column:
+    """What the spans hold, as binary; starts ascend and spans do not overlap."""
+    offsets = np.zeros(2 * len(starts) + 1, np.int32)  # the gap before each span, and the span, in turn
+    offsets[1::2], offsets[2::2] = starts, starts + lengths
+    parts: Any = pa.Array.from_buffers(pa.binary(), 2 * len(starts), [None, pa.py_buffer(offsets.data), buffer.arrow])
+    spans = np.arange(1, 2 * len(starts), 2, dtype=np.int32)
+    if rows is None:
+        return parts.take(pa.array(spans))
+    places = np.zeros(count, np.int32)
+    places[rows] = spans
+    return parts.take(pa.array(places, mask=_absent(rows, count)))
+
+
+def decimal_column(high: Integers, low: Integers, rows: Integers | None, count: int) -> Column:
+    """Integers of 128 bits, two's complement in two halves, as decimal128(38,0). They may have more than 38 digits."""
+    pairs = np.zeros((count, 2), np.int64)
+    pairs[slice(None) if rows is None else rows] = np.column_stack([low, high])
+    valid = None if rows is None else pa.py_buffer(np.packbits(~_absent(rows, count), bitorder="little").data)
+    return pa.Array.from_buffers(_BITS_128, count, [valid, pa.py_buffer(pairs.data)])
+
+
+def texts(column: Column) -> tuple[Column, Mask | None]:
+    """A column of bytes as strings, and which of its values no text column can hold: not UTF-8, or with a NUL; None:
+    none of them. Those are null.
+    """
+    try:
+        found: Any = column.cast(pa.string())
+    except pa.ArrowInvalid:  # one of them is not UTF-8: which?
+        wrong = np.array([value is not None and not _is_utf8(value) for value in column.to_pylist()], np.bool_)
+        return _without_nul(pc.if_else(pa.array(wrong), None, column).cast(pa.string()), wrong)
+    return _without_nul(found, None)
+
+
+def _without_nul(column: Any, wrong: Mask | None) -> tuple[Column, Mask | None]:
+    data = column.buffers()[2]
+    if data is None or b"\0" not in memoryview(data).tobytes():
+        return column, wrong
+    nul = pc.fill_null(pc.match_substring(column, "\0"), False)
+    both = nul.to_numpy(zero_copy_only=False) | (False if wrong is None else wrong)
+    return pc.if_else(nul, None, column), both
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _absent(rows: Integers, count: int) -> Mask:
+    absent = np.ones(count, np.bool_)
+    absent[rows] = False
+    return absent

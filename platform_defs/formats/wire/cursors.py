@@ -1,0 +1,125 @@
+"""A cursor in each of many messages: every step is taken in all of them at once, by numpy.
+
+Each message has its own position and its own stop, and a cursor never passes its stop. So whatever a message holds, it
+cannot touch its neighbours. A message that breaks a rule is marked doubtful; its cursor stays within its bounds, and
+what is read there means nothing: a reader of single messages must judge it.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import numpy as np
+
+from platform_defs.formats.wire.buffer import Buffer, Integers, Mask, Words
+from platform_defs.formats.wire.varint import ninth_and_tenth, unsigned
+
+
+class Cursors:
+    """The positions of some messages of a buffer: of all, or of those that `among` picks.
+
+    at, stops: int64, positions in the buffer, at <= stops. rows: int64, ascending, the messages' numbers; None: all.
+    doubtful: a mask over all messages of the buffer, shared by all cursors of it.
+    """
+
+    def __init__(self, buffer: Buffer, at: Integers, stops: Integers, doubtful: Mask, rows: Integers | None) -> None:
+        self.buffer, self.at, self.stops, self.doubtful, self.rows = buffer, at, stops, doubtful, rows
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def doubt(self, wrong: Mask) -> None:
+        """Mark those of these messages."""
+        if self.rows is None:
+            self.doubtful |= wrong
+        elif wrong.any():
+            self.doubtful[self.rows[wrong]] = True
+
+    def doubt_all(self) -> None:
+        """Mark all of these messages."""
+        self.doubtful[slice(None) if self.rows is None else self.rows] = True
+
+    @property
+    def doubts(self) -> Mask:
+        """Which of these messages are doubtful by now."""
+        return self.doubtful if self.rows is None else self.doubtful[self.rows]
+
+    @property
+    def left(self) -> Integers:
+        """How many bytes are left in each message."""
+        return self.stops - self.at
+
+    def step(self, lengths: Integers | int) -> None:
+        """Move on by `lengths` bytes (none negative); what would pass its stop ends there and is doubtful."""
+        moved = self.at + lengths
+        if (moved > self.stops).any():
+            self.doubt(moved > self.stops)
+            moved = np.minimum(moved, self.stops)
+        self.at = moved
+
+    def words(self) -> Words:
+        """The next eight bytes of each, little-endian, not consumed; what lies behind the stop means nothing."""
+        return self.buffer.words[self.at]
+
+    def octets(self) -> Integers:
+        """One byte of each, consumed: 0 to 255."""
+        found = self.buffer.raw[self.at].astype(np.int64)
+        self.step(1)
+        return found
+
+    def varints(self) -> Words:
+        """A varint of each, consumed. One of more than 64 bits is doubtful."""
+        first = self.buffer.raw[self.at]
+        if first.max(initial=0) < 0x80:  # lengths, branches and tags mostly have one byte
+            self.step(1)
+            return first.astype(np.uint64)
+        values, lengths = unsigned(self.words())
+        if not lengths.all():
+            long = np.flatnonzero(lengths == 0)
+            values[long], lengths[long] = ninth_and_tenth(values[long], self.buffer.words[self.at[long] + 8])
+            self.doubt(lengths == 0)
+        self.step(lengths)
+        return values
+
+    def spans(self, lengths: Integers) -> tuple[Integers, Integers]:
+        """Where the next `lengths` bytes of each begin and how many they are, consumed. A length that is negative or
+        beyond the message is doubtful, and 0.
+        """
+        wrong = (lengths < 0) | (lengths > self.stops - self.at)
+        if wrong.any():
+            self.doubt(wrong)
+            lengths = np.where(wrong, 0, lengths)
+        starts = self.at
+        self.at = starts + lengths
+        return starts, lengths
+
+    @contextmanager
+    def among(self, picked: Mask) -> Generator["Cursors"]:
+        """Cursors of the messages that `picked` marks; when they have been moved, these here go on from there."""
+        if picked.all():
+            yield self
+            return
+        places = np.flatnonzero(picked)
+        rows = places if self.rows is None else self.rows[places]
+        inner = Cursors(self.buffer, self.at[places], self.stops[places], self.doubtful, rows)
+        yield inner
+        self.at = self.at.copy()  # spans handed out before hold on to the old positions
+        self.at[places] = inner.at
+
+    @contextmanager
+    def within(self, lengths: Integers) -> Generator["Cursors"]:
+        """Cursors that stop after the next `lengths` bytes. Those that do not get there are doubtful; these go on
+        behind them.
+        """
+        starts, lengths = self.spans(lengths)
+        inner = Cursors(self.buffer, starts, starts + lengths, self.doubtful, self.rows)
+        yield inner
+        inner.finish()
+
+    def finish(self) -> None:
+        """What has not come to its stop is doubtful."""
+        self.doubt(self.at != self.stops)
+
+
+def cursors_of(buffer: Buffer, starts: Integers, stops: Integers) -> Cursors:
+    """Cursors at the start of each message; starts and stops ascend, and no two messages overlap."""
+    return Cursors(buffer, starts, stops, np.zeros(len(starts), np.bool_), None)

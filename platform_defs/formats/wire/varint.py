@@ -1,0 +1,48 @@
+"""Varints of many messages at once: seven bits a byte, the lowest first, the top bit set in all bytes but the last.
+
+https://protobuf.dev/programming-guides/encoding/#varints, and Avro's int and long, which are zigzag besides:
+https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
+"""
+
+import numpy as np
+
+from platform_defs.formats.wire.buffer import Integers, Words
+
+_U = np.uint64
+_TOP_BITS = _U(0x8080808080808080)
+# Groups of seven bits are joined in pairs, then those of 14, then those of 28: the lower half stays, the upper moves.
+_FOLDS = (
+    (_U(0x007F007F007F007F), _U(0x7F007F007F007F00), _U(1)),
+    (_U(0x00003FFF00003FFF), _U(0x3FFF00003FFF0000), _U(2)),
+    (_U(0x000000000FFFFFFF), _U(0x0FFFFFFF00000000), _U(4)),
+)
+
+
+def unsigned(words: Words) -> tuple[Words, Integers]:
+    """The varint that each word (eight bytes, little-endian) begins with, and its length in bytes; length 0 where no
+    byte of the eight is its last.
+    """
+    last = ~words & _TOP_BITS
+    lowest = last & (~last + _U(1))  # the top bit of the varint's last byte
+    mask = (lowest << _U(1)) - _U(1)  # all bits up to it; none of the eight: all bits
+    values = words & mask & ~_TOP_BITS
+    for low, high, shift in _FOLDS:
+        values = (values & low) | ((values & high) >> shift)
+    lengths = (np.bitwise_count(mask) >> 3).astype(np.int64)
+    lengths[last == 0] = 0
+    return values, lengths
+
+
+def ninth_and_tenth(values: Words, next_words: Words) -> tuple[Words, Integers]:
+    """The same for varints of which `unsigned` has read the first eight bytes, and a word from the ninth byte on.
+    Length 0 where the tenth byte is not the last, or holds more than the one bit that 64 bits leave for it.
+    """
+    ninth, tenth = next_words & _U(0xFF), (next_words >> _U(8)) & _U(0xFF)
+    is_tenth = ninth >= _U(0x80)
+    values = values | (ninth & _U(0x7F)) << _U(56) | np.where(is_tenth, tenth, _U(0)) << _U(63)
+    return values, np.where(is_tenth, np.where(tenth <= _U(1), 10, 0), 9)
+
+
+def zigzag(values: Words) -> Integers:
+    """Signed integers, which alternate from zero: 0, -1, 1, -2, ..."""
+    return ((values >> _U(1)) ^ (_U(0) - (values & _U(1)))).view(np.int64)

@@ -1,0 +1,32 @@
+"""The schema that a message was written with, where the message does not say itself what its bytes mean."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class WriterSchema:
+    """A schema that messages were written with, as the registry has it. Known is immutable."""
+
+    key: str  # the registry's id as text, its GUID, or the path of a schema file
+    format: Literal["avro", "protobuf", "json"]
+    document: str  # Avro or JSON Schema: JSON text; Protobuf: .proto text or base64 of a FileDescriptorProto
+    references: tuple[tuple[str, str], ...] = ()  # (name, document), the whole closure, each before those that need it
+    encrypted: bool = False  # whether rules of the registry encrypt fields: what its messages hold is ciphertext
+
+
+class SchemaNotCompatible(Exception):
+    """Messages of this schema cannot become rows of the contract: each of them is a dead letter of that class."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = tuple(reasons)  # sentences, one for each field that does not fit
+
+
+class OtherRecord(Exception):
+    """The schema is of another record than the one that the contract reads."""
+
+    def __init__(self, record: str) -> None:
+        super().__init__(record)
+        self.record = record  # the full name of the one that it is of

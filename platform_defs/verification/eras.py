@@ -1,0 +1,80 @@
+"""The contracts that have judged a pipeline's messages: each batch is compared by its own, not by the newest.
+
+A batch names the digest of its contract; one from before digests were kept has the pipeline's first. Columns are those
+that the table has now: of an older contract, those that are still there, under the names that they have got since.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+
+from platform_defs.contract.model import Column, Contract
+from resources.postgres.contract_ledger import ContractLedger
+
+
+@dataclass(frozen=True)
+class Eras:
+    """`in_force` is the newest; `contracts` are all of them by digest, and by None the first."""
+
+    in_force: Contract
+    contracts: Mapping[str | None, Contract]
+    renamed: Mapping[str, str]  # columns of the row table, by their former names
+    columns: tuple[tuple[str, pa.DataType], ...]  # of the row table: those of the newest, then what older ones left
+    json: tuple[str, ...]  # those of them that are json
+
+    def contract(self, digest: str | None) -> Contract:
+        """The one of this digest; the newest where the ledger has none of it."""
+        return self.contracts.get(digest, self.in_force)
+
+    def name_now(self, column: str) -> str | None:
+        """What a column of the row table is called now; None where the table no longer has it."""
+        seen = {column}
+        while (newer := self.renamed.get(column)) is not None and newer not in seen:
+            seen.add(column := newer)
+        return column if column in dict(self.columns) else None
+
+
+def read_eras(connection: psycopg.Connection[Any], contract: Contract) -> Eras:
+    """What the ledger has of the pipeline's contracts; `contract` alone where it has none. Of tables, those that
+    `contract` has. Raises BadInput where a document cannot be read.
+    """
+    ledger = ContractLedger(connection, contract.pipeline)
+    applied, in_force = ledger.every(), ledger.in_force()
+    contracts = {item.digest: _of_tables(item.contract(contract.pipeline), contract) for item in applied}
+    newest = contracts.get(in_force or "", contract)
+    first = contracts[applied[0].digest] if applied else contract
+    # What kind of table there was before is what a replay has made again.
+    same = [c for c in contracts.values() if c.row_table.disposition == newest.row_table.disposition]
+    columns = _columns([newest, *same], ledger.shapes(newest).get(newest.row_table.name, {}))
+    renamed = {c.renamed_from: c.name for item in same for c in item.row_table.columns if c.renamed_from}
+    return Eras(
+        newest,
+        {**contracts, None: first},
+        renamed,
+        tuple((column.name, column.type.arrow) for column in columns),
+        tuple(column.name for column in columns if column.type.name == "json"),
+    )
+
+
+def _of_tables(contract: Contract, wanted: Contract) -> Contract:
+    """The contract with those of its tables that are wanted, reading the wanted topic."""
+    names = {table.name for table in wanted.tables}
+    kept = tuple(table for table in contract.accumulates if table.name in names)
+    return replace(contract, topic=wanted.topic, tables=(contract.row_table, *kept), path=wanted.path)
+
+
+def _columns(contracts: Iterable[Contract], there: Mapping[str, Any]) -> list[Column]:
+    """The row table's columns: all of the first contract, and those of the others that the table still has as they
+    were.
+    """
+    newest, *others = contracts
+    found = {column.name: column for column in newest.row_table.columns}
+    for contract in others:
+        for column in contract.row_table.columns:
+            shape = there.get(column.name)
+            if shape is not None and shape.type == column.type.postgres:
+                found.setdefault(column.name, column)
+    return list(found.values())

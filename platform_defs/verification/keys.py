@@ -1,0 +1,99 @@
+"""The key of one message of an upsert, as the text that decides the row: by verify's own readers."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any, cast
+
+from platform_defs.contract.column_types import JSON
+from platform_defs.contract.model import Contract, Field
+from platform_defs.verification.avro import AvroJudge
+from platform_defs.verification.documents import Document, NotTheType, Number, Pairs, check_jsonb, compact, parse
+from platform_defs.verification.judge import NoRow, key_text
+from platform_defs.verification.writer_schemas import KnownSchemas, NamedSchema, taken_apart
+
+_WRAPPED = "wrapped"
+
+
+class KeyJudge:
+    """Keys that are plain text."""
+
+    def at(self, partition: int, offset: int, key: bytes | None, header: bytes | None) -> str | NoRow:  # noqa: ARG002
+        """A message key as an upsert table stores it, or why it cannot. `header` names its schema, if there is one."""
+        return key_text(key)
+
+
+class FramedKeyJudge(KeyJudge):
+    """Keys that name their schemas."""
+
+    def __init__(self, contract: Contract, schemas: KnownSchemas) -> None:
+        self._contract, self._schemas = contract, schemas
+        self._readers: dict[NamedSchema, AvroJudge | NoRow] = {}
+
+    def at(self, partition: int, offset: int, key: bytes | None, header: bytes | None) -> str | NoRow:
+        """See `KeyJudge.at`."""
+        if key is None:
+            return NoRow("MissingKey")
+        named = taken_apart(self._contract.wire.framing, key, header)
+        if isinstance(named, NoRow):
+            return named
+        schema = self._schemas.at(partition, offset).get(named.key)
+        if schema is None:
+            return NoRow("UnknownSchemaId")
+        if schema.format != self._contract.wire.key_format:
+            return NoRow("WrongSchemaType")
+        return NoRow("SchemaNotCompatible") if schema.encrypted else self._text(schema, named.payload)
+
+    def _text(self, schema: NamedSchema, payload: bytes) -> str | NoRow:
+        try:
+            return _spelt(parse(payload) if schema.format == "json" else self._avro(schema, payload))
+        except NotTheType as wrong:
+            return NoRow(str(wrong))
+
+    def _avro(self, schema: NamedSchema, payload: bytes) -> Document:
+        if schema not in self._readers:
+            self._readers[schema] = _avro_reader(self._contract, schema)
+        reader = self._readers[schema]
+        if isinstance(reader, NoRow):
+            raise NotTheType(reader.reason)
+        (text,) = reader.values(payload)
+        return None if text is None else parse(text.encode())
+
+
+def key_judge_of(contract: Contract, schemas: Callable[[], KnownSchemas]) -> KeyJudge:
+    """The judge of an upsert's keys; `schemas` is asked only where they name any."""
+    return KeyJudge() if contract.wire.key_format == "text" else FramedKeyJudge(contract, schemas())
+
+
+def _avro_reader(contract: Contract, schema: NamedSchema) -> AvroJudge | NoRow:
+    """Of a record with nothing but the key, whose encoding is the key's own."""
+    one = replace(
+        contract,
+        format="avro",
+        fields=(Field(_WRAPPED, JSON, required=False, rules=()),),
+        wire=replace(contract.wire, record=""),
+    )
+    try:
+        record = {"name": "Key", "type": "record", "fields": [{"name": _WRAPPED, "type": json.loads(schema.document)}]}
+        return AvroJudge(one, json.dumps(record), schema.references)
+    except NotTheType as wrong:
+        return NoRow(str(wrong))
+    except (ValueError, RecursionError):
+        return NoRow("SchemaNotCompatible")
+
+
+def _spelt(document: Document) -> str:
+    """The text of a key's value."""
+    if document is None:
+        raise NotTheType("MissingKey")
+    check_jsonb(document)
+    if isinstance(document, str) and not isinstance(document, Number):
+        return document
+    return compact(_sorted(document))
+
+
+def _sorted(document: Any) -> Any:
+    if isinstance(document, Pairs):
+        return Pairs((name, _sorted(inner)) for name, inner in sorted(document, key=itemgetter(0)))
+    return list(map(_sorted, cast("list[Any]", document))) if isinstance(document, list) else document

@@ -1,0 +1,112 @@
+"""The embedded schema registry: Apicurio, which speaks Confluent's API, listening on 127.0.0.1 only.
+
+Its schemas and their ids are in a file of H2's in this home, and survive `down` and SIGKILL: without WRITE_DELAY=0, H2
+forgets what it answered in the last half second, and would give the same id to another schema.
+"""
+
+import signal
+import tarfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from shutil import rmtree
+
+import psutil
+
+from resources.local import jars, java, processes
+from resources.local.state import Server, registry_app, registry_url
+
+START_SECONDS = 90.0
+STOP_SECONDS = 15.0
+JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Djava.awt.headless=true")
+UNPACKED = ".unpacked"  # the file that says that the whole archive is there
+
+
+def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
+    """Start the registry over its data in this home and return once it answers.
+
+    Raises BadInput: no usable Java, an archive that cannot be downloaded; ServerFailed where it does not start.
+    """
+    executable = java.find_java()
+    archive = jars.registry_archive(progress)
+    stop(home)
+    jar = _unpack_once(home, archive)
+    (home / "logs").mkdir(exist_ok=True)
+    port = processes.kept_or_free_port(kept.port, progress)
+    progress("starting the schema registry")
+    processes.keep_log_bounded(_log(home))
+    process = processes.start(_command(home, executable, jar, port), _log(home), cwd=_folder(home))
+    _wait_until_it_answers(home, process, port)
+    return Server(port=port, pid=process.pid)
+
+
+def stop(home: Path) -> None:
+    """Stop every registry that runs over this home: asked to, and killed after 15 s."""
+    processes.end(running(home), signal.SIGTERM, within=STOP_SECONDS)
+
+
+def running(home: Path) -> list[psutil.Process]:
+    """The registries that run over this home, whether or not stack.json knows them."""
+    folder = f"-Dtidegate.registry={registry_app(home)}"
+    return processes.matching(lambda found: folder in found.cmdline())
+
+
+def _folder(home: Path) -> Path:
+    return home / "registry"
+
+
+def _log(home: Path) -> Path:
+    return home / "logs" / "registry.log"
+
+
+def _unpack_once(home: Path, archive: Path) -> Path:
+    """The jar to start, out of the archive of this version."""
+    folder = registry_app(home) / archive.name.removesuffix(".tar.gz")
+    if not (folder / UNPACKED).exists():
+        rmtree(registry_app(home), ignore_errors=True)  # of another version, or cut off
+        folder.mkdir(parents=True)
+        with tarfile.open(archive) as packed:
+            packed.extractall(folder, filter="data")
+        (folder / UNPACKED).touch()
+    return next(folder.glob("*-runner.jar"))
+
+
+def _command(home: Path, executable: str, jar: Path, port: int) -> list[str]:
+    data = _folder(home) / "schemas"
+    scratch = _folder(home) / "tmp"
+    scratch.mkdir(parents=True, exist_ok=True)
+    return [
+        executable,
+        *JVM,
+        f"-Dtidegate.registry={registry_app(home)}",
+        f"-Djava.io.tmpdir={scratch}",
+        f"-XX:ErrorFile={home / 'logs'}/registry-jvm-crash-%p.log",
+        "-Dquarkus.http.host=127.0.0.1",
+        f"-Dquarkus.http.port={port}",
+        f"-Dquarkus.datasource.jdbc.url=jdbc:h2:file:{data};WRITE_DELAY=0",
+        "-Dquarkus.datasource.jdbc.initial-size=1",
+        "-Dquarkus.datasource.jdbc.min-size=1",
+        "-jar",
+        str(jar),
+    ]
+
+
+def _wait_until_it_answers(home: Path, process: psutil.Process, port: int) -> None:
+    until = time.monotonic() + START_SECONDS
+    while processes.is_running(process) and time.monotonic() < until:
+        if answers(port):
+            return
+        time.sleep(0.1)
+    processes.end([process], signal.SIGTERM, within=STOP_SECONDS)
+    raise processes.failed("The schema registry", [_log(home)])
+
+
+def answers(port: int) -> bool:
+    """Whether a registry lists its subjects at this port of 127.0.0.1."""
+    try:
+        with urllib.request.urlopen(f"{registry_url(port)}/subjects", timeout=2) as answer:  # noqa: S310  # http, as above
+            return answer.status == 200
+    except (urllib.error.URLError, OSError):
+        return False

@@ -1,0 +1,162 @@
+"""The contracts that the ledger keeps of a pipeline, and the statements that make its tables what a contract says."""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import class_row, dict_row
+
+from platform_defs.contract.model import Contract
+from platform_defs.contract.odcs import load
+from platform_defs.contract.own_columns import target_columns
+from platform_defs.contract.written import digest, text
+from platform_defs.errors import BadInput
+from platform_defs.evolution.statements import ColumnShape, Shapes, Statement
+from resources.postgres.connection import Connection, queries
+from resources.postgres.tables import closed_list, identifier
+
+SHORT_WAIT = "2s"  # for any one lock: what asks for the table meanwhile queues behind a lock that is waited for
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A contract as the ledger has it."""
+
+    digest: str
+    version: str
+    document: str
+    applied_at: datetime
+    applied_by: str
+    by_command: bool
+    schema_text: str
+
+    def contract(self, pipeline: str) -> Contract:
+        """What the document says; without a file. Raises BadInput where this version of Tidegate cannot read it."""
+        name = Path(f"{pipeline} {self.version} in tidegate.contract")
+        return replace(load(name, self.document, lambda _: self.schema_text), path=None)
+
+
+@dataclass(frozen=True)
+class ContractLedger:
+    """What the ledger knows of one pipeline's contracts. Statements of an open transaction, where they change it."""
+
+    connection: Connection
+    pipeline: str
+
+    def in_force(self) -> str | None:
+        """The digest of the contract in force; None before the first was recorded."""
+        row = self.connection.execute(queries()["in_force"], self._key).fetchone()
+        return row[0] if row else None
+
+    def applied(self) -> Applied | None:
+        """The contract in force."""
+        return next(iter(self._contracts("applied_contract")), None)
+
+    def every(self) -> list[Applied]:
+        """All that the pipeline has had, the first one first."""
+        return self._contracts("contracts_of")
+
+    def lock(self) -> bool:
+        """Lock the pipeline's row; whether there is one."""
+        return self.connection.execute(queries()["lock_contract"], self._key).fetchone() is not None
+
+    def newest_batch(self) -> int | None:
+        """The newest batch that the pipeline has published."""
+        row = self.connection.execute(
+            "SELECT max(batch_id) FROM tidegate.batch WHERE pipeline = %(pipeline)s", self._key
+        )
+        return (row.fetchone() or (None,))[0]
+
+    def shapes(self, contract: Contract) -> Shapes:
+        """The tables of `contract` that are there and the pipeline's, without Tidegate's own columns."""
+        found = {table.name: (table, self._columns(table.name)) for table in contract.tables}
+        return {
+            name: {column: shape for column, shape in columns.items() if column not in dict(target_columns(table))}
+            for name, (table, columns) in found.items()
+            if columns
+        }
+
+    def nulls(self, statement: Statement) -> int:
+        """How many rows have NULL in the column of a statement that allows none; 0 where the column is not there."""
+        if statement.column not in self._columns(statement.table):
+            return 0
+        query = sql.SQL("SELECT count(*) FROM {} WHERE {} IS NULL")
+        asked = query.format(identifier(statement.table), sql.Identifier(statement.column))
+        (count,) = self.connection.execute(asked).fetchone() or (0,)
+        return count
+
+    def open_dead_letters(self, rules: Sequence[str]) -> dict[str, int]:
+        """How many open dead letters broke each of these row rules."""
+        asked = {**self._key, "rules": list(rules)}
+        return dict(self.connection.execute(queries()["open_dead_letters"], asked).fetchall())
+
+    def record(self, contract: Contract, who: str, *, by_command: bool) -> str:
+        """From now on `contract` judges what is published; its digest."""
+        made = digest(contract)
+        row = {
+            "digest": made,
+            "version": contract.version,
+            "document": text(contract),
+            "schema_text": contract.wire.schema_text,
+            "applied_by": who,
+            "by_command": by_command,
+        }
+        self.connection.execute(queries()["record_contract"], {**self._key, **row})
+        return made
+
+    def fence(self) -> None:
+        """A run from before publishes nothing more."""
+        self.connection.execute(queries()["fence_for_contract"], self._key)
+
+    @property
+    def _key(self) -> dict[str, Any]:
+        return {"pipeline": self.pipeline}
+
+    def _contracts(self, query: str) -> list[Applied]:
+        with self.connection.cursor(row_factory=class_row(Applied)) as cursor:
+            return cursor.execute(queries()[query], self._key).fetchall()
+
+    def _columns(self, table: str) -> dict[str, ColumnShape]:
+        with self.connection.cursor(row_factory=dict_row) as cursor:
+            rows = cursor.execute(queries()["table_shape"], {**self._key, "table": table}).fetchall()
+        return {row.pop("name"): ColumnShape(**row) for row in rows}
+
+
+def run(connection: Connection, statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Execute one after the other, each yielded when it is done. Raises BadInput, with what Postgres says of it."""
+    for item in statements:
+        with _explained(item):
+            connection.execute(closed_list(item.sql))
+        yield item
+
+
+@contextmanager
+def _explained(statement: Statement) -> Generator[None]:
+    """What Postgres refuses to do with a table is a user's to settle: BadInput, with the statement."""
+    try:
+        yield
+    except psycopg.errors.LockNotAvailable:
+        raise
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise BadInput(
+            f"Postgres refuses {statement.sql}: {error.diag.message_primary}. Only a table's owner may change it: "
+            "apply as its owner, or let the owner's role be granted to this one. Nothing was changed",
+            field=statement.table,
+        ) from error
+    except (psycopg.NotSupportedError, psycopg.ProgrammingError, psycopg.IntegrityError, psycopg.DataError) as error:
+        raise BadInput(_refused(statement, error), field=f"{statement.table}.{statement.column}") from error
+    except psycopg.errors.DependentObjectsStillExist as error:
+        raise BadInput(_refused(statement, error), field=f"{statement.table}.{statement.column}") from error
+
+
+def _refused(statement: Statement, error: psycopg.Error) -> str:
+    details = f" ({' '.join(error.diag.message_detail.split())})" if error.diag.message_detail else ""
+    return (
+        f"Postgres refuses {statement.sql}: {error.diag.message_primary}{details}. Change what is in the way, such as "
+        "a view of the column, and apply again. Nothing was changed"
+    )

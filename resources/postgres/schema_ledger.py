@@ -1,0 +1,94 @@
+"""The schemas that the ledger keeps, and which generation of a registry a pipeline's messages name."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from platform_defs.formats.writer_schema import WriterSchema
+from resources.postgres.connection import connect, database_errors, queries
+
+MOST_COMPARED = 20  # schemas in use that are compared with what the registry says
+
+
+@dataclass(frozen=True)
+class Generation:
+    """From where on messages name schemas of a generation: of one log, by partition; of all of it where none is
+    given.
+    """
+
+    number: int
+    topic_id: str | None
+    from_offsets: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class SchemaInUse:
+    """A schema that messages of the pipeline name, and what it was."""
+
+    key: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class SchemaLedger:
+    """What the ledger at `url` knows of one registry's schemas. Each method has a connection of its own, and raises
+    LedgerAway.
+    """
+
+    url: str = field(repr=False)  # it holds the password
+    registry: str
+
+    def known(self, generation: int, keys: Iterable[str]) -> dict[str, WriterSchema]:
+        """Those of `keys` that are kept."""
+        rows = self._ask("known_schemas", generation=generation, keys=list(keys))
+        return {row[0]: _schema(*row) for row in rows}
+
+    def keep(self, generation: int, schemas: Sequence[WriterSchema]) -> dict[str, WriterSchema]:
+        """Keep `schemas` for good; what is kept now, which is another's where that came first."""
+        with connect(self.url) as connection, database_errors(), connection.transaction():
+            for schema in schemas:
+                connection.execute(queries()["keep_schema"], {**self._row(schema), "generation": generation})
+        return self.known(generation, [schema.key for schema in schemas])
+
+    def generations(self, pipeline: str) -> tuple[Generation, ...]:
+        """Those of a pipeline, ascending; none before its first run."""
+        rows = self._ask("generations", pipeline=pipeline)
+        return tuple(Generation(number, topic, {int(p): at for p, at in ats.items()}) for number, topic, ats in rows)
+
+    def begin(self, pipeline: str) -> None:
+        """Give a pipeline that has no generation yet the one in which the registry is."""
+        with connect(self.url) as connection, database_errors():
+            connection.execute(queries()["first_generation"], {"registry": self.registry, "pipeline": pipeline})
+
+    def in_use(self, pipeline: str, generation: int) -> tuple[SchemaInUse, ...]:
+        """The schemas that the newest batches of a pipeline name by id."""
+        rows = self._ask("schemas_in_use", pipeline=pipeline, generation=generation, most=MOST_COMPARED)
+        return tuple(SchemaInUse(*row) for row in rows)
+
+    def _ask(self, query: str, **given: Any) -> list[tuple[Any, ...]]:
+        with connect(self.url) as connection, database_errors():
+            return connection.execute(queries()[query], {"registry": self.registry, **given}).fetchall()
+
+    def _row(self, schema: WriterSchema) -> dict[str, Any]:
+        return {
+            "registry": self.registry,
+            "key": schema.key,
+            "format": schema.format,
+            "document": schema.document,
+            "references": Jsonb([list(one) for one in schema.references]),
+            "encrypted": schema.encrypted,
+            "sha256": digest(schema),
+        }
+
+
+def digest(schema: WriterSchema) -> str:
+    """What a schema is, whatever its id: SHA-256 in hexadecimal."""
+    return sha256(json.dumps([schema.format, schema.document, schema.references]).encode()).hexdigest()
+
+
+def _schema(key: str, kind: Any, document: str, references: Any, encrypted: bool) -> WriterSchema:
+    return WriterSchema(key, kind, document, tuple((name, text) for name, text in references), encrypted)

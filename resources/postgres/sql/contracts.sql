@@ -1,0 +1,44 @@
+-- applied_contract: the contract in force; nothing where no run or command has recorded one.
+SELECT c.digest, c.version, c.document, c.applied_at, c.applied_by, c.by_command, c.schema_text
+  FROM tidegate.pipeline AS p JOIN tidegate.contract AS c ON (c.pipeline, c.digest) = (p.name, p.contract_digest)
+ WHERE p.name = %(pipeline)s;
+
+-- contracts_of: every contract that the pipeline has had, the first one first.
+SELECT digest, version, document, applied_at, applied_by, by_command, schema_text
+  FROM tidegate.contract WHERE pipeline = %(pipeline)s ORDER BY applied_at, digest;
+
+-- in_force: the digest of the contract in force.
+SELECT contract_digest FROM tidegate.pipeline WHERE name = %(pipeline)s;
+
+-- lock_contract: no run takes the pipeline over, and no other session changes its contract, while its row is locked.
+SELECT (SELECT max(batch_id) FROM tidegate.batch AS b WHERE b.pipeline = p.name) AS newest_batch
+  FROM tidegate.pipeline AS p WHERE name = %(pipeline)s FOR UPDATE;
+
+-- record_contract: from now on it judges. One that was in force before keeps when it was applied first.
+WITH pinned AS (UPDATE tidegate.pipeline SET contract_digest = %(digest)s WHERE name = %(pipeline)s)
+INSERT INTO tidegate.contract AS c (pipeline, digest, version, document, schema_text, applied_by, by_command)
+VALUES (%(pipeline)s, %(digest)s, %(version)s, %(document)s, %(schema_text)s, %(applied_by)s, %(by_command)s)
+    ON CONFLICT (pipeline, digest) DO UPDATE SET by_command = c.by_command OR excluded.by_command;
+
+-- fence_for_contract: a run from before publishes nothing more; what it had planned is read again.
+UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL, updated_at = now() WHERE name = %(pipeline)s;
+
+-- table_shape: the columns of a table; none where there is no such table, or it is not the pipeline's.
+SELECT attname AS name, format_type(atttypid, atttypmod) AS type, attnotnull AS not_null,
+       atthasdef OR attidentity <> '' AS has_default
+  FROM pg_attribute
+ WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped
+   AND EXISTS (SELECT FROM tidegate.output WHERE pipeline = %(pipeline)s AND table_oid = attrelid)
+ ORDER BY attnum;
+
+-- open_dead_letters: how many of the pipeline's broke each of these rules.
+SELECT error_class, count(*) AS messages FROM tidegate.dead_letter
+ WHERE pipeline = %(pipeline)s AND status = 'open' AND error_class = ANY(%(rules)s) GROUP BY error_class;
+
+-- table_holders: who has locked a table, the longest transaction first.
+SELECT a.pid, a.usename, a.application_name, extract(epoch FROM now() - a.xact_start)::int AS seconds,
+       left(regexp_replace(a.query, '\s+', ' ', 'g'), 80) AS query
+  FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+ WHERE l.granted AND l.relation = ANY(SELECT to_regclass(t)::oid FROM unnest(%(tables)s::text[]) AS t)
+   AND l.pid <> pg_backend_pid()
+ ORDER BY a.xact_start LIMIT 1;

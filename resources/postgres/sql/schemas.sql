@@ -1,0 +1,41 @@
+-- known_schemas: those of these that the ledger has.
+SELECT key, format, document, "references", encrypted FROM tidegate.schema
+ WHERE registry = %(registry)s AND generation = %(generation)s AND key = ANY(%(keys)s);
+
+-- keep_schema: what an id means from now on. Whoever was first decides.
+INSERT INTO tidegate.schema (registry, generation, key, format, document, "references", encrypted, sha256)
+VALUES (%(registry)s, %(generation)s, %(key)s, %(format)s, %(document)s, %(references)s, %(encrypted)s, %(sha256)s)
+    ON CONFLICT DO NOTHING;
+
+-- generations: which generation the messages of a pipeline name schemas of, and from where on.
+SELECT generation, topic_id, from_offsets FROM tidegate.schema_generation
+ WHERE pipeline = %(pipeline)s AND registry = %(registry)s ORDER BY generation;
+
+-- first_generation: of a pipeline that has none yet, that in which the registry is now.
+INSERT INTO tidegate.schema_generation (pipeline, registry, generation, from_offsets)
+SELECT %(pipeline)s, %(registry)s,
+       coalesce((SELECT max(generation) FROM tidegate.schema_generation WHERE registry = %(registry)s), 1), '{}'
+ WHERE NOT EXISTS (SELECT FROM tidegate.schema_generation WHERE pipeline = %(pipeline)s AND registry = %(registry)s)
+    ON CONFLICT DO NOTHING;
+
+-- open_generation: from the positions on, ids are those of a registry that was built again: of the newest generation, if
+-- another pipeline has opened one that this one has not.
+INSERT INTO tidegate.schema_generation (pipeline, registry, generation, topic_id, from_offsets)
+SELECT %(pipeline)s, %(registry)s, greatest(o.own + 1, o.newest), p.topic_id, p.from_offsets
+  FROM (SELECT max(topic_id) AS topic_id, coalesce(jsonb_object_agg(partition, next_offset), '{}') AS from_offsets
+          FROM tidegate.source_position WHERE pipeline = %(pipeline)s) AS p,
+       (SELECT coalesce(max(generation) FILTER (WHERE pipeline = %(pipeline)s), 1) AS own,
+               coalesce(max(generation), 1) AS newest
+          FROM tidegate.schema_generation WHERE registry = %(registry)s) AS o;
+
+-- schemas_in_use: the numeric ids that the pipeline's messages named last, with what they meant. GUIDs cannot change.
+SELECT s.key, s.sha256 FROM tidegate.schema AS s
+  JOIN (SELECT key, max(batch_id) AS latest FROM tidegate.batch_schema JOIN tidegate.batch USING (batch_id)
+         WHERE pipeline = %(pipeline)s AND registry = %(registry)s AND generation = %(generation)s GROUP BY key) AS used
+    USING (key)
+ WHERE s.registry = %(registry)s AND s.generation = %(generation)s AND s.key ~ '^[0-9]+$'
+ ORDER BY used.latest DESC, key LIMIT %(most)s;
+
+-- write_batch_schema: how many messages of a range name a schema.
+INSERT INTO tidegate.batch_schema (batch_id, partition, from_offset, registry, generation, key, messages)
+VALUES (%(batch_id)s, %(partition)s, %(from_offset)s, %(registry)s, %(generation)s, %(key)s, %(messages)s);

@@ -1,0 +1,1 @@
+"""The schema registry: its client, and what is kept of its schemas."""

@@ -1,0 +1,91 @@
+"""A contract is applied while runs are at work, and while the one who applies it is killed."""
+
+import os
+import signal
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any, get_args
+
+import pytest
+
+from assets import find_pipeline
+from platform_defs.contract.model import Contract
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.crash_points import ApplyPoint
+from platform_defs.errors import Fenced
+from platform_defs.evolution.statements import Given
+from platform_defs.operations import evolve
+from resources.endpoints import connection
+from tests.chaos.moments import Intruder
+from tests.chaos.runs import Run
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
+from tests.world import World, renamed, transfers
+
+APPLIED = {"apply_committed"}  # points at which it has happened
+
+
+@scenario(FaultClass.CONTRACT_APPLIED, representative=True)
+def contract_apply_killed_at_each_step(chaos: Chaos) -> Verdict:
+    """Before COMMIT neither the table nor the ledger has changed, after it both; the pipeline continues either way."""
+    world, pipeline, fired = chaos.world, chaos.world.caught_up(), 0
+    after = replace(pipeline, contract=loosened(pipeline.contract))
+    for point in get_args(ApplyPoint):
+        run = Run(pipeline, point, play=play_apply)
+        run.process.join(120)
+        assert run.process.exitcode == -signal.SIGKILL, run.words
+        fired += 1
+        assert _applied(world, after) == ((True, True) if point in APPLIED else (False, False)), point
+        current = after if point in APPLIED else pipeline
+        world.send(pipeline, transfers(8, start=8 * fired))
+        assert [batch.rows for batch in world.drain(current)] == [16], point
+    return chaos.judge(after, fired, "table and ledger agree")
+
+
+@scenario(FaultClass.CONTRACT_APPLIED)
+def contract_applied_between_staging_and_publish(chaos: Chaos) -> Verdict:
+    """The batch is fenced and changes nothing; its offsets are read again, and judged by the new contract."""
+    world, pipeline = chaos.world, chaos.world.caught_up()
+    after = replace(pipeline, contract=loosened(pipeline.contract))
+    world.send(pipeline, transfers(8, start=8))
+    before = world.position(pipeline)
+    intruder = Intruder("before_publish", lambda _: _apply(after.contract))
+    with pytest.raises(Fenced):
+        intruder.drain(world, pipeline)
+    assert world.position(pipeline) == before
+    (batch,) = world.drain(after)
+    versions = "select contract_version as v from tidegate.batch where batch_id = %s"
+    assert world.rows(versions, batch.batch_id) == [{"v": "1.1.0"}]
+    return chaos.judge(after, intruder.fired, "fenced, and read again")
+
+
+def loosened(contract: Contract) -> Contract:
+    """The next version, in which a posting's currency may be NULL."""
+    rows = contract.row_table
+    columns = tuple(replace(c, required=c.required and c.name != "currency") for c in rows.columns)
+    return replace(contract, version="1.1.0", tables=(replace(rows, columns=columns), *contract.accumulates))
+
+
+def play_apply(
+    name: str, changed: Any, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
+) -> None:
+    """What the process of an apply does."""
+    os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
+    contract = renamed(find_pipeline("bank_transfers").contract, name)
+    limits = replace(contract.limits, batch_messages=changed[0])
+    _apply(loosened(replace(contract, limits=limits, delivery=changed[1])))
+    mouth.send(("done",))
+
+
+def _apply(contract: Contract) -> None:
+    evolve.apply(connection().postgres_url, contract, Given(), "tester")
+
+
+def _applied(world: World, after: Pipeline) -> tuple[bool, bool]:
+    """Whether the table, and whether the ledger, has the contract."""
+    nullable = "select not attnotnull as it from pg_attribute where attrelid = to_regclass(%s) and attname = 'currency'"
+    recorded = (
+        "select c.version = '1.1.0' as it from tidegate.pipeline as p join tidegate.contract as c "
+        "on (c.pipeline, c.digest) = (p.name, p.contract_digest) where p.name = %s"
+    )
+    (table,), (ledger,) = world.rows(nullable, after.contract.row_table.name), world.rows(recorded, after.name)
+    return table["it"], ledger["it"]

@@ -1,0 +1,102 @@
+"""A server in the place of a registry, for the answers that no real registry can be made to give."""
+
+import base64
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Answered:
+    """What the server answers, by path (without its query), and what it was asked."""
+
+    url: str = ""
+    answers: dict[str, "Answer"] = field(default_factory=dict[str, "Answer"])
+    asked: list[str] = field(default_factory=list[str])
+    authorization: list[str | None] = field(default_factory=list[str | None])
+    released: threading.Event = field(default_factory=threading.Event)
+
+
+Answer = Callable[[BaseHTTPRequestHandler, Answered], None]
+
+
+def says(body: Any, status: int = 200, *, kind: str = "application/json") -> Answer:
+    """An answer of JSON, or of any text."""
+    written = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    def answer(handler: BaseHTTPRequestHandler, _: Answered) -> None:
+        handler.send_response(status)
+        handler.send_header("Content-Type", kind)
+        handler.send_header("Content-Length", str(len(written)))
+        handler.end_headers()
+        handler.wfile.write(written)
+
+    return answer
+
+
+def refuses(status: int, code: int | None = None) -> Answer:
+    """The registry's own answer for an error."""
+    return says({"error_code": code or status, "message": "no"}, status)
+
+
+def half(handler: BaseHTTPRequestHandler, _: Answered) -> None:
+    """An answer that ends too early."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"schema": "')
+    handler.close_connection = True
+
+
+def hangs(_: BaseHTTPRequestHandler, answered: Answered) -> None:
+    """No answer until the test is over."""
+    answered.released.wait()
+
+
+def drips(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
+    """A byte now and then, for ever."""
+    handler.send_response(200)
+    handler.end_headers()
+    while not answered.released.wait(0.05):
+        handler.wfile.write(b" ")
+        handler.wfile.flush()
+
+
+@contextmanager
+def registry_double() -> Iterator[Answered]:
+    """A server on this machine; a path without an answer is a 404 of the registry's."""
+    answered = Answered()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            answered.asked.append(self.path)
+            answered.authorization.append(_credentials(self.headers.get("Authorization")))
+            answered.answers.get(path, refuses(404, 40403))(self, answered)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing on stderr."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.block_on_close = False
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    answered.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield answered
+    finally:
+        answered.released.set()
+        server.shutdown()
+        server.server_close()
+
+
+def _credentials(header: str | None) -> str | None:
+    if header is None or not header.startswith("Basic "):
+        return header
+    return base64.b64decode(header.removeprefix("Basic ")).decode()

@@ -1,0 +1,112 @@
+"""What a task decodes: by generations of a registry, with headers, of chosen messages only."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from platform_defs.contract.column_types import column_type
+from platform_defs.contract.model import Contract, Field, Format, Framing, WireFormat
+from platform_defs.engine.decoding import BlockDecoder
+from platform_defs.formats.arrow import columns_of, integers
+from platform_defs.formats.block import message_blocks
+from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.halts import RegistrySwitched
+
+INTEGER = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}'
+FLIPPED = INTEGER.replace('"n"', '"other"')
+FIELDS = (Field("n", column_type("integer"), False, ()),)
+
+
+@dataclass
+class Remembered:
+    """Schemas by generation and key (engine.schema_ports.Schemas)."""
+
+    schemas: Mapping[tuple[int, str], str]
+    starts: Sequence[tuple[int, int]] = ((0, 1),)
+    registry: str = "default"
+    asked: list[tuple[int, Sequence[str]]] = field(default_factory=list[tuple[int, Sequence[str]]])
+
+    def generations(self, partition: int) -> Sequence[tuple[int, int]]:  # noqa: ARG002
+        return self.starts
+
+    def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
+        self.asked.append((generation, keys))
+        found = {key: self.schemas.get((generation, key)) for key in keys}
+        return {key: None if text is None else WriterSchema(key, "avro", text) for key, text in found.items()}
+
+    def switched(self) -> RegistrySwitched | None:
+        return None
+
+    def is_familiar(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A message as confluent_kafka gives it."""
+
+    at: int
+    content: bytes | None
+    named: tuple[tuple[str, bytes | None], ...] = ()
+
+    def key(self) -> bytes | None:
+        return None
+
+    def value(self) -> bytes | None:
+        return self.content
+
+    def offset(self) -> int:
+        return self.at
+
+    def timestamp(self) -> tuple[int, int]:
+        return 0, 0
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return list(self.named)
+
+    def leader_epoch(self) -> int | None:
+        return None
+
+
+def contract(framing: Framing = "prefix", kind: Format = "avro", text: str = "") -> Contract:
+    return Contract("p", "1", "d", "", "t", kind, FIELDS, (), wire=WireFormat(framing, schema_text=text))
+
+
+def message(at: int, number: int, value: int) -> Delivered:
+    return Delivered(at, b"\0" + number.to_bytes(4) + bytes([2 * value]))
+
+
+def read(decoder: BlockDecoder, messages: Sequence[Delivered], chosen: list[int] | None = None) -> dict[int, object]:
+    """By index of the chosen messages: the value, or the class of the fault."""
+    (block,) = message_blocks(messages)
+    found = decoder.read(0, block, None if chosen is None else pa.array(chosen, pa.int64())).decoded
+    rows = zip(integers(found.indexes), columns_of(found.rows)[0].to_pylist(), strict=True)
+    return {**dict(rows), **{fault.index: fault.error_class for fault in found.faults}}
+
+
+def test_the_same_id_means_another_schema_from_the_next_generation_on() -> None:
+    schemas = Remembered({(1, "7"): INTEGER, (2, "7"): FLIPPED, (2, "8"): INTEGER}, starts=((0, 1), (12, 2)))
+    messages = [message(10, 7, 1), message(11, 8, 2), message(12, 7, 3), message(15, 8, 4)]
+    assert read(BlockDecoder(contract(), schemas), messages) == {0: 1, 1: "UnknownSchemaId", 2: None, 3: 4}
+    assert schemas.asked == [(1, ["7", "8"]), (2, ["7", "8"])]
+    assert read(BlockDecoder(contract(), schemas), messages, [0, 3]) == {0: 1, 1: 4}
+    assert read(BlockDecoder(contract(), schemas), messages[:2]) == {0: 1, 1: "UnknownSchemaId"}
+    (block,) = message_blocks(messages)
+    assert BlockDecoder(contract(), schemas).read(0, block, None).schemas == {(1, "7"): 1, (2, "7"): 1, (2, "8"): 1}
+
+
+def test_the_last_header_of_the_name_counts() -> None:
+    named = (("__value_schema_id", b"odd"), ("other", None), ("__value_schema_id", b"\0\0\0\0\7"))
+    decoder = BlockDecoder(contract("header"), Remembered({(1, "7"): INTEGER}))
+    assert read(decoder, [Delivered(0, b"\4", named), Delivered(1, b"\4")]) == {0: 2, 1: "MissingSchemaHeader"}
+    assert read(decoder, [Delivered(0, b"\4"), Delivered(1, b"\6", named)], [1]) == {0: 3}
+
+
+def test_messages_that_name_no_schema_are_of_the_one_beside_the_contract() -> None:
+    decoder = BlockDecoder(contract("none", text=INTEGER), None)
+    assert read(decoder, [Delivered(0, b"\4"), Delivered(1, None), Delivered(2, b"")]) == {
+        0: 2,
+        1: "NullValue",
+        2: "TruncatedAvro",
+    }

@@ -1,0 +1,116 @@
+"""Which schema a message names, whatever its bytes are: it is in one group, or a fault that says what it looks like."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from platform_defs.contract.model import Framing
+from platform_defs.formats.framing import Unframed, unframe
+
+GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
+HEADER = b"\1" + GUID.bytes
+
+
+def taken_apart(framing: Framing, values: Sequence[bytes | None], names: Sequence[bytes | None] = ()) -> Unframed:
+    return unframe(framing, pa.array(values, pa.binary()), pa.array(names, pa.binary()) if names else None)
+
+
+def payloads(found: Unframed) -> dict[int, tuple[str, bytes]]:
+    """By index: the schema's key, and the payload."""
+    return {
+        int(index): (group.key, found.data[start:stop].tobytes())
+        for group in found.groups
+        for index, start, stop in zip(group.indexes, group.starts, group.stops, strict=True)
+    }
+
+
+def faults(found: Unframed) -> dict[int, tuple[str, str]]:
+    return {fault.index: (fault.error_class, fault.message) for fault in found.faults}
+
+
+def prefixed(number: int, payload: bytes) -> bytes:
+    return b"\0" + number.to_bytes(4) + payload
+
+
+def test_messages_are_grouped_by_the_id_before_their_payload() -> None:
+    found = taken_apart("prefix", [prefixed(7, b"a"), prefixed(2**32 - 1, b""), prefixed(7, b"bc"), prefixed(1, b"d")])
+    assert payloads(found) == {0: ("7", b"a"), 1: (str(2**32 - 1), b""), 2: ("7", b"bc"), 3: ("1", b"d")}
+    assert [group.key for group in found.groups] == ["1", "7", str(2**32 - 1)]
+    assert not found.faults
+
+
+def test_part_of_a_larger_array_is_read_where_it_is() -> None:
+    values = pa.array([prefixed(1, b"a"), prefixed(2, b"b"), None, prefixed(3, b"c")], pa.binary()).slice(1)
+    found = unframe("prefix", values, None)
+    assert payloads(found) == {0: ("2", b"b"), 2: ("3", b"c")}
+    assert faults(found)[1][0] == "NullValue"
+
+
+def test_a_header_names_the_schema_and_the_payload_may_begin_with_anything() -> None:
+    found = taken_apart("header", [b"\0", b"x", b"y", b"z"], [HEADER, b"\0\0\0\0\7\2\1", None, b"\2odd"])
+    assert payloads(found) == {0: (str(GUID), b"\0"), 1: ("7", b"x")}
+    assert {group.key: group.message for group in found.groups} == {str(GUID): b"", "7": b"\2\1"}
+    assert faults(found)[2][0] == "MissingSchemaHeader"
+    assert faults(found)[3] == ("NotFramed", r"the header __value_schema_id names no schema: \x02odd")
+
+
+def test_with_both_a_header_goes_before_a_prefix() -> None:
+    found = taken_apart("both", [prefixed(7, b"a"), prefixed(7, b"b"), b"{}"], [None, HEADER, None])
+    assert payloads(found) == {0: ("7", b"a"), 1: (str(GUID), prefixed(7, b"b"))}
+    assert faults(found)[2][0] == "NotFramed"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (b"", "it has 0 bytes in all"),
+        (b"\0", "it has 1 byte"),
+        (b"\0\0\0\1", "it has 4 bytes in all"),
+        (b' \n{"a": 1}', "it looks like JSON"),
+        (b"\3\0" + bytes(16) + b"x", "AWS Glue"),
+        (b"\0" + (77).to_bytes(8) + b"x", "Apicurio's framing of 8 bytes (id 77)"),
+        (b"Obj\1" + bytes(9), "a whole Avro file"),
+        (b"\xff\xfe12345678", "it begins with ff fe 31 32 33 34 35 36"),
+        (bytes(5), "it begins with 00 00 00 00 00"),
+    ],
+)
+def test_what_is_not_framed_is_said_to_be_what_it_looks_like(value: bytes, said: str) -> None:
+    error_class, message = faults(taken_apart("prefix", [value]))[0]
+    assert error_class == "NotFramed"
+    assert said in message
+
+
+def test_a_key_that_is_missing_or_not_framed_is_a_fault_of_the_key() -> None:
+    found = unframe("prefix", pa.array([None, b"k1"], pa.binary()), None, "key")
+    assert [(fault.error_class, fault.field) for fault in found.faults] == [
+        ("MissingKey", "_key"),
+        ("NotFramed", "_key"),
+    ]
+
+
+VALUES = st.lists(st.none() | st.binary(max_size=12) | st.builds(prefixed, st.integers(0, 3), st.binary(max_size=4)))
+HEADED = st.none() | st.binary(max_size=20) | st.just(HEADER) | st.builds(prefixed, st.integers(0, 3), st.just(b""))
+
+
+@given(values=VALUES, data=st.data(), framing=st.sampled_from(["prefix", "header", "both"]))
+def test_every_message_is_in_one_group_or_a_fault(
+    values: list[bytes | None], data: st.DataObject, framing: Framing
+) -> None:
+    names = data.draw(st.lists(HEADED, min_size=len(values), max_size=len(values)))
+    found = unframe(framing, pa.array(values, pa.binary()), pa.array(names, pa.binary()))
+    grouped = [int(index) for group in found.groups for index in group.indexes]
+    assert sorted([*grouped, *(fault.index for fault in found.faults)]) == list(range(len(values)))
+    assert all((np.diff(group.indexes) > 0).all() for group in found.groups)
+    for index, (_, payload) in payloads(found).items():
+        assert (values[index] or b"").endswith(payload)
+    alone = [
+        unframe(framing, pa.array([v], pa.binary()), pa.array([n], pa.binary()))
+        for v, n in zip(values, names, strict=True)
+    ]
+    assert payloads(found) == {i: payloads(one)[0] for i, one in enumerate(alone) if one.groups}
+    assert faults(found) == {i: faults(one)[0] for i, one in enumerate(alone) if one.faults}

@@ -1,0 +1,148 @@
+"""`tidegate contract check`: the gate for CI, against git, a file, and what cannot be asked."""
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from assets import ASSETS
+from platform_defs.cli.gate_answer import show
+from platform_defs.operations import gate as gates
+from platform_defs.operations.gate import gate
+from tests.commands import HEAVY, tidegate
+
+VIEWS = "web/page_views.odcs.yaml"
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    author = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    subprocess.run(["git", *author, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The shipped contracts in a repository of their own, committed."""
+    folder = tmp_path / "repo" / "assets"
+    shutil.copytree(ASSETS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    _git(folder.parent, "init", "-q", "-b", "main")
+    _git(folder.parent, "add", ".")
+    _git(folder.parent, "commit", "-q", "-m", "contracts")
+    read = gates.read_contracts
+    monkeypatch.setattr(gates, "read_contracts", lambda: read(folder))
+    return folder
+
+
+def _edit(assets: Path, old: str, new: str) -> None:
+    path = assets / VIEWS
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+
+
+def _views(found: gates.Gate) -> gates.Checked:
+    return next(item for item in found.contracts if item.pipeline == "web_page_views")
+
+
+def test_contracts_that_have_not_changed_fit(assets: Path) -> None:
+    found = gate([], "git:main")
+    assert found.code == 0
+    assert {item.result for item in found.contracts} == {"fits"}
+    assert len(found.contracts) == 3
+
+
+def test_a_change_without_a_higher_version_does_not_fit(assets: Path) -> None:
+    _edit(assets, "maximum: 86400000", "maximum: 3600000")
+    found = gate([], "git:main")
+    assert found.code == 1
+    (problem,) = _views(found).problems
+    assert "Write version: 2.0.0" in problem
+    assert gate(["bank_transfers"], "git:main").code == 0
+
+
+def test_a_version_that_tells_enough_fits(assets: Path) -> None:
+    _edit(assets, "maximum: 86400000", "maximum: 3600000")
+    _edit(assets, "version: 1.0.0", "version: 1.1.0")
+    assert gate([], "git:main").code == 1
+    _edit(assets, "version: 1.1.0", "version: 2.0.0")
+    assert gate([], "git:main").code == 0
+
+
+def test_words_need_a_patch_version(assets: Path) -> None:
+    _edit(assets, "An event arrives once in a batch.", "Once in a batch.")
+    (problem,) = _views(gate([], "git:main")).problems
+    assert "Write version: 1.0.1" in problem
+
+
+def test_another_topic_does_not_fit_whatever_the_version(assets: Path) -> None:
+    _edit(assets, "physicalName: web.page_views", "physicalName: web.v2")
+    _edit(assets, "version: 1.0.0", "version: 2.0.0")
+    assert "topic_changed" in _views(gate([], "git:main")).problems[0]
+
+
+def test_a_new_contract_fits_and_a_moved_one_is_found_by_its_id(assets: Path) -> None:
+    (assets / "web/views.odcs.yaml").write_text(
+        (assets / VIEWS).read_text().replace("version: 1.0.0", "version: 0.9.0")
+    )
+    (assets / VIEWS).unlink()
+    assert "older file" in _views(gate([], "git:main")).problems[0]
+    text = (assets / "web/views.odcs.yaml").read_text()
+    (assets / "web/views.odcs.yaml").write_text(text.replace("id: web_page_views", "id: web_views", 1))
+    found = gate(["web_views"], "git:main")
+    assert (found.code, found.contracts[0].result) == (0, "new")
+
+
+def test_a_schema_file_is_compared_with_the_one_of_its_commit(assets: Path) -> None:
+    properties = "[{property: framing, value: none}, {property: schemaFile, value: view.avsc}]"
+    _edit(assets, "format: json", f"format: avro, customProperties: {properties}")
+    (assets / "web/view.avsc").write_text("one")
+    _git(assets, "add", ".")
+    _git(assets, "commit", "-q", "-m", "avro")
+    assert gate([], "git:main").code == 0
+    (assets / "web/view.avsc").write_text("other")
+    found = gate([], "git:main")
+    assert "Write version: 2.0.0" in _views(found).problems[0]
+    assert gate([], "git:main~1").code == 1
+
+
+def test_a_contract_that_cannot_be_read_does_not_fit(assets: Path) -> None:
+    _edit(assets, "version: 1.0.0", "versoin: 1.0.0")
+    found = gate([], "git:main")
+    assert found.code == 1
+    assert "did you mean 'version'" in str(found.contracts[-1].problems)
+
+
+def test_what_cannot_be_asked_is_told_apart(assets: Path) -> None:
+    found = gate([], "git:nowhere")
+    assert found.code == 2
+    assert "it is no branch, tag or commit that is here" in _views(found).problems[0]
+    missing = gate([], str(assets / "nothing.odcs.yaml"))
+    assert missing.code == 2
+    _edit(assets, "version: 1.0.0", "versoin: 1.0.0")
+    _git(assets, "commit", "-q", "-am", "broken")
+    _edit(assets, "versoin: 1.0.0", "version: 1.0.0")
+    assert gate([], "git:main").code == 2
+
+
+def test_one_contract_is_compared_with_a_file(assets: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.odcs.yaml"
+    kept.write_text((assets / VIEWS).read_text())
+    assert [item.pipeline for item in gate([], str(kept)).contracts] == ["web_page_views"]
+    _edit(assets, "maximum: 86400000", "maximum: 90000000")
+    assert gate([], str(kept)).code == 1
+
+
+def test_github_gets_one_line_for_each_problem(assets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _edit(assets, "maximum: 86400000", "maximum: 3600000")
+    show(gate([], "git:main"), "github")
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"::error file={assets}/web/page_views.odcs.yaml,title=web_page_views::")
+
+
+def test_the_gate_starts_quickly_and_imports_no_system() -> None:
+    started = time.monotonic()
+    asked = tidegate("contract", "check", "--against", "git:HEAD", "-o", "json")
+    if "it is no branch" not in asked.stdout:  # a copy without its repository
+        assert asked.document["fits"] is (asked.code == 0)
+    assert asked.packages.isdisjoint({*HEAVY, "psycopg", "confluent_kafka", "pyarrow", "numpy"})
+    assert time.monotonic() - started < 10  # two seconds, on a machine that does nothing else

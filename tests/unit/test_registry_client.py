@@ -1,0 +1,195 @@
+"""Whatever a registry answers: a schema, no schema, or RegistryAway in time, without a password in it."""
+
+import pickle
+import time
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from platform_defs.errors import BadInput, RegistryAway
+from platform_defs.formats.writer_schema import WriterSchema
+from resources.registry.address import Registry
+from resources.registry.client import RegistryClient
+from tests.unit.registry_double import Answer, Answered, drips, half, hangs, refuses, registry_double, says
+
+GUID = "89791762-2336-4186-9674-299b90a802e2"
+SCHEMA = says({"schema": '"string"'})
+
+
+@pytest.fixture
+def server() -> Iterator[Answered]:
+    with registry_double() as answered:
+        yield answered
+
+
+def client(*urls: str, patience: float = 0.5, options: Mapping[str, str] | None = None) -> RegistryClient:
+    given = {name.replace("_", "."): value for name, value in (options or {}).items()}
+    return RegistryClient(Registry({"url": ",".join(urls), **given}, patience))
+
+
+def test_an_id_and_a_guid_are_asked_for(server: Answered) -> None:
+    server.answers = {"/schemas/ids/7": SCHEMA, f"/schemas/guids/{GUID}": says({"schema": "{}", "schemaType": "JSON"})}
+    assert client(server.url).schema("7") == WriterSchema("7", "avro", '"string"')
+    assert client(server.url).schema(GUID) == WriterSchema(GUID, "json", "{}")
+
+
+def test_what_a_schema_refers_to_comes_before_what_needs_it(server: Answered) -> None:
+    def refers(document: str, *names: str) -> Answer:
+        references = [{"name": name, "subject": f"of.{name}", "version": 1} for name in names]
+        return says({"schema": document, "references": references, "subject": "s", "version": 1, "id": 1})
+
+    server.answers = {
+        "/schemas/ids/7": refers("top", "a", "b"),
+        "/subjects/of.a/versions/1": refers("A", "b"),
+        "/subjects/of.b/versions/1": refers("B", "a"),  # a ring
+    }
+    assert client(server.url).schema("7") == WriterSchema("7", "avro", "top", (("b", "B"), ("a", "A")))
+
+
+def test_a_schema_that_refers_to_nothing_there_is_is_none(server: Answered) -> None:
+    missing = {"name": "a", "subject": "gone", "version": 3}
+    server.answers = {"/schemas/ids/7": says({"schema": "x", "references": [missing]})}
+    assert client(server.url).schema("7") is None
+    assert server.asked[-1].startswith("/subjects/gone/versions/3")
+
+
+@pytest.mark.parametrize("document", ["a\0b", "\ud800"])
+def test_a_schema_that_no_ledger_can_hold_is_none(server: Answered, document: str) -> None:
+    server.answers = {"/schemas/ids/7": says({"schema": document})}
+    assert client(server.url).schema("7") is None
+
+
+@pytest.mark.parametrize("kind", ["ENCRYPT", "ENCRYPT_PAYLOAD"])
+def test_a_schema_whose_fields_are_encrypted_says_so(server: Answered, kind: str) -> None:
+    def ruled(disabled: bool) -> Answer:
+        rule = {"name": "r", "kind": "TRANSFORM", "mode": "WRITEREAD", "type": kind, "disabled": disabled}
+        return says({"schema": "x", "ruleSet": {"domainRules": [rule]}})
+
+    server.answers = {"/schemas/ids/7": ruled(False), "/schemas/ids/8": ruled(True)}
+    encrypted, plain = client(server.url).schema("7"), client(server.url).schema("8")
+    assert encrypted is not None
+    assert plain is not None
+    assert (encrypted.encrypted, plain.encrypted) == (True, False)
+
+
+def test_no_such_schema_is_the_registrys_own_word_and_no_other_404(server: Answered) -> None:
+    assert client(server.url).schema("7") is None
+    for other in (refuses(404), refuses(404, 0), says(b"<html>Not Found</html>", 404, kind="text/html")):
+        server.answers = {"/schemas/ids/7": other}
+        with pytest.raises(RegistryAway):
+            client(server.url).schema("7")
+
+
+def test_an_id_that_no_registry_gives_is_not_asked_for(server: Answered) -> None:
+    server.answers = {f"/schemas/ids/{2**31}": refuses(404)}  # as Confluent's says it
+    assert client(server.url).schema(str(2**31)) is None
+    assert client(server.url).schema(str(2**31 - 1)) is None
+    assert server.asked == [f"/schemas/ids/{2**31 - 1}"]
+
+
+def test_a_registry_that_has_no_guids_knows_none(server: Answered) -> None:
+    server.answers = {f"/schemas/guids/{GUID}": refuses(404, 0)}
+    assert client(server.url).schema(GUID) is None
+
+
+AWAY = {
+    "401": refuses(401, 40101),
+    "403": refuses(403),
+    "408": refuses(408),
+    "418": refuses(418),
+    "429": refuses(429),
+    "500": refuses(500, 50001),
+    "503": refuses(503),
+    "redirect": says(b"", 302),
+    "HTML": says(b"<html>Sign in</html>", kind="text/html"),
+    "a list": says([1]),
+    "no schema": says({"id": 7}),
+    "a schema that is no text": says({"schema": {"type": "string"}}),
+    "half an answer": half,
+    "no answer": hangs,
+    "byte by byte": drips,
+}
+
+
+@pytest.mark.parametrize("answer", AWAY.values(), ids=AWAY.keys())
+def test_what_is_no_answer_is_asked_again_and_then_is_away(server: Answered, answer: Answer) -> None:
+    server.answers = {"/schemas/ids/7": answer}
+    started = time.monotonic()
+    with pytest.raises(RegistryAway) as away:
+        client(server.url).schema("7")
+    assert time.monotonic() - started < 5
+    assert server.url in str(away.value)
+    assert "asked for schema 7" in str(away.value)
+
+
+def test_nobody_there_is_away_and_another_address_is_asked_instead(server: Answered) -> None:
+    nobody = "http://127.0.0.1:9"
+    with pytest.raises(RegistryAway, match=r"127\.0\.0\.1:9"):
+        client(nobody).schema("7")
+    server.answers = {"/schemas/ids/7": SCHEMA}
+    assert client(nobody, server.url).schema("7") == WriterSchema("7", "avro", '"string"')
+
+
+def test_what_was_away_for_a_moment_answers_after_all(server: Answered) -> None:
+    busy = refuses(503)
+
+    def second_time(handler: object, answered: Answered) -> None:
+        (busy if len(answered.asked) == 1 else SCHEMA)(handler, answered)  # type: ignore[arg-type]
+
+    server.answers = {"/schemas/ids/7": second_time}
+    assert client(server.url, patience=10).schema("7") is not None
+    assert len(server.asked) == 2
+
+
+def test_an_id_that_has_come_to_mean_something_else_is_seen(server: Answered) -> None:
+    asking = client(server.url)
+    server.answers = {"/schemas/ids/7": SCHEMA}
+    assert asking.schema("7") == WriterSchema("7", "avro", '"string"')
+    server.answers = {"/schemas/ids/7": says({"schema": '"int"'})}
+    assert asking.schema("7") == WriterSchema("7", "avro", '"int"')
+
+
+def test_an_id_is_asked_for_in_its_context(server: Answered) -> None:
+    server.answers = {"/schemas/ids/7": SCHEMA}
+    client(server.url).schema("7", ":.bank:transfers")
+    assert server.asked == ["/schemas/ids/7?subject=%3A.bank%3Atransfers"]
+
+
+def test_a_password_is_sent_and_never_shown(server: Answered) -> None:
+    given = client(server.url, options={"basic_auth_user_info": "me:hush"})
+    assert given.schema("7") is None
+    assert server.authorization == ["me:hush"]
+    server.answers = {"/schemas/ids/7": says(b"<p>me:hush is wrong</p>", 401, kind="text/html")}
+    with pytest.raises(RegistryAway) as away:
+        given.schema("7")
+    in_url = client(server.url.replace("//", "//me:hush@"))
+    with pytest.raises(RegistryAway) as again:
+        in_url.schema("7")
+    assert "hush" not in f"{away.value} {again.value} {given.registry!r} {in_url.registry}"
+    assert away.value.status == 401
+
+
+def test_a_token_is_sent(server: Answered) -> None:
+    token = {
+        "bearer_auth_credentials_source": "STATIC_TOKEN",
+        "bearer_auth_token": "abc",
+        "bearer_auth_logical_cluster": "lsrc-1",
+        "bearer_auth_identity_pool_id": "pool",
+    }
+    client(server.url, options=token).schema("7")
+    assert server.authorization == ["Bearer abc"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"no_such_option": "hush"}, {"basic_auth_user_info": "hush"}, {"ssl_ca_location": "/nowhere/hush"}]
+)
+def test_options_that_the_client_does_not_take_are_refused_without_their_values(options: dict[str, str]) -> None:
+    with pytest.raises(BadInput, match="TIDEGATE_REGISTRY_") as refused:
+        client("http://127.0.0.1:9", options=options)
+    assert "hush" not in str(refused.value)
+
+
+def test_where_a_registry_is_travels_to_the_workers() -> None:
+    registry = Registry({"url": "http://a:b@one, http://two"})
+    assert pickle.loads(pickle.dumps(registry)) == registry  # noqa: S301  our own
+    assert str(registry) == "http://one, http://two"
