@@ -18,6 +18,7 @@ class Answered:
     answers: dict[str, "Answer"] = field(default_factory=dict[str, "Answer"])
     asked: list[str] = field(default_factory=list[str])
     authorization: list[str | None] = field(default_factory=list[str | None])
+    registered: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     released: threading.Event = field(default_factory=threading.Event)
 
 
@@ -79,6 +80,14 @@ def registry_double() -> Iterator[Answered]:
             answered.asked.append(self.path)
             answered.authorization.append(_credentials(self.headers.get("Authorization")))
             answered.answers.get(path, refuses(404, 40403))(self, answered)
+
+        def do_POST(self) -> None:
+            """Register a schema: its id is how many there are."""
+            written = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answered.registered.append(written)
+            number = len(answered.registered)
+            answered.answers[f"/schemas/ids/{number}"] = says(written)
+            says({"id": number})(self, answered)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Nothing on stderr."""
