@@ -17,7 +17,7 @@ from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.message_path import MessagePath
 from platform_defs.contract.model import Contract, Field
 from platform_defs.verification.documents import NotTheType
-from platform_defs.verification.protobuf_json import default_of, document, text, value_of
+from platform_defs.verification.protobuf_json import default_of, document, enum_names, text, value_of
 from platform_defs.verification.protobuf_schema import message_types
 from platform_defs.verification.protobuf_wire import Message, Wanted, WantedField, Wire
 from platform_defs.verification.values import reader
@@ -95,7 +95,7 @@ class _JudgedField:
 
     def __init__(self, item: Field, of: Descriptor) -> None:
         found = (_path(of, path, item.number) for path in (item.path, *item.aliases))
-        self.path = next((fields for fields in found if fields), [])
+        self.path: list[F] = next((fields for fields in found if fields), list[F]())
         if not self.path:
             if item.required:
                 raise NotTheType("SchemaNotCompatible")
@@ -241,10 +241,10 @@ def _of_message(of: ColumnType, message: Descriptor) -> Convert:
 
 
 def _name(item: F, number: int) -> str:
-    for value in item.enum_type.values:
-        if value.number == number:
-            return value.name
-    raise NotTheType("InvalidEnum")
+    names = enum_names(item, number)
+    if not names:
+        raise NotTheType("InvalidEnum")
+    return names[0]
 
 
 def _integer(value: int) -> int:

@@ -68,6 +68,11 @@ def text(raw: bytes) -> str:
     return found
 
 
+def enum_names(item: F, number: int) -> list[str]:
+    """The names that the field's enum has for a number, in the schema's order."""
+    return [value.name for value in item.enum_type.values if value.number == number] if item.enum_type else []
+
+
 def seconds_and_nanos(message: Message, of: Descriptor) -> tuple[int, int]:
     """Of a Timestamp or Duration."""
     return _or_default(message, of, 1), _or_default(message, of, 2)
@@ -96,10 +101,11 @@ def _one(item: F, value: Any) -> Document:
 
 
 def _enum(item: F, number: int) -> Document:
-    named = [value.name for value in item.enum_type.values if value.number == number]
-    if not named:
+    names = enum_names(item, number)
+    if not names:
         raise NotTheType("InvalidEnum")
-    return None if item.enum_type.full_name == "google.protobuf.NullValue" else named[0]
+    is_null = item.enum_type is not None and item.enum_type.full_name == "google.protobuf.NullValue"
+    return None if is_null else names[0]
 
 
 def _real(value: float) -> Number:

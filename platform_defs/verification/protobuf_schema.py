@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
+from signal import SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV
 from tempfile import TemporaryDirectory
 
 import google.type
@@ -16,9 +17,11 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 import platform_defs
+from platform_defs.errors import Retryable
 from platform_defs.verification.documents import NotTheType
 
 _SCHEMA = "judged.proto"
+_CRASHES = tuple(-number for number in (SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV))
 _part = re.compile(r"(?!\.\.?$)[^\\/]+").fullmatch
 _is_base64 = re.compile(r"[A-Za-z0-9+/\s]*=*\s*").fullmatch
 
@@ -90,7 +93,9 @@ def _run(folder: Path, texts: Path, with_descriptors: bool) -> FileDescriptorSet
         arguments.append(f"--descriptor_set_in={folder / 'descriptors'}")
     command = [sys.executable, "-m", "grpc_tools.protoc", *arguments, f"-o{folder / 'answer'}", _SCHEMA]
     done = subprocess.run(command, capture_output=True, check=False)
-    if done.returncode > 0:
+    if done.returncode in _CRASHES or (done.returncode and _SCHEMA.encode() + b":" in done.stderr):
         raise NotTheType("SchemaNotCompatible")
-    done.check_returncode()
+    if done.returncode:
+        told = done.stderr.decode(errors="replace")[-500:]
+        raise Retryable(f"the compiler of Protobuf schemas ended with status {done.returncode}: {told}")
     return FileDescriptorSet.FromString((folder / "answer").read_bytes())

@@ -18,10 +18,16 @@ MOST_ITEMS = 1_000_000  # of repeated fields
 _INT32_MAX = 2**31 - 1
 
 # How a field of each type is on the wire: 0 varint, 1 eight bytes, 2 a length and bytes, 3 a group, 5 four bytes.
-_WIRE_TYPE = {F.TYPE_DOUBLE: 1, F.TYPE_FIXED64: 1, F.TYPE_SFIXED64: 1, F.TYPE_FLOAT: 5, F.TYPE_FIXED32: 5}
-_WIRE_TYPE |= {F.TYPE_SFIXED32: 5, F.TYPE_STRING: 2, F.TYPE_BYTES: 2, F.TYPE_MESSAGE: 2, F.TYPE_GROUP: 3}
-_UNPACK = {F.TYPE_DOUBLE: "<d", F.TYPE_FIXED64: "<Q", F.TYPE_SFIXED64: "<q"}
-_UNPACK |= {F.TYPE_FLOAT: "<f", F.TYPE_FIXED32: "<I", F.TYPE_SFIXED32: "<i"}
+_WIRE_TYPE = {
+    **dict.fromkeys((F.TYPE_DOUBLE, F.TYPE_FIXED64, F.TYPE_SFIXED64), 1),
+    **dict.fromkeys((F.TYPE_STRING, F.TYPE_BYTES, F.TYPE_MESSAGE), 2),
+    **dict.fromkeys((F.TYPE_FLOAT, F.TYPE_FIXED32, F.TYPE_SFIXED32), 5),
+    F.TYPE_GROUP: 3,
+}
+_UNPACK = {
+    **{F.TYPE_DOUBLE: "<d", F.TYPE_FIXED64: "<Q", F.TYPE_SFIXED64: "<q"},
+    **{F.TYPE_FLOAT: "<f", F.TYPE_FIXED32: "<I", F.TYPE_SFIXED32: "<i"},
+}
 _BITS = {F.TYPE_INT32: 32, F.TYPE_UINT32: 32, F.TYPE_SINT32: 32, F.TYPE_ENUM: 32}
 _SIGNED, _ZIGZAG = (F.TYPE_INT32, F.TYPE_INT64, F.TYPE_ENUM), (F.TYPE_SINT32, F.TYPE_SINT64)
 

@@ -1,6 +1,7 @@
 """Each way in which a Protobuf message, or its schema, can be wrong: what the dead letter says."""
 
 import base64
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from platform_defs.contract.model import Contract, Fault
+from platform_defs.errors import Retryable
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.writer_schema import SchemaNotCompatible
@@ -161,7 +163,7 @@ def test_fields_that_the_contract_does_not_know_are_counted_by_message() -> None
     assert not found.faults
 
 
-def framed(contract: Contract, payloads: Sequence[bytes]) -> tuple[list[int], list[Fault]]:
+def framed(contract: Contract, payloads: Sequence[bytes]) -> tuple[Sequence[int | None], list[Fault]]:
     found = decoded(ProtobufReader(contract, schema(PROTO3), framed=True), payloads)
     judge = ProtobufJudge(contract, PROTO3, framed=True)
     for fault in found.faults:
@@ -259,6 +261,23 @@ def test_a_schema_that_is_none_is_refused_with_the_compilers_reason(
     with pytest.raises(NotTheType, match=r"^SchemaNotCompatible$"):
         ProtobufJudge(contract, text, references)
     assert capfd.readouterr() == ("", "")
+
+
+def test_what_the_compiler_only_warns_of_is_no_fault() -> None:
+    text = MESSAGE.replace("message", 'import "google/type/date.proto"; message')  # which it does not use
+    assert decoded(ProtobufReader(contract_of({"number": "integer"}), schema(text)), [b"\x08\x01"]).rows.num_rows == 1
+    assert ProtobufJudge(contract_of({"number": "integer"}), text).values(b"\x08\x01") == [1]
+
+
+def test_a_compiler_that_cannot_run_is_no_fault_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, contract = f"{MESSAGE} // compiled by nobody yet", contract_of({"number": "integer"})
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(Retryable, match=r"did not run \(status 1\)"):
+        ProtobufReader(contract, schema(text))
+    with pytest.raises(Retryable, match="ended with status 1"):
+        ProtobufJudge(contract, text)
+    monkeypatch.undo()
+    assert decoded(ProtobufReader(contract, schema(text)), [b"\x08\x01"]).rows.to_pylist() == [{"number": 1}]
 
 
 def test_a_schema_of_a_megabyte_with_2000_fields_is_read() -> None:

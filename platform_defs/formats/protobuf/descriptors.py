@@ -5,6 +5,7 @@ Each schema gets a pool of its own: two versions of a schema define the same nam
 
 import base64
 import binascii
+import signal
 import subprocess
 import sys
 from functools import lru_cache
@@ -18,10 +19,12 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 import platform_defs
+from platform_defs.errors import Retryable
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
 _LONGEST_NAME, _LONGEST_PART = 2_000, 255  # bytes; a file system takes no longer ones
+_FROM_OUTSIDE = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 _KEPT = 64  # schemas in a process: compiling one takes longer than reading ten thousand messages
 MAIN = "schema.proto"  # the name of the schema itself, which the registry does not say
 _BUILT_IN = "google/protobuf/"  # always the compiler's own, so that a Timestamp is what its name says
@@ -35,7 +38,7 @@ _KNOWN = (
 @lru_cache(_KEPT)
 def file_of(writer: WriterSchema) -> FileDescriptor:
     """The descriptor of the schema's file. Raises SchemaNotCompatible, with what the compiler says, for a schema that
-    is none, or that lacks a reference.
+    is none, or that lacks a reference; Retryable where the compiler could not run.
     """
     pool = DescriptorPool()
     try:
@@ -98,11 +101,16 @@ def _run_compiler(folder: Path, has_descriptors: bool) -> None:
     command += [f"-I{path}" for path in (folder / "src", *_KNOWN)]
     command += [f"--descriptor_set_in={folder / 'given'}"] * has_descriptors
     done = subprocess.run([*command, MAIN], capture_output=True, check=False, encoding="utf-8", errors="replace")
-    if done.returncode < 0:
-        done.check_returncode()  # killed: of memory or of a person, not of the schema
     if done.returncode:
-        told = done.stderr.replace(f"{folder / 'src'}/", "")
-        raise SchemaNotCompatible([f"the schema does not compile: {_first_error(told)}"])
+        raise _failure(done.returncode, done.stderr.replace(f"{folder / 'src'}/", ""))
+
+
+def _failure(status: int, told: str) -> SchemaNotCompatible | Retryable:
+    """Whose fault it is: the schema's, if the compiler names it or crashes on it; otherwise the system's."""
+    crashed = status < 0 and -status not in _FROM_OUTSIDE
+    if crashed or f"{MAIN}:" in told:
+        return SchemaNotCompatible([f"the schema does not compile: {_first_error(told)}"])
+    return Retryable(f"the compiler of Protobuf schemas did not run (status {status}): {told.strip()[-500:]}")
 
 
 def _first_error(told: str) -> str:
