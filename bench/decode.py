@@ -129,8 +129,9 @@ def paths() -> dict[str, Callable[[], object]]:
     column = pa.array(messages, pa.binary())
     deserialize = deserializer()
     context = SerializationContext("bench", MessageField.VALUE)
-    assert decode_json(contract, texts).rows.equals(read_block(reader, values, len(PREFIX)))  # noqa: S101  # the same rows
-    assert decode_json(contract, texts).rows.equals(read_block(protobuf, column, 0))  # noqa: S101
+    rows = decode_json(contract, texts).rows
+    assert rows.equals(read_block(reader, values, len(PREFIX)))  # noqa: S101  # the same rows
+    assert rows.equals(read_block(protobuf, column, 0))  # noqa: S101
     return {
         "JSON, by block": lambda: decode_json(contract, texts),
         AVRO: lambda: read_block(reader, values, len(PREFIX)),
@@ -142,18 +143,16 @@ def paths() -> dict[str, Callable[[], object]]:
 
 def read_block(reader: Reader, values: pa.BinaryArray, prefix: int) -> pa.RecordBatch:
     """The rows of messages, each behind `prefix` bytes."""
-    buffers: Any = values.buffers()
-    _, ends, data = buffers
+    _, ends, data = values.buffers()
     edges = np.frombuffer(ends, np.int32, len(values) + 1).astype(np.int64)
     return reader.read(data, edges[:-1] + prefix, edges[1:]).rows
 
 
-def deserializer() -> Any:
+def deserializer() -> AvroDeserializer:
     """One that knows its schema already, and never asks a registry."""
     client = SchemaRegistryClient({"url": "http://127.0.0.1:1"})
     client._cache.set_schema("bench-value", 1, None, Schema(json.dumps(SCHEMA), "AVRO"))
-    made: Any = AvroDeserializer  # its signature is lost to a decorator
-    return made(client, conf={"subject.name.strategy": topic_subject_name_strategy})
+    return AvroDeserializer(client, conf={"subject.name.strategy": topic_subject_name_strategy})
 
 
 def measure(path: Callable[[], object], seconds: float = 1.0) -> float:

@@ -17,9 +17,8 @@ from platform_defs.formats.arrow import Column, columns_of
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.block import Block
 from platform_defs.formats.decoded import Decoded, in_order
-from platform_defs.formats.framed import FramedReader, reader_of_file
+from platform_defs.formats.framed import Find, FramedReader, reader_of_file
 from platform_defs.formats.framing import HEADERS, Part
-from platform_defs.formats.keys import key_contract, key_reader
 from platform_defs.formats.supported import decode
 
 NO_SCHEMAS: Mapping[tuple[int, str], int] = {}
@@ -86,7 +85,7 @@ class BlockDecoder:
         names = self._names(part, block, chosen)
         cuts = self._cuts(partition, block, chosen, len(values))
         parts = [self._part(part, cut, values, names) for cut in cuts]
-        return parts[0] if len(parts) == 1 else self._joined(part, parts)
+        return parts[0] if len(parts) == 1 else self._joined(parts)
 
     def _unframed(self, values: pa.BinaryArray) -> Decoded:
         if self._contract.format == "json":
@@ -128,26 +127,30 @@ class BlockDecoder:
         if (part, generation) not in self._readers:
             find = partial(self._known.find, generation)
             self._readers[part, generation] = (
-                FramedReader(self._contract, find)
-                if part == "value"
-                else FramedReader(key_contract(self._contract), find, part, key_reader)
+                FramedReader(self._contract, find) if part == "value" else _key_reader(self._contract, find)
             )
         return self._readers[part, generation]
 
-    def _joined(self, part: Part, parts: Sequence[DecodedBlock]) -> DecodedBlock:
-        contract = self._contract if part == "value" else key_contract(self._contract)
+    def _joined(self, parts: Sequence[DecodedBlock]) -> DecodedBlock:
+        schema = parts[0].decoded.rows.schema
         decoded = [one.decoded for one in parts]
         pieces = [(one.rows, one.indexes) for one in decoded if one.rows.num_rows]
         faults = [fault for one in decoded for fault in one.faults]
         unknown = sum(one.unknown_fields for one in decoded)
         schemas = {name: n for one in parts for name, n in one.schemas.items()}
-        return DecodedBlock(Decoded(*in_order(contract.arrow_schema, pieces), faults, unknown), schemas)
+        return DecodedBlock(Decoded(*in_order(schema, pieces), faults, unknown), schemas)
 
     @property
     def _known(self) -> Schemas:
         if self._schemas is None:
             raise InternalError.of("decoding", f"{self._contract.pipeline} has nowhere to find schemas")
         return self._schemas
+
+
+def _key_reader(contract: Contract, find: Find) -> FramedReader:
+    from platform_defs.formats.keys import key_contract, key_reader  # most keys are plain text
+
+    return FramedReader(key_contract(contract), find, "key", key_reader)
 
 
 def _spread(column: Column, indexes: pa.Int64Array, length: int) -> Column:

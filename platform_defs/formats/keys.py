@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from platform_defs.contract.column_types import INTEGER, JSON, STRING, ColumnType
 from platform_defs.contract.model import Contract, Fault, Field
-from platform_defs.contract.node import as_mapping
 from platform_defs.formats.arrow import Column, all_bytes, integers, record_batch
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.decoded import Decoded
@@ -69,12 +68,16 @@ class _AvroKeys:
 def _as_record(document: str) -> tuple[Any, str]:
     """The schema, parsed, and that of the record. Raises SchemaNotCompatible."""
     try:
-        of: Any = json.loads(document)
-        named = as_mapping(of)
-        of = of if named is None or list(named) != ["type"] else named["type"]  # {"type": "string"} is "string"
+        of = _type_in(json.loads(document))
         return of, json.dumps({"type": "record", "name": "TidegateKey", "fields": [{"name": _KEY, "type": of}]})
     except (ValueError, RecursionError) as wrong:
         raise SchemaNotCompatible([f"the key's schema cannot be read: {wrong}"]) from wrong
+
+
+def _type_in(schema: Any) -> Any:
+    """The type that {"type": "string"} wraps; any other schema is its own."""
+    wraps = isinstance(schema, dict) and list(cast("dict[str, Any]", schema)) == ["type"]
+    return cast("dict[str, Any]", schema)["type"] if wraps else cast("Any", schema)
 
 
 class _JsonKeys:

@@ -8,10 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model import Contract
-from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.json.decode import decode_json
-from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.wire.buffer import Buffer, Integers
 from platform_defs.formats.wire.columns import binary_column
 from platform_defs.formats.writer_schema import WriterSchema
@@ -67,8 +65,24 @@ def decode(contract: Contract, values: pa.BinaryArray) -> Decoded:
     return decode_json(contract, values)
 
 
+def _json(contract: Contract, _writer: WriterSchema, _indexed: bool) -> Reader:
+    return JsonReader(contract)  # equal for every schema
+
+
+def _avro(contract: Contract, writer: WriterSchema, _indexed: bool) -> Reader:
+    from platform_defs.formats.avro.decode import AvroReader  # a worker loads the formats that it reads
+
+    return AvroReader(contract, writer)
+
+
+def _protobuf(contract: Contract, writer: WriterSchema, indexed: bool) -> Reader:
+    from platform_defs.formats.protobuf.decode import ProtobufReader
+
+    return ProtobufReader(contract, writer, framed=indexed)
+
+
 _READERS: dict[str, Callable[[Contract, WriterSchema, bool], Reader]] = {
-    "json": lambda contract, _writer, _indexed: JsonReader(contract),  # equal for every schema
-    "avro": lambda contract, writer, _indexed: AvroReader(contract, writer),
-    "protobuf": lambda contract, writer, indexed: ProtobufReader(contract, writer, framed=indexed),
+    "json": _json,
+    "avro": _avro,
+    "protobuf": _protobuf,
 }

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -39,7 +39,7 @@ class SchemaLedger:
     LedgerAway.
     """
 
-    url: str
+    url: str = field(repr=False)  # it holds the password
     registry: str
 
     def known(self, generation: int, keys: Iterable[str]) -> dict[str, WriterSchema]:

@@ -30,6 +30,7 @@ MISSING = (
     40402,
     40403,
 )  # subject, version, schema: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
+LARGEST_ID = 2**31 - 1  # of a larger one, Confluent's registry says what it says of a wrong address: 404
 _FORMATS: Mapping[str, Format] = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json"}
 _NUMBERS = (
     "timeout",
@@ -59,6 +60,8 @@ class RegistryClient:
         """The schema of this id or GUID with all that it refers to; None where the registry has none, or one that no
         reader could use. `subject` says in which of the registry's contexts the id is meant.
         """
+        if key.isdecimal() and int(key) > LARGEST_ID:
+            return None
         found = self._ask(f"schema {key}", lambda client: _named(client, key, subject), key)
         if found is None:
             return None

@@ -153,7 +153,8 @@ def schemas_of(
     ledger.begin(pipeline)
     opened = ledger.generations(pipeline)
     in_use = ledger.in_use(pipeline, opened[-1].number)
-    return RegistrySchemas(ledger, opened, topic_id, address, contract.wire.subject if context else None, in_use)
+    subject = contract.wire.subject if context else None
+    return RegistrySchemas(ledger, opened, topic_id, address, subject, in_use, PAUSES)
 
 
 def context_of(subject: str) -> str:

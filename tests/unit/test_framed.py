@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Contract, Field, Framing, OtherRecords, RowRule, WireFormat
+from platform_defs.formats.arrow import integers
 from platform_defs.formats.framed import FramedBlock, FramedReader
 from platform_defs.formats.writer_schema import WriterSchema
 
@@ -47,7 +48,7 @@ def read(*values: bytes | None) -> FramedBlock:
 
 def outcome(found: FramedBlock) -> dict[int, object]:
     """By index of the message: the row, or the class of the fault."""
-    rows = zip(found.decoded.indexes.to_pylist(), found.decoded.rows.to_pylist(), strict=True)
+    rows = zip(integers(found.decoded.indexes), found.decoded.rows.to_pylist(), strict=True)
     return {**dict(rows), **{fault.index: fault.error_class for fault in found.decoded.faults}}
 
 

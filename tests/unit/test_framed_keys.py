@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.contract.model import Contract, KeyFormat, WireFormat
+from platform_defs.formats.arrow import integers
 from platform_defs.formats.framed import FramedReader
 from platform_defs.formats.keys import key_contract, key_reader
 from platform_defs.formats.writer_schema import WriterSchema
@@ -42,7 +43,7 @@ def texts(kind: KeyFormat, document: str, keys: Sequence[bytes | None]) -> list[
         key_contract(contract(kind)), lambda named: {n: schema if n == "7" else None for n in named}, "key", key_reader
     )
     decoded = reader.read(pa.array(keys, pa.binary()), None).decoded
-    found = dict(zip(decoded.indexes.to_pylist(), decoded.rows.column(0).to_pylist(), strict=True))
+    found: dict[int, Any] = dict(zip(integers(decoded.indexes), decoded.rows[0].to_pylist(), strict=True))
     found |= {fault.index: f"<{fault.error_class}>" for fault in decoded.faults}
     known = KnownSchemas()
     known.add(0, 0, 10, NamedSchema("7", schema.format, document, (), encrypted=False))

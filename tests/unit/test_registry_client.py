@@ -80,6 +80,13 @@ def test_no_such_schema_is_the_registrys_own_word_and_no_other_404(server: Answe
             client(server.url).schema("7")
 
 
+def test_an_id_that_no_registry_gives_is_not_asked_for(server: Answered) -> None:
+    server.answers = {f"/schemas/ids/{2**31}": refuses(404)}  # as Confluent's says it
+    assert client(server.url).schema(str(2**31)) is None
+    assert client(server.url).schema(str(2**31 - 1)) is None
+    assert server.asked == [f"/schemas/ids/{2**31 - 1}"]
+
+
 def test_a_registry_that_has_no_guids_knows_none(server: Answered) -> None:
     server.answers = {f"/schemas/guids/{GUID}": refuses(404, 0)}
     assert client(server.url).schema(GUID) is None
