@@ -127,7 +127,8 @@ def paths() -> dict[str, Callable[[], object]]:
     transfer_type: type[Any] = GetMessageClass(file_of(writer).message_types_by_name["Transfer"])
     messages = [as_protobuf(transfer, transfer_type) for transfer in made]
     column = pa.array(messages, pa.binary())
-    deserialize, context = deserializer(), SerializationContext("bench", MessageField.VALUE)
+    deserialize = deserializer()
+    context = SerializationContext("bench", MessageField.VALUE)
     rows = decode_json(contract, texts).rows
     assert rows.equals(read_block(reader, values, len(PREFIX)))  # noqa: S101  # the same rows
     assert rows.equals(read_block(protobuf, column, 0))  # noqa: S101
