@@ -169,8 +169,8 @@ def _parts(starts: Integers, stops: Integers) -> list[tuple[int, int]]:
     """Ranges of payloads, each of at most `_AT_ONCE` bytes, or of one payload."""
     parts, first = list[tuple[int, int]](), 0
     while first < len(starts):
-        reached: Any = np.searchsorted(stops, starts[first] + _AT_ONCE, "right")
-        last = max(int(reached), first + 1)
+        reached = int(_numpy.searchsorted(stops, starts[first] + _AT_ONCE, "right"))
+        last = max(reached, first + 1)
         parts.append((first, last))
         first = last
     return parts
