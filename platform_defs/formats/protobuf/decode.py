@@ -24,6 +24,7 @@ from platform_defs.formats.wire.buffer import Buffer, Integers, Mask, buffer_of
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
 _FEW = 64  # messages: less are as soon read one by one
+_numpy: Any = np  # the stubs type what it finds by what is asked for
 _AT_ONCE = 16 << 20  # bytes; what is noted of the items of repeated fields takes up to twenty times as many
 _WORD = 8  # bytes
 
