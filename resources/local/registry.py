@@ -106,7 +106,8 @@ def _wait_until_it_answers(home: Path, process: psutil.Process, port: int) -> No
 def answers(port: int) -> bool:
     """Whether a registry lists its subjects at this port of 127.0.0.1."""
     try:
-        with urllib.request.urlopen(f"{registry_url(port)}/subjects", timeout=2) as answer:  # noqa: S310  # http, as above
+        url = f"{registry_url(port)}/subjects"
+        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310  # http, as above
             return answer.status == 200
     except (urllib.error.URLError, OSError):
         return False
