@@ -125,6 +125,8 @@ class FramedReader:
         except SchemaNotCompatible as wrong:
             reasons = "; ".join(wrong.reasons)
             return Refused("SchemaNotCompatible", f"schema {key} does not fit the contract: {reasons}"[:2_000])
+        except (ValueError, RecursionError) as error:  # a schema that the compiler takes and its runtime does not
+            return Refused("SchemaNotCompatible", f"schema {key} cannot be loaded: {error}"[:2_000])
         except OtherRecord as other:
             wanted = f"and the contract reads {self.contract.wire.record}"
             return Refused("OtherRecord", f"schema {key} is of {other.record}, {wanted}"[:2_000])

@@ -83,7 +83,8 @@ def _compile(folder: Path, document: str, references: Sequence[tuple[str, str]])
 
 def _is_name(name: str) -> bool:
     short = len(name.encode("utf-8", "replace")) <= 2_000 and name.isprintable()
-    return short and all(_part(part) and len(part.encode()) < 256 for part in name.split("/"))
+    few = name.count("/") < 50
+    return short and few and all(_part(part) and len(part.encode()) < 256 for part in name.split("/"))
 
 
 def _run(folder: Path, texts: Path, with_descriptors: bool) -> FileDescriptorSet:

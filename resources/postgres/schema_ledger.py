@@ -50,7 +50,7 @@ class SchemaLedger:
     def keep(self, generation: int, schemas: Sequence[WriterSchema]) -> dict[str, WriterSchema]:
         """Keep `schemas` for good; what is kept now, which is another's where that came first."""
         with connect(self.url) as connection, database_errors(), connection.transaction():
-            for schema in schemas:
+            for schema in sorted(schemas, key=lambda item: item.key):  # two tasks that keep the same do not deadlock
                 connection.execute(queries()["keep_schema"], {**self._row(schema), "generation": generation})
         return self.known(generation, [schema.key for schema in schemas])
 

@@ -149,7 +149,8 @@ def _named(client: SchemaRegistryClient, key: str, subject: str | None) -> Any:
 
 
 def _version(client: SchemaRegistryClient, subject: str, version: int) -> Any:
-    return _checked(client.get_version(subject, version).schema)
+    found: Any = client.get_version(subject, version, True)  # a deleted one too: what needs it is still served by id
+    return _checked(found.schema)
 
 
 def _checked(found: Any) -> Any:

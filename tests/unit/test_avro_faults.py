@@ -164,6 +164,14 @@ def test_values_that_take_a_byte_end_with_the_message_however_the_schema_doubles
     assert len(decoded.faults) == 70
 
 
+def test_a_schema_that_grows_fourfold_with_each_record_is_given_up_once() -> None:
+    levels: Any = record("L0", x="boolean", y="boolean")
+    for n in range(1, 20):
+        levels = record(f"L{n}", a=levels, b=f"L{n - 1}", c=f"L{n - 1}", d=f"L{n - 1}")
+    decoded = decode(contract_of({"a": "integer"}), record(bomb=levels, a="int"), [b"\0" * 9] * 70)
+    assert [fault.error_class for fault in decoded.faults] == ["TruncatedAvro"] * 70
+
+
 @pytest.mark.parametrize("items", ["null", fixed(0, "Zero"), record("Nothing")])
 def test_items_without_a_byte_are_counted_not_read(items: Any) -> None:
     schema = record(list={"type": "array", "items": items}, a="int")

@@ -238,6 +238,7 @@ NO_SCHEMAS = [
     (MESSAGE, (("/outside.proto", MESSAGE),), "is not a name that an import can have"),
     (MESSAGE, (("a" * 256 + ".proto", MESSAGE),), "is not a name that an import can have"),
     (MESSAGE, (("a/" * 1_500 + "b.proto", MESSAGE),), "is not a name that an import can have"),
+    (MESSAGE, (("a/" * 900 + "b.proto", MESSAGE),), "is not a name that an import can have"),
     (MESSAGE, (("a\0.proto", MESSAGE),), "is not a name that an import can have"),
     (MESSAGE, (("\ud800.proto", MESSAGE),), "is not a name that an import can have"),
     (MESSAGE, (("a.proto", MESSAGE), ("a.proto/b.proto", MESSAGE)), "is a folder of another one"),
@@ -248,6 +249,12 @@ NO_SCHEMAS = [
     (base64.b64encode(b"\x0a\x01a\x12").decode(), (), "does not compile"),
     ('syntax = "proto3"; import "schema.proto"; message A { }', (), "imports itself"),
 ]
+
+
+def test_a_reference_may_be_called_as_the_schema_itself_is_here() -> None:
+    text = 'syntax = "proto3"; import "schema.proto"; message A { int64 number = 1; Other other = 2; }'
+    other = ("schema.proto", 'syntax = "proto3"; message Other { int64 number = 1; }')
+    ProtobufReader(contract_of({"number": "integer"}), schema(text, other))
 
 
 @pytest.mark.parametrize(("text", "references", "part"), NO_SCHEMAS, ids=lambda value: str(value)[:40])

@@ -98,6 +98,7 @@ class Passing:
         if self.schema.is_empty(found) or not len(cursors):
             return
         if self._left < 0 or level > _MOST_LEVELS:
+            self._left = -1  # what is beside it is not passed either: there may be as many records as leaves of a tree
             cursors.doubt_all()
             return
         if isinstance(found, Record):

@@ -23,7 +23,7 @@ from platform_defs.errors import Retryable
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
-_LONGEST_NAME, _LONGEST_PART = 2_000, 255  # bytes; a file system takes no longer ones
+_LONGEST_NAME, _LONGEST_PART, _MOST_PARTS = 2_000, 255, 50  # bytes; a file system takes no longer ones
 _FROM_OUTSIDE = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 _KEPT = 64  # schemas in a process: compiling one takes longer than reading ten thousand messages
 MAIN = "schema.proto"  # the name of the schema itself, which the registry does not say
@@ -44,7 +44,7 @@ def file_of(writer: WriterSchema) -> FileDescriptor:
     try:
         for item in _compiled(writer).file:
             pool.AddSerializedFile(item.SerializeToString())
-        return pool.FindFileByName(MAIN)
+        return pool.FindFileByName(_main(writer))
     except (TypeError, KeyError) as error:  # what the compiler takes and this runtime does not: a newer edition
         raise SchemaNotCompatible([f"the schema cannot be loaded: {error}"]) from None
 
@@ -55,10 +55,10 @@ def _compiled(writer: WriterSchema) -> FileDescriptorSet:
         folder = Path(name)
         given = FileDescriptorSet()
         references = [found for found in writer.references if not found[0].startswith(_BUILT_IN)]
-        for path, document in (*references, (MAIN, writer.document)):
+        for path, document in (*references, (_main(writer), writer.document)):
             _put(folder / "src", path, document, given)
         (folder / "given").write_bytes(given.SerializeToString())
-        _run_compiler(folder, bool(given.file))
+        _run_compiler(folder, _main(writer), bool(given.file))
         return FileDescriptorSet.FromString((folder / "compiled").read_bytes())
 
 
@@ -84,7 +84,9 @@ def _is_name(path: str) -> bool:
     """Whether a file below a folder can have that name. (Errors of the file system are to be those of the system.)"""
     if "\\" in path or not path.isprintable() or len(path.encode()) > _LONGEST_NAME:
         return False
-    return all(part not in ("", ".", "..") and len(part.encode()) <= _LONGEST_PART for part in path.split("/"))
+    parts = path.split("/")
+    named = all(part not in ("", ".", "..") and len(part.encode()) <= _LONGEST_PART for part in parts)
+    return named and len(parts) <= _MOST_PARTS
 
 
 def _descriptor(document: str) -> FileDescriptorProto | None:
@@ -95,12 +97,20 @@ def _descriptor(document: str) -> FileDescriptorProto | None:
         return None
 
 
-def _run_compiler(folder: Path, has_descriptors: bool) -> None:
+def _main(writer: WriterSchema) -> str:
+    """MAIN, or longer where a reference is called that."""
+    name, taken = MAIN, {path for path, _ in writer.references}
+    while name in taken:
+        name = f"_{name}"
+    return name
+
+
+def _run_compiler(folder: Path, main: str, has_descriptors: bool) -> None:
     (folder / "src").mkdir(exist_ok=True)
     command = [sys.executable, "-m", "grpc_tools.protoc", "--include_imports", f"-o{folder / 'compiled'}"]
     command += [f"-I{path}" for path in (folder / "src", *_KNOWN)]
     command += [f"--descriptor_set_in={folder / 'given'}"] * has_descriptors
-    done = subprocess.run([*command, MAIN], capture_output=True, check=False, encoding="utf-8", errors="replace")
+    done = subprocess.run([*command, main], capture_output=True, check=False, encoding="utf-8", errors="replace")
     if done.returncode:
         raise _failure(done.returncode, done.stderr.replace(f"{folder / 'src'}/", ""))
 
