@@ -124,7 +124,7 @@ class WhatIsDue:
             return []
         if time.monotonic() > self._next_look or (not self._due and not taken):
             self._due = self._looked(taken)
-            while not self._due and not taken and self._due_in < SOON:
+            while not self._due and not taken and 0 < self._due_in < SOON and time.monotonic() < self._end:
                 time.sleep(min(max(self._due_in, 1.0), LOOK))
                 self._due = self._looked(taken)
             self._next_look = time.monotonic() + LOOK
