@@ -1,8 +1,9 @@
-"""What a set of pipelines is defined by, as a digest: it differs where a run would do something else."""
+"""What pipelines are defined by, as a digest: it differs where a run would do something else."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
+from typing import Any
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.contract.transform_sources import transform_sources
@@ -10,12 +11,15 @@ from platform_defs.contract.transform_sources import transform_sources
 
 def digest(pipelines: Sequence[Pipeline]) -> str:
     """16 hex digits: the contracts as they were loaded, the transforms, and what those import from the project."""
-    known = [
-        (
-            replace(item.contract, path=None),
-            item.transform.__qualname__ if item.transform else None,
-            *transform_sources(item).items(),
-        )
-        for item in pipelines
-    ]
+    return digest_of([definition(item) for item in pipelines])
+
+
+def definition(pipeline: Pipeline) -> tuple[Any, ...]:
+    """The contract, wherever its file is; the transform's name; path and content of each of its files."""
+    name = pipeline.transform.__qualname__ if pipeline.transform else None
+    return replace(pipeline.contract, path=None), name, *transform_sources(pipeline).items()
+
+
+def digest_of(known: object) -> str:
+    """16 hex digits of what `repr` says of it."""
     return sha256(repr(known).encode()).hexdigest()[:16]

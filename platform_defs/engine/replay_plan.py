@@ -10,9 +10,9 @@ from datetime import datetime
 from hashlib import sha256
 from importlib.metadata import version
 
+from platform_defs.contract.digest import definition, digest_of
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.transform_sources import transform_sources
 from platform_defs.engine.ports import Broker, LineageEvents, Staged
 from platform_defs.errors import BadInput
 from platform_defs.halts import PartitionSpan
@@ -181,11 +181,8 @@ def fingerprint(pipeline: Pipeline, from_batch: int, shapes: Sequence[str]) -> s
     the live tables, and the versions of Tidegate and Spark. Where the files are is not part of it, nor are libraries
     and data that a transform fetches from elsewhere.
     """
-    contract = replace(pipeline.contract, path=None)
-    name = pipeline.transform.__qualname__ if pipeline.transform else None
-    sources = transform_sources(pipeline)
-    known = (from_batch, contract, name, *shapes, version("tidegate"), version("pyspark"), *sources.items())
-    return sha256(repr(known).encode()).hexdigest()[:16]
+    contract, name, *sources = definition(pipeline)
+    return digest_of((from_batch, contract, name, *shapes, version("tidegate"), version("pyspark"), *sources))
 
 
 @dataclass(frozen=True)

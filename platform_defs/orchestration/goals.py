@@ -124,8 +124,8 @@ class WhatIsDue:
             return []
         if time.monotonic() > self._next_look or (not self._due and not taken):
             self._due = self._looked(taken)
-            while not self._due and not taken and self._due_in < SOON:
-                time.sleep(min(max(self._due_in, 1.0), LOOK))
+            while not self._due and not taken and 0 < self._due_in < SOON and time.monotonic() < self._end:
+                time.sleep(min(max(self._due_in, 1.0), LOOK))  # a look costs a question to all; no broker tells unasked
                 self._due = self._looked(taken)
             self._next_look = time.monotonic() + LOOK
         wanted = [name for name in self._due if name not in taken]

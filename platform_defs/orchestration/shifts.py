@@ -37,7 +37,7 @@ class ScheduledRun:
 
 
 def scheduled_run(record: RunRecord, now: float) -> ScheduledRun:
-    """`now` in seconds since the epoch."""
+    """The run of `record` as it is `now`, in seconds since the epoch."""
     age = max(0.0, now - record.start_time) if record.start_time else 0.0
     return ScheduledRun(record.dagster_run.run_id, age, record.dagster_run.tags.get(DEFINITIONS, ""))
 

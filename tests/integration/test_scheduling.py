@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dagster import AssetKey, DagsterEventType, DagsterInstance, EventLogEntry
+from dagster import AssetKey, DagsterEventType, DagsterInstance, DagsterRun, DagsterRunStatus, EventLogEntry
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput, PipelineHeld, TopicMissing
 from platform_defs.operations.open_run import open_run
-from platform_defs.orchestration.keys import STARTED_FOR
+from platform_defs.orchestration.keys import DEFINITIONS, DRAIN_JOB, LEAVE, STARTED_FOR
 from platform_defs.orchestration.sensors import look
 from platform_defs.orchestration.survey import Survey
 from platform_defs.orchestration.topics import observations
@@ -152,6 +152,23 @@ def test_one_tick_looks_at_all_and_what_is_wrong_with_one_topic_hides_no_other(
     neither = look(instance, [bad.contract, idle.contract], Survey(world.endpoints), None, "")
     assert not neither.run_requests
     assert bad.contract.topic in str(neither.skip_reason)
+
+
+def test_a_tick_tells_a_run_to_leave_whose_contracts_or_transforms_have_changed(
+    world: World, instance: DagsterInstance
+) -> None:
+    pipeline = world.caught_up()
+    runs = [DagsterRun(DRAIN_JOB, status=DagsterRunStatus.STARTED, tags=tags(name)) for name in ("earlier", "now")]
+    for run in runs:
+        instance.add_run(run)
+    look(instance, [pipeline.contract], Survey(world.endpoints), None, "now")
+    told = [instance.get_run_by_id(run.run_id) for run in runs]
+    assert [LEAVE in run.tags for run in told if run] == [True, False]
+
+
+def tags(definitions: str) -> dict[str, str]:
+    """Of a run that the sensor started with these definitions."""
+    return {STARTED_FOR: "something due", DEFINITIONS: definitions}
 
 
 def test_the_ledger_knows_how_long_ago_whatever_pipeline_committed_last(world: World) -> None:

@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
-from dagster import DagsterRun, RunRecord
+from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord
 from dagster._time import get_current_datetime
 
 from assets import find_contract
 from platform_defs.contract.digest import digest
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.orchestration.keys import DEFINITIONS, DRAIN_JOB
+from platform_defs.orchestration.assets import other_runs
+from platform_defs.orchestration.goals import OtherRuns
+from platform_defs.orchestration.keys import BESIDE, DEFINITIONS, DRAIN_JOB, LEAVE, STARTED_FOR
 from platform_defs.orchestration.shifts import (
     HANDOVER,
     READY,
@@ -60,6 +62,27 @@ def test_a_run_that_has_not_started_has_no_age_and_one_whose_clock_is_ahead_neit
         return scheduled_run(RunRecord(1, run, at, at, start), NOW).age
 
     assert [age(None), age(NOW + 5), age(NOW - 5)] == [0.0, 0.0, 5.0]
+
+
+def test_a_run_is_told_by_tags_to_leave_and_beside_whom_it_warms_up() -> None:
+    contracts = [find_contract("web_page_views")]
+    with DagsterInstance.ephemeral() as instance:
+        old = DagsterRun(DRAIN_JOB, status=DagsterRunStatus.STARTED, tags={STARTED_FOR: "something due"})
+        own = old.with_tags({STARTED_FOR: "something due", BESIDE: old.run_id})
+        own = own._replace(run_id="3f0e4c5e-0000-4000-8000-000000000000")
+        instance.add_run(old)
+        instance.add_run(own)
+        assert other_runs(instance, contracts, own.run_id) == OtherRuns(one_turn=True)
+        assert other_runs(instance, contracts, old.run_id) == OtherRuns()
+        instance.add_run_tags(old.run_id, {LEAVE: "the next run is at work"})
+        assert other_runs(instance, contracts, old.run_id) == OtherRuns(relieved=True)
+
+
+def test_what_a_person_asked_for_is_left_to_that_run_only_once_it_is_at_work() -> None:
+    contracts = [find_contract("web_page_views")]
+    with DagsterInstance.ephemeral() as instance:
+        instance.add_run(DagsterRun(DRAIN_JOB, status=DagsterRunStatus.STARTING))
+        assert other_runs(instance, contracts, "another") == OtherRuns()
 
 
 def test_the_digest_is_the_same_until_a_contract_or_a_transform_changes() -> None:
