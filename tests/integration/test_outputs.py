@@ -2,7 +2,7 @@
 
 from contextlib import closing
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal, cast
 
 import pytest
 
@@ -10,6 +10,7 @@ from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Aggregate
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
+from resources.postgres.publish_statements import PostgresPublication
 from tests.chaos.moments import Intruder
 from tests.integration.test_verify import customer, view
 from tests.replays import bank, counts, exact, execute
@@ -120,3 +121,10 @@ def test_a_deleted_keys_value_may_be_taken_over_in_the_same_batch(world: World) 
     world.send(pipeline, [customer(2, "Ada"), None], keys=[b"2", b"1"], partition=0)
     world.drain(pipeline)
     exact(world, pipeline)
+
+
+def test_statements_of_no_rows_are_no_round_trip(world: World) -> None:
+    """A batch without checks, or without schemas of a registry: a session that is closed is not asked."""
+    with world.session() as session:
+        publication = PostgresPublication(session, *cast("Any", (None, None, None)))
+    publication._record_checks([])
