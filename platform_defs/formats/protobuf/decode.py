@@ -12,6 +12,7 @@ from google.protobuf.descriptor import Descriptor
 
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.formats.arrow import Column, record_batch
+from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded, in_order
 from platform_defs.formats.protobuf.columns import columns_of
 from platform_defs.formats.protobuf.descriptors import file_of
@@ -60,9 +61,10 @@ class ProtobufReader:
         """The rows and faults of the payloads data[starts[i]:stops[i]], which ascend and do not overlap.
 
         data: uint8 array, bytes or pa.Buffer; copied once unless 16 bytes lie behind the last payload. starts, stops:
-        int64. An index in the answer is that of a payload, i. Pure; never raises for what a payload holds.
+        int64. An index in the answer is that of a payload, i. Pure; never raises for what a payload holds, save
+        BlockTooLarge for several.
         """
-        found = _Rows(self._contract)
+        found = _Rows(self._contract, Budget(len(starts)))
         for first, last in _parts(starts, stops):
             self._read_part(data, starts[first:last], stops[first:last], first, found)
         return found.decoded()
@@ -85,7 +87,7 @@ class ProtobufReader:
         begins, mine = self._behind_indexes(buffer, starts, stops)
         chosen = np.flatnonzero(mine)
         seen = walk(program, buffer, begins[chosen], stops[chosen])
-        columns = columns_of(program, seen)
+        columns = columns_of(program, seen, found.budget)
         sure = ~seen.doubtful
         found.add_block(columns, sure, chosen[sure] + first, int((seen.unknown & sure).sum()))
         mine[chosen] = sure
@@ -130,8 +132,8 @@ class ProtobufReader:
 class _Rows:
     """The rows and faults of a block, as they are found."""
 
-    def __init__(self, contract: Contract) -> None:
-        self._contract = contract
+    def __init__(self, contract: Contract, budget: Budget) -> None:
+        self._contract, self.budget = contract, budget
         self._pieces = list[tuple[pa.RecordBatch, pa.Int64Array]]()
         self._faults = list[Fault]()
         self._unknown = 0
@@ -149,6 +151,7 @@ class _Rows:
         if isinstance(found, Reason):
             self._faults.append(Fault(index, "decode", found.error_class, found.message, found.field))
             return
+        self.budget.spend(sum(len(value) for value in found.values if isinstance(value, str)))
         self._alone[0].append(found.values)
         self._alone[1].append(index)
         self._unknown += found.unknown
