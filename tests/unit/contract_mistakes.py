@@ -99,7 +99,7 @@ MISTAKES = [
             ("protobuf", "{property: record, value: shop.Order}", "record", "write message"),
             ("json", "{property: record, value: shop.Order}", "record", "a JSON message has no record"),
             ("avro", "{property: otherRecords, value: skip}", "otherRecords", "say with record which is meant"),
-            ("avro", "{property: keyFormat, value: utf8}", "keyFormat", "use one of: text, avro, json"),
+            ("avro", "{property: keyFormat, value: utf8}", "keyFormat", "use one of: text, avro, protobuf, json"),
             ("json", "{property: keyFormat, value: avro}", "keyFormat", "framing: none"),
             ("json", "{property: subject, value: s}", "subject", "framing: none"),
             ("avro", "{property: compatibility, value: BACKWARDS}", "compatibility", "did you mean 'BACKWARD'"),

@@ -16,7 +16,7 @@ from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded, in_order
 from platform_defs.formats.protobuf.columns import columns_of
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.formats.protobuf.message_index import read_indexes, spellings, types_of
+from platform_defs.formats.protobuf.message_index import message_at, spellings, types_of
 from platform_defs.formats.protobuf.resolve import Program, resolve
 from platform_defs.formats.protobuf.single import MessageReader, Row
 from platform_defs.formats.protobuf.walk import walk
@@ -111,17 +111,12 @@ class ProtobufReader:
         """The row that one payload holds, or why it holds none: what `read` answers, found more slowly."""
         if not self._framed:
             return self._of_contract(payload, 0)
-        found = read_indexes(payload, self._deepest)
-        if found is None:
-            shown = payload[:8].hex(" ")
-            return Reason("UnknownMessageIndex", f"the value does not begin with the indexes of its message: {shown}")
-        indexes, at = found
-        types, spelt = self._types.get(indexes, []), ".".join(map(str, indexes))
-        if len(types) != 1:
-            names = " or ".join(of.full_name for of in types) or "no message of its schema"
-            return Reason("UnknownMessageIndex", f"the message has the index {spelt}, which means {names}")
-        if not self._is_meant(types):
-            return Reason("OtherRecord", f"the message is {types[0].full_name}, not {self._record}")
+        found = message_at(payload, self._types, self._deepest)
+        if isinstance(found, Reason):
+            return found
+        of, at = found
+        if of.full_name != self._record:
+            return Reason("OtherRecord", f"the message is {of.full_name}, not {self._record}")
         return self._of_contract(payload, at)
 
     def _of_contract(self, payload: bytes, at: int) -> Row | Reason:
