@@ -62,7 +62,7 @@ SERVER_PROPERTIES = Section(
             "keyFormat",
             "How the key of an upsert is read: as UTF-8 text, or framed like the value. The key of the row is the text "
             "of a scalar, or a record as JSON with its keys in order.",
-            "text, avro, json",
+            "text, avro, protobuf, json",
             "text",
             "avro",
         ),
