@@ -102,5 +102,13 @@ FIELD_PROPERTIES = Section(
             "",
             "3",
         ),
+        Key(
+            "pathNumbers",
+            "Protobuf, for `tidegate contract export` alone: the numbers of the messages that lead to the field, the "
+            "outermost first, where physicalName is a path.",
+            "a list of numbers",
+            "",
+            "[7]",
+        ),
     ),
 )
