@@ -17,6 +17,7 @@ from platform_defs.formats.wire.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.wire.columns import binary_column
 from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
+MOST_READERS = 200  # of a task: one may take as much memory as its schema
 Find = Callable[[Sequence[str]], Mapping[str, WriterSchema | None]]  # None: nobody knows such a schema
 
 
@@ -44,13 +45,15 @@ class FramedBlock:
 
 @dataclass
 class FramedReader:
-    """Reads the blocks of one task. What a schema means for the contract is found once."""
+    """Reads the blocks of one task. What a schema means for the contract is found once, as long as there are not too
+    many of them.
+    """
 
     contract: Contract
     find: Find
     part: Part = "value"  # of the messages that is read
     make: Make = reader_of
-    known: dict[str, WriterSchema | None] = field(default_factory=dict[str, "WriterSchema | None"])
+    known: Mapping[str, WriterSchema | None] = field(default_factory=dict[str, "WriterSchema | None"])  # of this block
     readers: dict[tuple[str, bool], Reader | Refused] = field(
         default_factory=dict[tuple[str, bool], "Reader | Refused"]
     )
@@ -60,7 +63,7 @@ class FramedReader:
         message holds; what `find` raises is raised.
         """
         block = unframe(self.contract.wire.framing, values, names, self.part)
-        self._meet({group.key for group in block.groups})
+        self.known = self.find(sorted({group.key for group in block.groups})) if block.groups else {}
         parts = [self._read_group(block.data, group) for group in self._merged(block.groups)]
         counts = dict[str, int]()
         for group in block.groups:
@@ -73,11 +76,6 @@ class FramedReader:
         if self.contract.wire.other_records != "skip":
             return found
         return replace(found, faults=[fault for fault in found.faults if fault.error_class != "OtherRecord"])
-
-    def _meet(self, keys: set[str]) -> None:
-        """Find the schemas that have not been named before."""
-        if new := sorted(keys - self.known.keys()):
-            self.known.update(self.find(new))
 
     def _merged(self, groups: Sequence[Group]) -> Sequence[Group]:
         """The same, those as one that are read alike: JSON, whatever schema it names."""
@@ -105,10 +103,13 @@ class FramedReader:
         """Made once for each schema, since that takes the longer the larger the schema is."""
         schema = self.known[group.key]
         if schema is None:  # not kept: there may be as many of these as messages
-            return Refused("UnknownSchemaId", f"no registry and no ledger knows a schema {group.key}")
+            what = f"a schema {group.key} with all that it refers to"
+            return Refused("UnknownSchemaId", f"no registry and no ledger knows {what}")
         indexed = group.message != b""  # a header that names the message says which, and one that does not, the first
         made = self.readers.get((group.key, indexed))
         if made is None:
+            if len(self.readers) >= MOST_READERS:
+                del self.readers[next(iter(self.readers))]
             made = self.readers[group.key, indexed] = self._made(schema, indexed=indexed)
         return made
 
