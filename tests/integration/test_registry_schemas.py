@@ -50,7 +50,7 @@ def registered(server: Answered, documents: Mapping[str, str]) -> tuple[SchemaIn
 
 def test_no_id_is_unknown_that_was_not_asked_for_three_times(ledger: SchemaLedger, server: Answered) -> None:
     registered(server, {"5": '"string"'})
-    garbage = [str(n) for n in range(100_000, 100_400)]
+    garbage = [str(n) for n in range(100_000, 101_200)]
     found = schemas(ledger, server).find(1, [*garbage, "5"])
     assert [key for key, schema in found.items() if schema] == ["5"]
     assert sorted(server.asked) == sorted(["/schemas/ids/5", *(f"/schemas/ids/{n}" for n in garbage * 3)])

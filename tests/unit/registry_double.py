@@ -96,6 +96,7 @@ def registry_double() -> Iterator[Answered]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
