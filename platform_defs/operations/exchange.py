@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +16,14 @@ from platform_defs.exchange.exporting import export_schema
 from platform_defs.exchange.importing import SUFFIXES, Imported, Wanted, import_schema
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.operations.writer_fit import why_not
+from platform_defs.operations.writer_schemas import key_subject
 
 if TYPE_CHECKING:  # a command that asks no registry does not wait for its client
     from resources.registry.address import Registry
     from resources.registry.subjects import Subjects
+
+
+_TEXT_KEYS: Mapping[str, str] = {"avro": '"string"', "json": '{"type": "string"}'}
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,8 @@ def register(contract: Contract, address: Registry, file: Path | None = None) ->
     """Register the contract's own schema, or the one of a file that fits it, under its subject.
 
     A subject is held to the contract's compatibility, except by NONE, which leaves one that is there as it is. The
-    registry is asked first whether it would take the schema. Raises BadInput with its reasons, and RegistryAway.
+    registry is asked first whether it would take the schema. Keys that are written with a schema, and have none yet,
+    get that of a text. Raises BadInput with its reasons, and RegistryAway.
     """
     from resources.registry.subjects import Subjects
 
@@ -44,6 +50,7 @@ def register(contract: Contract, address: Registry, file: Path | None = None) ->
         raise _refused(contract, "its messages name no schema of a registry (framing: none)")
     document = _document(contract, file)
     subjects = Subjects(address)
+    _register_keys(contract, subjects)
     is_there = subjects.version(wire.subject) is not None
     if is_there:
         _hold(subjects, wire.subject, wire.compatibility)
@@ -60,6 +67,13 @@ def register(contract: Contract, address: Registry, file: Path | None = None) ->
     if not is_there:
         subjects.hold_to(wire.subject, wire.compatibility)
     return Registered(wire.subject, key, subjects.level(wire.subject), new=True)
+
+
+def _register_keys(contract: Contract, subjects: Subjects) -> None:
+    """Keys are texts, where nobody has said otherwise."""
+    subject, kind = key_subject(contract), contract.wire.key_format
+    if subject and kind in _TEXT_KEYS and subjects.version(subject) is None:
+        subjects.register(subject, kind, _TEXT_KEYS[kind])
 
 
 def _hold(subjects: Subjects, subject: str, level: str) -> None:

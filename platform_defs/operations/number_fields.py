@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +37,9 @@ def number_fields(contract: Contract, ledger_url: str | None, address: Registry 
     """Numbers for the fields that lack one, written into the contract's file: those of the registered schema, else new
     ones, above all that git, the ledger and the registry have seen. Raises BadInput, LedgerAway, RegistryAway.
     """
-    known, used = _registered(contract, address) if address else ({}, set[int]())
+    known, used = dict[MessagePath, int](), set[int]()
+    if address is not None:
+        known, used = _registered(contract, address)
     used |= set(_in_git(contract.path)) | set(_in_ledger(contract, ledger_url))
     given = tuple(assign(contract, known, used))
     unasked = tuple(name for name, at in (("the ledger", ledger_url), ("the registry", address)) if at is None)
@@ -60,7 +62,7 @@ def _written(contract: Contract, given: tuple[Assigned, ...]) -> Contract:
     return made
 
 
-def _registered(contract: Contract, address: Registry) -> tuple[Mapping[MessagePath, int], set[int]]:
+def _registered(contract: Contract, address: Registry) -> tuple[dict[MessagePath, int], set[int]]:
     """The numbers of the subject's newest version by path, and all that any version has."""
     from platform_defs.exchange.from_protobuf import from_protobuf
     from resources.registry.subjects import Subjects
