@@ -27,7 +27,7 @@ Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 Evolution = Literal["manual", "additive"]
 Format = Literal["json", "avro", "protobuf"]
 Framing = Literal["prefix", "header", "both", "none"]
-KeyFormat = Literal["text", "avro", "json"]
+KeyFormat = Literal["text", "avro", "protobuf", "json"]
 OtherRecords = Literal["dead_letter", "skip"]
 
 
