@@ -61,6 +61,7 @@ class Field:
     physical_path: MessagePath = ()  # empty: the key is the name
     aliases: tuple[MessagePath, ...] = ()  # Avro, Protobuf: where writers have it that know no `path`
     number: int | None = None  # Protobuf: the field's number, which then decides instead of the name
+    path_numbers: tuple[int, ...] = ()  # Protobuf, for export alone: of the messages that lead to it, outermost first
 
     @property
     def path(self) -> MessagePath:
