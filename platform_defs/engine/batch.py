@@ -40,7 +40,7 @@ from platform_defs.engine.ports import (
 )
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.right_registry import refuse_schema_file, refuse_switched, refuse_unknown
-from platform_defs.engine.schema_ports import Schemas
+from platform_defs.engine.schema_ports import Schemas, summed
 from platform_defs.engine.stage import stage
 from platform_defs.engine.task import TaskWork
 from platform_defs.engine.topic_view import describe
@@ -207,6 +207,10 @@ def _attempt(
         tuple(checks),
         clock.steps,
         view,
+        contract.version,
+        ledger.contract_digest,
+        staged.registry,
+        summed(count for item in staged.coverage for count in item.schemas),
     )
 
 
