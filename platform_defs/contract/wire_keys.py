@@ -26,7 +26,7 @@ SERVER_PROPERTIES = Section(
     "Schemas of messages",
     "servers[].customProperties[property]",
     "Each entry is {property, value}. The contract is what messages are read as; the schema that a message was written "
-    "with only says where its fields are.",
+    "with only says where its fields are. Of a json contract without framing, whatever is here is for readers only.",
     (
         Key(
             "framing",
