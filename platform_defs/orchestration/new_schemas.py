@@ -59,11 +59,23 @@ def observation(
             "pipeline": contract.pipeline,
             "contract_version": contract.version,
             "batch_id": batch.batch_id,
-            "fits": fits(contract, schema) or "yes",
             **({"subject": places[0][0], "version": places[0][1]} if places else {}),
-            **_fields(contract, schema),
+            **_compared(contract, schema, places),
         },
     )
+
+
+def key_subject(contract: Contract) -> str:
+    """The subject of the schemas of the messages' keys, where these have some."""
+    return f"{contract.wire.subject.removesuffix('-value')}-key"
+
+
+def _compared(contract: Contract, schema: WriterSchema, places: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    """With the contract, if it is a schema of values."""
+    of_keys = contract.wire.key_format != "text" and key_subject(contract) in {subject for subject, _ in places}
+    if of_keys:
+        return {"fits": "it is a schema of keys"}
+    return {"fits": fits(contract, schema) or "yes", **_fields(contract, schema)}
 
 
 def fits(contract: Contract, schema: WriterSchema) -> str | None:

@@ -6,7 +6,7 @@ check.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from platform_defs.errors import BadInput, RegistryAway, TidegateError
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.orchestration.halts import shows_otherwise
 from platform_defs.orchestration.keys import topic_key
+from platform_defs.orchestration.new_schemas import key_subject
 from platform_defs.orchestration.schema_judgements import Judged, Judgement, evaluation, judge
 from platform_defs.orchestration.survey import kept_survey
 from platform_defs.orchestration.topics import Topic
@@ -193,25 +194,38 @@ class Look:
         self, contract: Contract, used: Sequence[UsedSchema], known: Mapping[UsedSchema, WriterSchema]
     ) -> list[Judged]:
         """What messages name, then what is only registered."""
-        mine = [(item, known[item]) for item in used if item in known]
+        keys = self._of_keys(contract)
+        mine = [(item, known[item]) for item in used if item in known and not keys(known[item])]
         found = [
             Judged(contract.pipeline, f"id {item.key}", item.of_late, self._judge(contract, schema))
             for item, schema in sorted(mine, key=lambda pair: (pair[0].generation, len(pair[0].key), pair[0].key))
         ]
         texts = {(schema.document, schema.references) for _, schema in mine}
-        for number, schema in self._registered(contract).items():
+        for number, schema in self._registered(contract.wire.subject).items():
             if schema is not None and (schema.document, schema.references) not in texts:
                 name = f"version {number} of {contract.wire.subject}"
                 found.append(Judged(contract.pipeline, name, False, self._judge(contract, schema)))
         return found
 
-    def _registered(self, contract: Contract) -> Mapping[int, WriterSchema | None]:
-        """The versions of the contract's subject; none where the registry does not answer."""
+    def _of_keys(self, contract: Contract) -> Callable[[WriterSchema], bool]:
+        """Whether a schema is that of the messages' keys, which the ledger counts with those of their values. While
+        the registry does not say, whatever does not fit as a value is taken for one.
+        """
+        if contract.wire.key_format == "text":
+            return lambda _: False
+        found = self._registered(key_subject(contract)).values()
+        if self._away is not None:
+            return lambda schema: self._judge(contract, schema).misfit is not None
+        texts = {(schema.document, schema.references) for schema in found if schema}
+        return lambda schema: (schema.document, schema.references) in texts
+
+    def _registered(self, subject: str) -> Mapping[int, WriterSchema | None]:
+        """The versions of a subject; none where the registry does not answer."""
         if self._away is not None:
             return {}
         try:
             subjects = self._memory.of(self._endpoints)
-            return subjects.under(contract.wire.subject) if subjects else {}
+            return subjects.under(subject) if subjects else {}
         except (RegistryAway, BadInput) as error:
             self._away = str(error)
             return {}

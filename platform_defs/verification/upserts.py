@@ -168,9 +168,7 @@ class KeyedJudge:
         fields = [item.name for item in contract.fields]
         places = {now: fields.index(name) for name, now in eras.names(contract).items()}
         retyped = {name: Retyped(what) for name, what in eras.retyped(contract).items()}
-        self._columns = [
-            (places.get(name), name in eras.json, retyped.get(name, WHATEVER)) for name, _ in eras.columns
-        ]
+        self._columns = [(places.get(name), name in eras.json, retyped.get(name, WHATEVER)) for name, _ in eras.columns]
 
     def judged(
         self, partition: int, offset: int, key: str | NoRow, value: bytes | None, name: bytes | None

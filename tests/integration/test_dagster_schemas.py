@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
@@ -108,9 +110,6 @@ def framed_as(pipeline: Pipeline, kind: Any) -> Pipeline:
 
 def read(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """As Avro's serializer takes them."""
-    from datetime import datetime
-    from decimal import Decimal
-
     return [
         {**one, "amount": Decimal(one["amount"]), "occurred_at": datetime.fromisoformat(one["occurred_at"])}
         for one in given
@@ -151,6 +150,25 @@ def run_check(instance: DagsterInstance, pipeline: Pipeline) -> str | None:
     done = defs.resolve_job_def("only").execute_in_process(instance=instance)
     (found,) = done.get_asset_check_evaluations()
     return found.description
+
+
+def test_schemas_of_keys_are_not_compared_with_the_contract_of_values(
+    registered: World, instance: DagsterInstance
+) -> None:
+    pipeline = framed(registered, "avro", "upsert", key_format="avro")
+    topic, ask = pipeline.contract.topic, client(registered)
+    day = {"type": "int", "logicalType": "date"}
+    kinds = {"customer_id": "string", "name": "string", "tier": "string", "signed_up": day}
+    record = {"type": "record", "name": "C", "fields": [{"name": name, "type": of} for name, of in kinds.items()]}
+    value = {"customer_id": "C1", "name": "n", "tier": "gold", "signed_up": date(2026, 11, 1)}
+    keys = avro_values(ask, topic, "string", ["C1"], key=True)
+    registered.send(pipeline, avro_values(ask, topic, record, [value]), keys=keys)
+    assert execute(instance, pipeline).success
+    shown = {one["subject"]: one["fits"] for one in observed(instance, pipeline)}
+    assert shown == {f"{topic}-value": "yes", f"{topic}-key": "it is a schema of keys"}
+    (found,) = looks(registered, Memory(), pipeline)
+    assert found.passed, found.description
+    assert (found.description or "").startswith("1 schema judged")
 
 
 def test_a_registry_that_is_away_leaves_out_what_no_message_names(registered: World) -> None:

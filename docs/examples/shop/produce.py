@@ -43,8 +43,8 @@ def main() -> None:
     registry = SchemaRegistryClient({"url": status["registry"]["url"]})
     # A schema is registered on purpose, before anybody writes with it. The serializer registers nothing.
     registry.register_schema(f"{TOPIC}-value", Schema(SCHEMA, "AVRO"))
-    settings = {"auto.register.schemas": False, "subject.name.strategy.type": "TOPIC"}
-    serialize: Any = AvroSerializer(registry, SCHEMA, conf=settings)
+    settings = {"auto.register.schemas": False, "use.latest.version": True, "subject.name.strategy.type": "TOPIC"}
+    serialize: Any = AvroSerializer(registry, conf=settings)
     servers = {"bootstrap.servers": status["kafka"]["bootstrap_servers"]}
     create_topic(AdminClient(servers))
     producer = Producer(servers)
