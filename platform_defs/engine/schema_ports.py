@@ -1,6 +1,6 @@
 """What the engine is handed for messages that name their schemas. See engine/ports.py."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,8 +30,9 @@ class Schemas(Protocol):
         ...
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """The schema of each key; None for one that the registry says it does not have. What is known is kept in the
-        ledger for good, and asked of the registry no more; what is unknown is not kept.
+        """The schema of each key; None for one that the registry says it does not have, asked three times. What is
+        known is kept in the ledger for good, and asked of the registry no more; what is unknown is not kept. A replay
+        asks no registry: None is what the ledger does not have.
 
         Raises RegistryAway where the registry has to be asked and does not answer, LedgerAway.
         """
@@ -41,6 +42,12 @@ class Schemas(Protocol):
         """Whether ids in use mean something else by now. None also while the registry does not answer."""
         ...
 
+    def switched_since(self, named: Iterable[SchemaCount]) -> RegistrySwitched | None:
+        """As `switched`, of ids that messages name which have been read: what these ids meant before the answer, they
+        meant when the messages were written. Raises LedgerAway.
+        """
+        ...
+
     def is_familiar(self) -> bool:
-        """Whether the registry has one of the schemas in use. Raises RegistryAway."""
+        """Whether the registry has one of the schemas that the ledger keeps of it. Raises RegistryAway."""
         ...

@@ -4,14 +4,17 @@ Formats decode `values`, whatever read them. A source that has Python messages m
 fills Arrow's buffers itself needs no Python object per message.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from platform_defs.formats.budget import BlockTooLarge
+
 MOST_BYTES = 256 << 20  # of a block's values: far from the 2 GiB at which Arrow's binary arrays end
+Found = TypeVar("Found")
 
 
 class Message(Protocol):
@@ -42,8 +45,8 @@ class Block(Protocol):
         ...
 
     def headers(self, name: str) -> pa.BinaryArray:
-        """The last header of this name that each message has; null where it has none, or no value in it. Slow: it looks
-        at every message.
+        """The last header of this name that each message has; null where it has none, or no value in it. It looks at
+        every message, so it is asked for only where a contract needs it.
         """
         ...
 
@@ -59,6 +62,10 @@ class Block(Protocol):
 
     def message(self, index: int) -> Message:
         """One message with its headers and timestamp. For dead letters: slow, so never for all of them."""
+        ...
+
+    def halves(self) -> "tuple[Block, Block]":
+        """The messages as two blocks; there are at least two of them."""
         ...
 
 
@@ -79,7 +86,11 @@ class MessageBlock:
         return pa.array([message.key() for message in self.messages], pa.binary())
 
     def headers(self, name: str) -> pa.BinaryArray:
-        return pa.array([_last_header(message, name) for message in self.messages], pa.binary())
+        try:
+            found = [_last_of(name, message.headers()) for message in self.messages]
+        except (SystemError, UnicodeDecodeError):
+            found = [_last_of(name, headers_of(message)) for message in self.messages]
+        return pa.array(found, pa.binary())
 
     @property
     def leader_epoch(self) -> int | None:
@@ -87,6 +98,14 @@ class MessageBlock:
 
     def message(self, index: int) -> Message:
         return self.messages[index]
+
+    def halves(self) -> "tuple[MessageBlock, MessageBlock]":
+        middle = len(self.messages) // 2
+        return self._part(0, middle), self._part(middle, len(self.messages))
+
+    def _part(self, start: int, stop: int) -> "MessageBlock":
+        messages = self.messages[start:stop]
+        return MessageBlock(messages, self.values.slice(start, stop - start), _offsets(messages))
 
 
 def message_blocks(messages: Sequence[Message]) -> Iterator[MessageBlock]:
@@ -103,6 +122,17 @@ def message_blocks(messages: Sequence[Message]) -> Iterator[MessageBlock]:
     yield MessageBlock(messages, column, _offsets(messages))
 
 
+def in_parts(block: Block, read: Callable[[Block], Found]) -> Iterator[tuple[Block, Found]]:
+    """The block and what `read` finds in it; its halves, in their order, where that would be too large."""
+    try:
+        found = read(block)
+    except BlockTooLarge:
+        for half in block.halves():
+            yield from in_parts(half, read)
+        return
+    yield block, found
+
+
 def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
     """The message's headers, in order. The client gives none of them where the name of one is not UTF-8."""
     try:
@@ -111,8 +141,12 @@ def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
         return [("tidegate: a header's name is not UTF-8, so none could be read", None)]
 
 
-def _last_header(message: Message, name: str) -> bytes | None:
-    return next((value for found, value in reversed(headers_of(message)) if found == name), None)
+def _last_of(name: str, headers: list[tuple[str, bytes | None]] | None) -> bytes | None:
+    """The value of the last header of this name; serializers put it at the end."""
+    if not headers:
+        return None
+    last, value = headers[-1]
+    return value if last == name else dict(headers).get(name)
 
 
 def _offsets(messages: Sequence[Message]) -> range | pa.Int64Array:

@@ -1,7 +1,7 @@
 """The gate for CI: does each contract's version say how much has changed in it?
 
-Contracts are compared with what they were: in git, in the ledger, or in another file. It needs neither Spark nor Arrow,
-and against git neither Kafka nor Postgres.
+Contracts are compared with what they were: in git, in the ledger, or in another file; or with the schemas that messages
+are written with (registry_gate.py). It needs no Spark, and against git neither Arrow nor Kafka nor Postgres.
 """
 
 import os
@@ -31,6 +31,7 @@ class Checked:
     result: Result
     plan: Plan | None = None  # None: there was no such contract before, or one of the two cannot be read
     problems: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()  # what a reader should know, and does not fail
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,10 @@ def _against(against: str, contracts: Sequence[Contract]) -> tuple[Check, Sequen
         return partial(_compared, Git(against.removeprefix("git:")).before), contracts
     if against == "ledger":
         return partial(_compared, InLedger().before), contracts
+    if against == "registry":
+        from platform_defs.operations.registry_gate import RegistryGate
+
+        return RegistryGate().check, [contract for contract in contracts if contract.wire.framed]
     kept = load(Path(against))
     found = [contract for contract in contracts if contract.pipeline == kept.pipeline]
     if not found:
@@ -121,9 +126,11 @@ class InLedger:
 
     @cached_property
     def _url(self) -> str:
-        from resources.endpoints import connection
+        from resources.endpoints import ledger_alone
 
-        return connection().postgres_url
+        if (url := ledger_alone()) is None:
+            raise BadInput("the embedded Postgres is not running (start it with `tidegate stack up`)")
+        return url
 
 
 @dataclass(frozen=True, eq=False)  # what is cached is of one look at the repository

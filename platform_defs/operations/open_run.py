@@ -62,5 +62,6 @@ def _schemas(pipeline: Pipeline, endpoints: Endpoints, ledger: Ledger) -> Schema
     live = pipeline.name.removesuffix(SUFFIX)
     at = ledger.positions(live)
     topic_id = at[0].topic_id if at else None
-    name = settings().registry_name
-    return schemas_of(pipeline.contract, live, endpoints.postgres_url, name, endpoints.registry, topic_id)
+    name, replays = settings().registry_name, live != pipeline.name
+    at_ledger = endpoints.postgres_url
+    return schemas_of(pipeline.contract, live, at_ledger, name, endpoints.registry, topic_id, replays=replays)

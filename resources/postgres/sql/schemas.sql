@@ -28,13 +28,17 @@ SELECT %(pipeline)s, %(registry)s, greatest(o.own + 1, o.newest), p.topic_id, p.
                coalesce(max(generation), 1) AS newest
           FROM tidegate.schema_generation WHERE registry = %(registry)s) AS o;
 
--- schemas_in_use: the numeric ids that the pipeline's messages named last, with what they meant. GUIDs cannot change.
-SELECT s.key, s.sha256 FROM tidegate.schema AS s
-  JOIN (SELECT key, max(batch_id) AS latest FROM tidegate.batch_schema JOIN tidegate.batch USING (batch_id)
-         WHERE pipeline = %(pipeline)s AND registry = %(registry)s AND generation = %(generation)s GROUP BY key) AS used
-    USING (key)
- WHERE s.registry = %(registry)s AND s.generation = %(generation)s AND s.key ~ '^[0-9]+$'
- ORDER BY used.latest DESC, key LIMIT %(most)s;
+-- schemas_in_use: what the pipeline's newest batches named, with what it meant; then what else is kept of the registry.
+WITH newest AS (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(pipeline)s ORDER BY batch_id DESC LIMIT 100),
+     used AS (SELECT key, max(batch_id) AS latest FROM tidegate.batch_schema JOIN newest USING (batch_id)
+               WHERE registry = %(registry)s AND generation = %(generation)s GROUP BY key)
+SELECT s.key, s.sha256 FROM tidegate.schema AS s LEFT JOIN used USING (key)
+ WHERE s.registry = %(registry)s AND s.generation = %(generation)s
+ ORDER BY used.latest DESC NULLS LAST, s.first_seen_at DESC, key LIMIT %(most)s;
+
+-- schema_digests: what these were.
+SELECT key, sha256 FROM tidegate.schema
+ WHERE registry = %(registry)s AND generation = %(generation)s AND key = ANY(%(keys)s);
 
 -- write_batch_schema: how many messages of a range name a schema.
 INSERT INTO tidegate.batch_schema (batch_id, partition, from_offset, registry, generation, key, messages)
