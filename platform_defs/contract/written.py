@@ -183,6 +183,8 @@ def _names(item: Field) -> Iterator[Document]:
         yield {"property": "aliases", "value": [spell_path(path) for path in item.aliases]}
     if item.number is not None:
         yield {"property": "fieldNumber", "value": item.number}
+    if item.path_numbers:
+        yield {"property": "pathNumbers", "value": list(item.path_numbers)}
 
 
 def _enum(rule: RowRule) -> Document:
@@ -242,7 +244,7 @@ def _plain(value: Any) -> Any:
 
 def _wordless_field(item: Field) -> Field:
     rules = tuple(replace(rule, description="") for rule in item.rules)
-    return replace(item, description="", classification="", rules=rules)
+    return replace(item, description="", classification="", rules=rules, path_numbers=())
 
 
 def _wordless_table(table: Table) -> Table:

@@ -10,8 +10,10 @@ import pyarrow as pa
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.formats.arrow import int64s
 from platform_defs.formats.arrow import kernels as pc
+from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded, in_order
 from platform_defs.formats.framing import Group, Part, Unframed, one_group, unframe
+from platform_defs.formats.kept import MOST_BYTES, MOST_THINGS, Kept
 from platform_defs.formats.supported import JsonReader, Reader, reader_of
 from platform_defs.formats.wire.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.wire.columns import binary_column
@@ -51,17 +53,18 @@ class FramedReader:
     part: Part = "value"  # of the messages that is read
     make: Make = reader_of
     known: dict[str, WriterSchema | None] = field(default_factory=dict[str, "WriterSchema | None"])
-    readers: dict[tuple[str, bool], Reader | Refused] = field(
-        default_factory=dict[tuple[str, bool], "Reader | Refused"]
-    )
+    readers: Kept[Reader | Refused] = field(default_factory=Kept[Reader | Refused])
 
     def read(self, values: pa.BinaryArray, names: pa.BinaryArray | None) -> FramedBlock:
         """The rows and faults of `values`; `names` are their headers (`framing.unframe`). Never raises for what a
-        message holds; what `find` raises is raised.
+        message holds, save BlockTooLarge for several messages; what `find` raises is raised.
         """
         block = unframe(self.contract.wire.framing, values, names, self.part)
         self._meet({group.key for group in block.groups})
-        parts = [self._read_group(block.data, group) for group in self._merged(block.groups)]
+        parts, budget = list[Decoded](), Budget(len(values))
+        for group in self._merged(block.groups):
+            parts.append(self._read_group(block.data, group))
+            budget.spend(parts[-1].rows.nbytes)
         counts = dict[str, int]()
         for group in block.groups:
             if self.known[group.key] is not None:
@@ -75,7 +78,9 @@ class FramedReader:
         return replace(found, faults=[fault for fault in found.faults if fault.error_class != "OtherRecord"])
 
     def _meet(self, keys: set[str]) -> None:
-        """Find the schemas that have not been named before."""
+        """Find the schemas that have not been named before, or were forgotten."""
+        if len(self.known) > MOST_THINGS or sum(one.size for one in self.known.values() if one) > MOST_BYTES:
+            self.known.clear()
         if new := sorted(keys - self.known.keys()):
             self.known.update(self.find(new))
 
@@ -109,7 +114,7 @@ class FramedReader:
         indexed = group.message != b""  # a header that names the message says which, and one that does not, the first
         made = self.readers.get((group.key, indexed))
         if made is None:
-            made = self.readers[group.key, indexed] = self._made(schema, indexed=indexed)
+            made = self.readers.put((group.key, indexed), self._made(schema, indexed=indexed), schema.size)
         return made
 
     def _made(self, schema: WriterSchema, *, indexed: bool) -> Reader | Refused:
