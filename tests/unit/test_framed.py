@@ -94,9 +94,9 @@ def test_a_schema_that_cannot_be_read_is_a_fault_of_its_messages_alone(
 def test_what_a_schema_means_is_found_once_and_what_is_unknown_is_not_kept() -> None:
     made, known = list[str](), {key: WriterSchema(key, "json", "") for key in ("1", "2")}
 
-    def make(of: Contract, writer: WriterSchema, *, indexed: bool) -> Reader:
+    def make(contract: Contract, writer: WriterSchema, *, indexed: bool) -> Reader:
         made.append(writer.key)
-        return reader_of(of, writer, indexed=indexed)
+        return reader_of(contract, writer, indexed=indexed)
 
     of_task = FramedReader(contract(), lambda keys: {key: known.get(key) for key in keys}, make=make)
     for garbage in (7, 8, 9):
