@@ -45,7 +45,7 @@ from platform_defs.engine.right_registry import (
     refuse_switched_since,
     refuse_unknown,
 )
-from platform_defs.engine.schema_ports import Schemas
+from platform_defs.engine.schema_ports import Schemas, summed
 from platform_defs.engine.stage import stage
 from platform_defs.engine.task import TaskWork
 from platform_defs.engine.topic_view import describe
@@ -213,6 +213,10 @@ def _attempt(
         tuple(checks),
         clock.steps,
         view,
+        contract.version,
+        ledger.contract_digest,
+        staged.registry,
+        summed(count for item in staged.coverage for count in item.schemas),
     )
 
 

@@ -1,5 +1,6 @@
 """What the engine is handed for messages that name their schemas. See engine/ports.py."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +16,14 @@ class SchemaCount:
     generation: int
     key: str
     messages: int
+
+
+def summed(counts: Iterable[SchemaCount]) -> tuple[SchemaCount, ...]:
+    """The counts of several ranges as one of each schema, ascending."""
+    found = Counter[tuple[int, str]]()
+    for item in counts:
+        found[item.generation, item.key] += item.messages
+    return tuple(SchemaCount(*place, messages) for place, messages in sorted(found.items()))
 
 
 class Schemas(Protocol):

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Contract, Field, Framing, OtherRecords, RowRule, WireFormat
 from platform_defs.formats.arrow import integers
-from platform_defs.formats.framed import MOST_READERS, FramedBlock, FramedReader
+from platform_defs.formats.framed import FramedBlock, FramedReader
+from platform_defs.formats.kept import MOST_THINGS
 from platform_defs.formats.supported import Reader, reader_of
 from platform_defs.formats.writer_schema import WriterSchema
 
@@ -106,9 +107,9 @@ def test_what_a_schema_means_is_found_once_and_what_is_unknown_is_not_kept() -> 
 
 def test_readers_are_kept_of_so_many_schemas() -> None:
     of_task = FramedReader(contract(), lambda keys: {key: WriterSchema(key, "json", "") for key in keys})
-    values = [prefixed(n + 1, b'{"name": "a"}') for n in range(MOST_READERS + 50)]
+    values = [prefixed(n + 1, b'{"name": "a"}') for n in range(MOST_THINGS + 50)]
     found = of_task.read(pa.array(values, pa.binary()), None)
-    assert (found.decoded.rows.num_rows, len(of_task.readers)) == (len(values), MOST_READERS)
+    assert (found.decoded.rows.num_rows, len(of_task.readers)) == (len(values), MOST_THINGS)
 
 
 RECORDS = {

@@ -211,7 +211,7 @@ UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
 SELECT batch_failures FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- unreported: committed batches that have not been reported to Dagster.
-SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings
+SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings, contract_version, contract_digest
   FROM tidegate.batch WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
 
 -- ranges_of: the offsets of a batch.
