@@ -14,15 +14,17 @@ from platform_defs.contract.wire_keys import FIELD_PROPERTIES
 _HIGHEST, _RESERVED = 2**29 - 1, range(19_000, 20_000)  # https://protobuf.dev/programming-guides/proto3/#assigning
 
 
-def read_names(item: Node[SchemaProperty], kind: Format) -> tuple[tuple[MessagePath, ...], int | None]:
-    """A field's aliases and number. Raises BadInput where the format has no such thing."""
+def read_names(item: Node[SchemaProperty], kind: Format) -> tuple[tuple[MessagePath, ...], int | None, tuple[int, ...]]:
+    """A field's aliases, its number, and those on its path. Raises BadInput where the format has no such thing."""
     given = custom_values(item, FIELD_PROPERTIES)
     if "aliases" in given and kind == "json":
         raise given["aliases"].refused("aliases are for avro and protobuf: a JSON message has the field's own key")
-    if "fieldNumber" in given and kind != "protobuf":
-        raise given["fieldNumber"].refused(f"fieldNumber is for protobuf, and the format is {kind}")
+    for name in ("fieldNumber", "pathNumbers"):
+        if name in given and kind != "protobuf":
+            raise given[name].refused(f"{name} is for protobuf, and the format is {kind}")
     number = _number(given["fieldNumber"]) if "fieldNumber" in given else None
-    return (_aliases(given["aliases"]) if "aliases" in given else ()), number
+    above = _path_numbers(given["pathNumbers"], path_at(item.child("physicalName"))) if "pathNumbers" in given else ()
+    return (_aliases(given["aliases"]) if "aliases" in given else ()), number, above
 
 
 def path_at(node: Node[Any]) -> MessagePath:
@@ -44,6 +46,8 @@ def refuse_shared(item: Node[SchemaProperty], found: Field, others: Iterable[Fie
             raise item.refused(f"{found.name} and {other.name} have the same name in the message, {spell_path(path)}")
         if found.number is not None and (found.number, found.path[:-1]) == (other.number, other.path[:-1]):
             raise item.refused(f"{found.name} and {other.name} have the same fieldNumber, {found.number}")
+        if wrong := _number_mistake(_numbers(found), _numbers(other)):
+            raise item.refused(f"{found.name} and {other.name} {wrong}")
 
 
 def _aliases(node: Node[Any]) -> tuple[MessagePath, ...]:
@@ -53,10 +57,36 @@ def _aliases(node: Node[Any]) -> tuple[MessagePath, ...]:
     return tuple(path_at(node.child(position)) for position in range(len(listed)))
 
 
+def _numbers(item: Field) -> dict[MessagePath, int]:
+    """What the field says of numbers: its own, and those of the messages on its path."""
+    own = {} if item.number is None else {item.path: item.number}
+    return own | {item.path[:depth]: number for depth, number in enumerate(item.path_numbers, 1)}
+
+
+def _number_mistake(some: dict[MessagePath, int], others: dict[MessagePath, int]) -> str | None:
+    """A field with two numbers, or two fields of a message with one."""
+    for path, number in some.items():
+        if others.get(path, number) != number:
+            return f"give {spell_path(path)} different numbers: {number} and {others[path]}"
+        same = (other for other, there in others.items() if there == number and other[:-1] == path[:-1])
+        if clash := next((other for other in same if other != path), None):
+            return f"give {spell_path(path)} and {spell_path(clash)} the same number, {number}"
+    return None
+
+
+def _path_numbers(node: Node[Any], path: MessagePath) -> tuple[int, ...]:
+    listed = as_list(node.value) or []
+    if len(listed) != max(0, len(path) - 1):
+        raise node.refused(
+            f"pathNumbers has a number for each message that leads to the field: {max(0, len(path) - 1)}"
+        )
+    return tuple(_number(node.child(position)) for position in range(len(listed)))
+
+
 def _number(node: Node[Any]) -> int:
     value = node.value
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _HIGHEST:
-        raise node.refused(f"fieldNumber is a whole number from 1 to {_HIGHEST}, not {value!r}")
+        raise node.refused(f"a fieldNumber is a whole number from 1 to {_HIGHEST}, not {value!r}")
     if value in _RESERVED:
         raise node.refused(f"fieldNumber {value} is one of 19000 to 19999, which Protobuf reserves")
     return value

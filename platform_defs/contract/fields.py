@@ -46,7 +46,7 @@ def _refuse_key_as_name(item: Node[SchemaProperty]) -> None:
 
 def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
     of = column_type_of(item)
-    aliases, number = read_names(item, kind)
+    aliases, number, path_numbers = read_names(item, kind)
     rules = rules_of(item, of)
     return Field(
         name=name,
@@ -59,6 +59,7 @@ def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
         physical_path=path_at(item.child("physicalName")),
         aliases=aliases,
         number=number,
+        path_numbers=path_numbers,
     )
 
 

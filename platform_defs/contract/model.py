@@ -27,7 +27,7 @@ Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 Evolution = Literal["manual", "additive"]
 Format = Literal["json", "avro", "protobuf"]
 Framing = Literal["prefix", "header", "both", "none"]
-KeyFormat = Literal["text", "avro", "json"]
+KeyFormat = Literal["text", "avro", "protobuf", "json"]
 OtherRecords = Literal["dead_letter", "skip"]
 
 
@@ -61,6 +61,7 @@ class Field:
     physical_path: MessagePath = ()  # empty: the key is the name
     aliases: tuple[MessagePath, ...] = ()  # Avro, Protobuf: where writers have it that know no `path`
     number: int | None = None  # Protobuf: the field's number, which then decides instead of the name
+    path_numbers: tuple[int, ...] = ()  # Protobuf, for export alone: of the messages that lead to it, outermost first
 
     @property
     def path(self) -> MessagePath:

@@ -26,12 +26,19 @@ def read_wire(document: Document, topic: str) -> tuple[Format, WireFormat]:
     written: Node[Any] = server.child("format")
     if written.value not in get_args(Format):
         raise written.refused(f"unknown format {written.value!r}; {one_of(get_args(Format), str(written.value))}")
-    kind, given = cast("Format", written.value), custom_values(server, SERVER_PROPERTIES)
+    kind = cast("Format", written.value)
+    given = _properties(server, kind)
     framing = cast("Framing", _one_of(given, "framing", get_args(Framing), "none" if kind == "json" else "prefix"))
     _refuse_others(kind, framing, given)
     if framing == "none" and kind == "json":
         return kind, UNFRAMED
     return kind, _wire(kind, framing, given, topic)
+
+
+def _properties(server: Node[Server], kind: Format) -> Properties:
+    """What is said of schemas. Where a JSON contract says nothing of framing, its properties are for readers only."""
+    framed = any(item.value.property == "framing" for item in server.children("customProperties"))
+    return custom_values(server, SERVER_PROPERTIES) if kind != "json" or framed else {}
 
 
 def _wire(kind: Format, framing: Framing, given: Properties, topic: str) -> WireFormat:

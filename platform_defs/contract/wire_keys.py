@@ -26,7 +26,7 @@ SERVER_PROPERTIES = Section(
     "Schemas of messages",
     "servers[].customProperties[property]",
     "Each entry is {property, value}. The contract is what messages are read as; the schema that a message was written "
-    "with only says where its fields are.",
+    "with only says where its fields are. Of a json contract without framing, whatever is here is for readers only.",
     (
         Key(
             "framing",
@@ -62,7 +62,7 @@ SERVER_PROPERTIES = Section(
             "keyFormat",
             "How the key of an upsert is read: as UTF-8 text, or framed like the value. The key of the row is the text "
             "of a scalar, or a record as JSON with its keys in order.",
-            "text, avro, json",
+            "text, avro, protobuf, json",
             "text",
             "avro",
         ),
@@ -101,6 +101,14 @@ FIELD_PROPERTIES = Section(
             "a whole number from 1 to 536870911, not from 19000 to 19999",
             "",
             "3",
+        ),
+        Key(
+            "pathNumbers",
+            "Protobuf, for `tidegate contract export` alone: the numbers of the messages that lead to the field, the "
+            "outermost first, where physicalName is a path.",
+            "a list of numbers",
+            "",
+            "[7]",
         ),
     ),
 )

@@ -19,6 +19,7 @@ from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.limits import LIMITS
 from platform_defs.contract.message_path import spell_path
 from platform_defs.contract.model import BatchRule, Column, Contract, Field, Limits, RowRule, Table, WireFormat
+from platform_defs.contract.node import as_list, as_mapping
 from platform_defs.contract.wire import LEVEL, RECORD
 
 Document = dict[str, Any]  # of what YAML and JSON can hold
@@ -98,7 +99,15 @@ _Dumper.add_representer(str, _quoted)
 
 
 def _canonical(written: Document) -> bytes:
-    return json.dumps(written, sort_keys=True, ensure_ascii=True, default=str).encode()
+    return json.dumps(_text_keys(written), sort_keys=True, ensure_ascii=True, default=str).encode()
+
+
+def _text_keys(value: Any) -> Any:
+    """The value with a text for every key of a mapping: in a batch rule's arguments YAML may have any."""
+    if (pairs := as_mapping(value)) is not None:
+        return {key if isinstance(key, str) else repr(key): _text_keys(below) for key, below in pairs.items()}
+    items = as_list(value)
+    return value if items is None else [_text_keys(item) for item in items]
 
 
 def _given(**keys: Any) -> Document:
@@ -174,6 +183,8 @@ def _names(item: Field) -> Iterator[Document]:
         yield {"property": "aliases", "value": [spell_path(path) for path in item.aliases]}
     if item.number is not None:
         yield {"property": "fieldNumber", "value": item.number}
+    if item.path_numbers:
+        yield {"property": "pathNumbers", "value": list(item.path_numbers)}
 
 
 def _enum(rule: RowRule) -> Document:
@@ -233,7 +244,7 @@ def _plain(value: Any) -> Any:
 
 def _wordless_field(item: Field) -> Field:
     rules = tuple(replace(rule, description="") for rule in item.rules)
-    return replace(item, description="", classification="", rules=rules)
+    return replace(item, description="", classification="", rules=rules, path_numbers=())
 
 
 def _wordless_table(table: Table) -> Table:

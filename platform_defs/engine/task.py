@@ -8,6 +8,7 @@ since Spark's attempt numbers restart when a stage is retried.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from uuid import UUID, uuid4
 
@@ -34,7 +35,7 @@ from platform_defs.formats.arrow import (
     schema_of,
 )
 from platform_defs.formats.arrow import kernels as pc
-from platform_defs.formats.block import Block
+from platform_defs.formats.block import Block, in_parts
 from platform_defs.offsets import OffsetRange
 
 RESULT = "attempt string, rows bigint"
@@ -86,8 +87,9 @@ def _read_range(
     """The rows of one range; at its proven end the dead letters and the coverage are stored in one transaction."""
     attempt, tally = uuid4(), _Tally(wanted)
     with recording.recorder(wanted.partition, attempt) as recorder:
-        for block in work.source.read(wanted, work.cluster_id):
-            rows, faults, found = _decode(work, wanted.partition, block, decoder)
+        blocks = work.source.read(wanted, work.cluster_id)
+        decode = partial(_decode, work, wanted.partition, decoder=decoder)
+        for block, (rows, faults, found) in chain.from_iterable(in_parts(one, decode) for one in blocks):
             rows, faults = _set_aside(work, block, rows, faults)
             recorder.dead_letters(block, faults)
             tally.add(block, rows.num_rows, len(faults), found)

@@ -4,14 +4,17 @@ Formats decode `values`, whatever read them. A source that has Python messages m
 fills Arrow's buffers itself needs no Python object per message.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from platform_defs.formats.budget import BlockTooLarge
+
 MOST_BYTES = 256 << 20  # of a block's values: far from the 2 GiB at which Arrow's binary arrays end
+Found = TypeVar("Found")
 
 
 class Message(Protocol):
@@ -61,6 +64,10 @@ class Block(Protocol):
         """One message with its headers and timestamp. For dead letters: slow, so never for all of them."""
         ...
 
+    def halves(self) -> "tuple[Block, Block]":
+        """The messages as two blocks; there are at least two of them."""
+        ...
+
 
 @dataclass(frozen=True)
 class MessageBlock:
@@ -88,6 +95,14 @@ class MessageBlock:
     def message(self, index: int) -> Message:
         return self.messages[index]
 
+    def halves(self) -> "tuple[MessageBlock, MessageBlock]":
+        middle = len(self.messages) // 2
+        return self._part(0, middle), self._part(middle, len(self.messages))
+
+    def _part(self, start: int, stop: int) -> "MessageBlock":
+        messages = self.messages[start:stop]
+        return MessageBlock(messages, self.values.slice(start, stop - start), _offsets(messages))
+
 
 def message_blocks(messages: Sequence[Message]) -> Iterator[MessageBlock]:
     """`messages` of one partition, in order of offset, as blocks of at most `MOST_BYTES`: one, unless they are huge."""
@@ -101,6 +116,17 @@ def message_blocks(messages: Sequence[Message]) -> Iterator[MessageBlock]:
         return
     assert isinstance(column, pa.BinaryArray)  # noqa: S101  # one value: Kafka's requests end below Arrow's limit
     yield MessageBlock(messages, column, _offsets(messages))
+
+
+def in_parts(block: Block, read: Callable[[Block], Found]) -> Iterator[tuple[Block, Found]]:
+    """The block and what `read` finds in it; its halves, in their order, where that would be too large."""
+    try:
+        found = read(block)
+    except BlockTooLarge:
+        for half in block.halves():
+            yield from in_parts(half, read)
+        return
+    yield block, found
 
 
 def headers_of(message: Message) -> list[tuple[str, bytes | None]]:

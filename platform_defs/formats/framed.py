@@ -10,14 +10,15 @@ import pyarrow as pa
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.formats.arrow import int64s
 from platform_defs.formats.arrow import kernels as pc
+from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded, in_order
 from platform_defs.formats.framing import Group, Part, Unframed, one_group, unframe
+from platform_defs.formats.kept import MOST_BYTES, MOST_THINGS, Kept
 from platform_defs.formats.supported import JsonReader, Reader, reader_of
 from platform_defs.formats.wire.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.wire.columns import binary_column
 from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
-MOST_READERS = 200  # of a task: one may take as much memory as its schema
 Find = Callable[[Sequence[str]], Mapping[str, WriterSchema | None]]  # None: nobody knows such a schema
 
 
@@ -45,26 +46,25 @@ class FramedBlock:
 
 @dataclass
 class FramedReader:
-    """Reads the blocks of one task. What a schema means for the contract is found once, as long as there are not too
-    many of them.
-    """
+    """Reads the blocks of one task. What a schema means for the contract is found once."""
 
     contract: Contract
     find: Find
     part: Part = "value"  # of the messages that is read
     make: Make = reader_of
-    known: Mapping[str, WriterSchema | None] = field(default_factory=dict[str, "WriterSchema | None"])  # of this block
-    readers: dict[tuple[str, bool], Reader | Refused] = field(
-        default_factory=dict[tuple[str, bool], "Reader | Refused"]
-    )
+    known: dict[str, WriterSchema | None] = field(default_factory=dict[str, "WriterSchema | None"])
+    readers: Kept[Reader | Refused] = field(default_factory=Kept[Reader | Refused])
 
     def read(self, values: pa.BinaryArray, names: pa.BinaryArray | None) -> FramedBlock:
         """The rows and faults of `values`; `names` are their headers (`framing.unframe`). Never raises for what a
-        message holds; what `find` raises is raised.
+        message holds, save BlockTooLarge for several messages; what `find` raises is raised.
         """
         block = unframe(self.contract.wire.framing, values, names, self.part)
-        self.known = self.find(sorted({group.key for group in block.groups})) if block.groups else {}
-        parts = [self._read_group(block.data, group) for group in self._merged(block.groups)]
+        self._meet({group.key for group in block.groups})
+        parts, budget = list[Decoded](), Budget(len(values))
+        for group in self._merged(block.groups):
+            parts.append(self._read_group(block.data, group))
+            budget.spend(parts[-1].rows.nbytes)
         counts = dict[str, int]()
         for group in block.groups:
             if self.known[group.key] is not None:
@@ -76,6 +76,13 @@ class FramedReader:
         if self.contract.wire.other_records != "skip":
             return found
         return replace(found, faults=[fault for fault in found.faults if fault.error_class != "OtherRecord"])
+
+    def _meet(self, keys: set[str]) -> None:
+        """Find the schemas that have not been named before, or were forgotten."""
+        if len(self.known) > MOST_THINGS or sum(one.size for one in self.known.values() if one) > MOST_BYTES:
+            self.known.clear()
+        if new := sorted(keys - self.known.keys()):
+            self.known.update(self.find(new))
 
     def _merged(self, groups: Sequence[Group]) -> Sequence[Group]:
         """The same, those as one that are read alike: JSON, whatever schema it names."""
@@ -108,9 +115,7 @@ class FramedReader:
         indexed = group.message != b""  # a header that names the message says which, and one that does not, the first
         made = self.readers.get((group.key, indexed))
         if made is None:
-            if len(self.readers) >= MOST_READERS:
-                del self.readers[next(iter(self.readers))]
-            made = self.readers[group.key, indexed] = self._made(schema, indexed=indexed)
+            made = self.readers.put((group.key, indexed), self._made(schema, indexed=indexed), schema.size)
         return made
 
     def _made(self, schema: WriterSchema, *, indexed: bool) -> Reader | Refused:

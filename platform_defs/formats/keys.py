@@ -2,7 +2,7 @@
 schema's id changes.
 
 A string is its text, another scalar its JSON (12, true, "2026-11-01" without quotes), a record or an array JSON without
-whitespace, its keys sorted.
+whitespace, its keys sorted. A Protobuf message is as it would be in a json column.
 """
 
 import json
@@ -17,6 +17,7 @@ from platform_defs.contract.column_types import INTEGER, JSON, STRING, ColumnTyp
 from platform_defs.contract.model import Contract, Fault, Field
 from platform_defs.formats.arrow import Column, all_bytes, integers, record_batch
 from platform_defs.formats.avro.decode import AvroReader
+from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.json.json_text import json_text
 from platform_defs.formats.json.single import parsed
@@ -38,9 +39,15 @@ def key_contract(contract: Contract) -> Contract:
     return replace(contract, format=kind, fields=(Field("_key", STRING, required=True, rules=()),))
 
 
-def key_reader(contract: Contract, writer: WriterSchema, *, indexed: bool) -> Reader:  # noqa: ARG001  # of Protobuf
+def key_reader(contract: Contract, writer: WriterSchema, *, indexed: bool) -> Reader:
     """What reads keys of this schema into `key_contract`'s column. Raises SchemaNotCompatible."""
-    return _READERS[contract.format](contract, writer)
+    if contract.format == "avro":
+        return _AvroKeys(contract, writer)
+    if contract.format == "json":
+        return _SingleKeys(contract, parsed)
+    from platform_defs.formats.protobuf.keys import KeyMessages  # a worker loads the formats that it reads
+
+    return _SingleKeys(contract, KeyMessages(writer, framed=indexed).read)
 
 
 class _AvroKeys:
@@ -80,16 +87,22 @@ def _type_in(schema: Any) -> Any:
     return cast("dict[str, Any]", schema)["type"] if wraps else cast("Any", schema)
 
 
-class _JsonKeys:
+class _SingleKeys:
     """Reads one key at a time."""
 
-    def __init__(self, contract: Contract, _: WriterSchema) -> None:
-        self._schema = contract.arrow_schema
+    def __init__(self, contract: Contract, read: Callable[[bytes], Any]) -> None:
+        """read: the parsed JSON of a key, or a Reason."""
+        self._schema, self._read = contract.arrow_schema, read
 
     def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
         """See `formats.supported.Reader`."""
         values: Any = binary_column(Buffer(data), starts, stops - starts, None, len(starts))
-        return _of_texts([_text_of(parsed(value)) for value in all_bytes(values)], self._schema)
+        texts, budget = list[str | Reason](), Budget(len(starts))
+        for value in all_bytes(values):
+            text = _text_of(self._read(value))
+            budget.spend(len(text) if isinstance(text, str) else 0)
+            texts.append(text)
+        return _of_texts(texts, self._schema)
 
 
 def _plain_texts(found: Decoded, schema: pa.Schema) -> Decoded:
@@ -137,6 +150,3 @@ def _sorted(document: Any) -> Any:
 
 def _field(kind: ColumnType) -> Field:
     return Field(_KEY, kind, required=False, rules=())
-
-
-_READERS: dict[str, Callable[[Contract, WriterSchema], Reader]] = {"avro": _AvroKeys, "json": _JsonKeys}

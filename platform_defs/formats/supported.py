@@ -20,7 +20,7 @@ class Reader(Protocol):
 
     def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
         """The rows and faults of the payloads data[starts[i]:stops[i]] (data: uint8 array), which ascend and do not
-        overlap; i is the index. Pure; never raises for what a payload holds.
+        overlap; i is the index. Pure; never raises for what a payload holds, save BlockTooLarge for several.
         """
         ...
 

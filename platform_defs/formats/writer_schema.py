@@ -15,6 +15,11 @@ class WriterSchema:
     references: tuple[tuple[str, str], ...] = ()  # (name, document), the whole closure, each before those that need it
     encrypted: bool = False  # whether rules of the registry encrypt fields: what its messages hold is ciphertext
 
+    @property
+    def size(self) -> int:
+        """Characters of its text and of those that it refers to."""
+        return len(self.document) + sum(len(document) for _, document in self.references)
+
 
 class SchemaNotCompatible(Exception):
     """Messages of this schema cannot become rows of the contract: each of them is a dead letter of that class."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,8 @@ from platform_defs.engine.row_checks import check_rows
 from platform_defs.engine.schema_ports import Schemas
 from platform_defs.engine.topic_view import describe
 from platform_defs.formats.arrow import places
-from platform_defs.formats.block import Block
+from platform_defs.formats.block import Block, in_parts
+from platform_defs.formats.decoded import Decoded
 from platform_defs.offsets import OffsetRange
 from resources.endpoints import Endpoints
 from resources.kafka.broker import KafkaBroker
@@ -30,11 +32,14 @@ class Judged:
     rows: int = 0
     dead_letters: Counter[str] = field(default_factory=Counter[str])  # by error class
 
-    def add(self, partition: int, block: Block, chosen: pa.Int64Array | None) -> None:
-        """Count the chosen messages of a block; all of them where None."""
-        found = check_rows(self.contract, self.decoder.read(partition, block, chosen).decoded)
-        self.rows += found.rows.num_rows
-        self.dead_letters.update(fault.error_class for fault in found.faults)
+    def add(self, partition: int, block: Block) -> None:
+        """Count the messages of a block."""
+        for _, found in in_parts(block, partial(self._read, partition)):
+            self.rows += found.rows.num_rows
+            self.dead_letters.update(fault.error_class for fault in found.faults)
+
+    def _read(self, partition: int, block: Block) -> Decoded:
+        return check_rows(self.contract, self.decoder.read(partition, block, judged_of(self.contract, block)).decoded)
 
     def to_json(self) -> Mapping[str, Any]:
         return {"rows": self.rows, "dead_letters": self.dead_letters}
@@ -52,6 +57,11 @@ class Preview:
         return {"messages": self.messages, "before": self.before.to_json(), "after": self.after.to_json()}
 
 
+def judged_of(contract: Contract, block: Block) -> pa.Int64Array | None:
+    """The messages of a block that are judged: all (None), of an upsert those with a value."""
+    return places(block.values.is_valid()) if contract.row_table.disposition == "upsert" else None
+
+
 def judge_both(old: Contract, new: Contract, endpoints: Endpoints, most: int, say: Callable[[str], None]) -> Preview:
     """The latest `most` messages of each partition of the topic of `new`, by both contracts.
 
@@ -65,9 +75,9 @@ def judge_both(old: Contract, new: Contract, endpoints: Endpoints, most: int, sa
     for number, held in sorted(view.partitions.items()):
         start = max(held.low, held.end - most)
         for block in source.read(OffsetRange(new.topic, number, start, held.end)) if start < held.end else ():
-            chosen = places(block.values.is_valid()) if new.row_table.disposition == "upsert" else None
-            before.add(number, block, chosen)
-            after.add(number, block, chosen)
+            before.add(number, block)
+            after.add(number, block)
+            chosen = judged_of(new, block)
             messages += len(block.values) if chosen is None else len(chosen)
         say(f"partition {number}: offsets [{start}, {held.end}) judged")
     return Preview(messages, before, after)

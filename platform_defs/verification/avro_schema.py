@@ -8,6 +8,7 @@ from platform_defs.verification.avro_types import Array, Enum, Fixed, Map, Plain
 from platform_defs.verification.documents import MAX_DEPTH, NotTheType
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+LONGEST_NAME = 1_000  # characters, of symbols too
 LOGICAL = {  # those that say what a number or a text is, by the type that they belong to
     "int": ("date", "time-millis"),
     "long": (
@@ -87,11 +88,11 @@ class WriterTypes:
 def _full_name(spelt: Mapping[str, Any], namespace: str) -> str:
     name, own = _storable(spelt["name"]), spelt.get("namespace")
     space = own if isinstance(own, str) else namespace
-    return f"{space}.{name}" if space and "." not in name else name
+    return _storable(f"{space}.{name}" if space and "." not in name else name)
 
 
 def _storable(name: Any) -> str:
-    if not isinstance(name, str) or not name or "\0" in name:
+    if not isinstance(name, str) or not name or "\0" in name or len(name) > LONGEST_NAME:
         raise ValueError(name)
     name.encode()  # a surrogate is a ValueError
     return name

@@ -1,14 +1,15 @@
 """An append table against its topic, chunk by chunk: what each offset must have become, and what it became."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from platform_defs.verification.accumulates import Accumulated
-from platform_defs.verification.expected import Difference, Expected, differences
+from platform_defs.verification.expected import Difference, Expected, NotMade, differences
 from platform_defs.verification.judge import Judge, NoRow, Row
 from platform_defs.verification.messages import Chunk, Topic
 from platform_defs.verification.report import Findings, unlike
@@ -110,11 +111,17 @@ class AppendComparison:
             for offset, row in judged.items()
             if not isinstance(row, NoRow) and not any(letter.stage in LATE for letter in dead.get(offset, ()))
         }
-        want = era.expected.rows(part.number, list(good), list(good.values()))
+        try:
+            want, compared = era.expected.rows(part.number, list(good), list(good.values())), have
+        except NotMade:
+            self.findings.count("unverifiable", len(good))
+            want, compared = era.expected.schema.empty_table(), _without(have, good)
+            good = dict[int, Row]()
         for table in self.accumulated:
-            table.add(want if table.reads <= {*era.columns} else have)
+            table.add(want if compared is have and table.reads <= {*era.columns} else have)
+        self._retyped(part, era, have)
         values = dict(zip(messages.offsets, messages.values, strict=True))
-        found = differences(want, have.select(want.schema.names))
+        found = differences(want, compared.select(want.schema.names))
         chunk = _Chunk(part, era.columns, judged, values, dead, good, set(_offsets(want)), found)
         self._count(chunk, want)
         for offset in chunk.found:
@@ -123,6 +130,12 @@ class AppendComparison:
             self._dead_letter(chunk, offset)
         gaps = missing(messages.offsets, messages.from_offset, messages.until_offset)
         self._undelivered(part, gaps, {*_offsets(have), *dead} if gaps else set())
+
+    def _retyped(self, part: Partition, era: Era, have: pa.Table) -> None:
+        """Report columns that no longer hold what a message of their contract makes."""
+        if have.num_rows and era.expected.retyped:
+            what = f"{era.expected.retyped}, and the rows were not made again (tidegate replay makes them)"
+            self.findings.bad("wrong", what, part.number, _offsets(have)[0], have.num_rows)
 
     def _count(self, chunk: _Chunk, want: pa.Table) -> None:
         self.findings.count("messages", len(chunk.judged))
@@ -234,6 +247,12 @@ def several(letters: list[DeadLetter]) -> str:
 def needless(letter: DeadLetter) -> str:
     """For a message that is valid."""
     return f"the message is valid, but it was made a dead letter ({letter.error_class})"
+
+
+def _without(rows: pa.Table, offsets: Iterable[int]) -> pa.Table:
+    """The rows of other offsets."""
+    gone: Any = pc.is_in(rows["_offset"], pa.array([*offsets], pa.int64()))
+    return rows.filter(pc.invert(gone))
 
 
 def _offsets(rows: pa.Table) -> list[int]:

@@ -11,7 +11,9 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
+from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.model import Column, Contract
+from platform_defs.evolution.message import widens
 from resources.postgres.contract_ledger import ContractLedger
 
 
@@ -22,8 +24,17 @@ class Eras:
     in_force: Contract
     contracts: Mapping[str | None, Contract]
     renamed: Mapping[str, str]  # columns of the row table, by their former names
-    columns: tuple[tuple[str, pa.DataType], ...]  # of the row table: those of the newest, then what older ones left
-    json: tuple[str, ...]  # those of them that are json
+    types: Mapping[str, ColumnType]  # of the row table's columns: those of the newest, then what older ones left
+
+    @property
+    def columns(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """The row table's columns as Arrow."""
+        return tuple((name, of.arrow) for name, of in self.types.items())
+
+    @property
+    def json(self) -> tuple[str, ...]:
+        """Those of them that are json."""
+        return tuple(name for name, of in self.types.items() if of.name == "json")
 
     def contract(self, digest: str | None) -> Contract:
         """The one of this digest; the newest where the ledger has none of it."""
@@ -34,7 +45,23 @@ class Eras:
         seen = {column}
         while (newer := self.renamed.get(column)) is not None and newer not in seen:
             seen.add(column := newer)
-        return column if column in dict(self.columns) else None
+        return column if column in self.types else None
+
+    def names(self, contract: Contract) -> dict[str, str]:
+        """The columns of a contract that the table still has as they were or wider: what each is called now."""
+        found = ((column, self.name_now(column.name)) for column in contract.row_table.columns)
+        return {column.name: now for column, now in found if now is not None and self._holds(now, column)}
+
+    def retyped(self, contract: Contract) -> dict[str, str]:
+        """The columns whose type has changed since, without a replay: what is wrong with each, by its name now."""
+        return {
+            now: f"{now} was {column.type.name} by version {contract.version} and is {self.types[now].name} now"
+            for column in contract.row_table.columns
+            if (now := self.name_now(column.name)) is not None and not self._holds(now, column)
+        }
+
+    def _holds(self, now: str, column: Column) -> bool:
+        return self.types[now] == column.type or widens(column.type, self.types[now])
 
 
 def read_eras(connection: psycopg.Connection[Any], contract: Contract) -> Eras:
@@ -54,8 +81,7 @@ def read_eras(connection: psycopg.Connection[Any], contract: Contract) -> Eras:
         newest,
         {**contracts, None: first},
         renamed,
-        tuple((column.name, column.type.arrow) for column in columns),
-        tuple(column.name for column in columns if column.type.name == "json"),
+        {column.name: column.type for column in columns},
     )
 
 

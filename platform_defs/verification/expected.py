@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
+from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.verification.eras import Eras
@@ -17,23 +18,34 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+class NotMade(Exception):
+    """The transform is another one now, and does not take the messages of an older contract."""
+
+
 class Expected:
-    """Makes table rows of judged messages."""
+    """Makes table rows of messages that one contract has judged.
+
+    The transform is that of the contract's file: it gets the fields that the file has now, NULL in those that an older
+    contract did not have, and makes the file's columns. `retyped`: what is wrong with columns that cannot be compared.
+    """
 
     def __init__(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", eras: Eras, digest: str | None) -> None:
         contract = eras.contract(digest)
-        self._pipeline, self._spark = pipeline, spark
-        now = dict(eras.columns)
-        # The columns of the contract of this digest, by their names in it: what they are called in the table now.
-        self._names = {c.name: name for c in contract.row_table.columns if (name := eras.name_now(c.name)) is not None}
-        self.schema = pa.schema([*((name, now[name]) for name in self._names.values()), *OWN])
-        self._message = pa.schema([*((item.name, item.type.arrow) for item in contract.fields), *OWN])
+        self._pipeline, self._spark, self._contract = pipeline, spark, contract
+        self._names = eras.names(contract)  # of columns in what is made of a message, and in the table
+        if pipeline.transform is not None:
+            made = {column.name for column in pipeline.contract.row_table.columns}
+            self._names = {now: now for now in self._names.values() if now in made}
+        self.retyped = "; ".join(eras.retyped(contract).values())
+        types = dict(eras.columns)
+        self.schema = pa.schema([*((name, types[name]) for name in self._names.values()), *OWN])
         self._json = [name for name in self._names.values() if name in eras.json]
 
     def rows(self, partition: int, offsets: Sequence[int], rows: Sequence[Row]) -> pa.Table:
         """The table's columns, _partition, _offset: none, one or (with a transform) several rows for each message.
 
-        `rows` are the messages' fields in the contract's order. json columns are in canonical form.
+        `rows` are the messages' fields in the contract's order. json columns are in canonical form. Raises BadInput
+        where the transform fails, NotMade where it fails on messages of an older contract.
         """
         if not rows:
             return self.schema.empty_table()
@@ -43,9 +55,10 @@ class Expected:
         return canonical_columns(made.rename_columns(self.schema.names).cast(self.schema), self._json)
 
     def _messages(self, partition: int, offsets: Sequence[int], rows: Sequence[Row]) -> pa.Table:
+        schema = pa.schema([*((item.name, item.type.arrow) for item in self._contract.fields), *OWN])
         columns = [*zip(*rows, strict=True), [partition] * len(rows), offsets]
-        arrays = [pa.array(values, kind) for values, kind in zip(columns, self._message.types, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=self._message)
+        arrays = [pa.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema)
 
     def _transformed(self, messages: pa.Table, names: Sequence[str]) -> pa.Table:
         from pyspark.errors import PySparkException  # Spark's import is for pipelines with a transform only
@@ -53,13 +66,40 @@ class Expected:
         transform = self._pipeline.transform
         assert transform is not None  # noqa: S101  # the caller has looked
         # pyspark's stubs say pandas only; since Spark 4.0 Arrow tables are taken as well
-        frame = self._spark().createDataFrame(cast("Any", messages))
+        frame = self._spark().createDataFrame(cast("Any", self._as_read_now(messages)))
         try:
             return transform(frame).select(*names).toArrow()
         except PySparkException as error:
+            if _fields(self._contract) != _fields(self._pipeline.contract):
+                raise NotMade from error
             first, last = messages["_offset"][0], messages["_offset"][-1]
             where = f"partition {messages['_partition'][0]}, offsets {first} to {last}"
             raise BadInput(f"the transform fails on messages of {where}: {error}", field=self._pipeline.name) from error
+
+    def _as_read_now(self, messages: pa.Table) -> pa.Table:
+        """The fields of the contract's file. Raises NotMade for a value that is none of the type that it has there."""
+        named = {item.name: item.name for item in self._contract.fields}
+        found = {item.path: item.name for item in self._contract.fields}
+        columns = dict[str, Any]()
+        for item in self._pipeline.contract.fields:
+            was = named.get(item.name) or found.get(item.path)
+            columns[item.name] = _cast(messages, was, item.type.arrow)
+        return pa.table(columns | {name: messages[name] for name, _ in OWN})
+
+
+def _fields(contract: Contract) -> list[Any]:
+    """What a transform may rely on."""
+    return [(f.name, f.type, f.required, [(rule.kind, rule.argument) for rule in f.rules]) for f in contract.fields]
+
+
+def _cast(messages: pa.Table, name: str | None, of: pa.DataType) -> Any:
+    """A column as this type; NULL where there is none."""
+    if name is None:
+        return pa.nulls(messages.num_rows, of)
+    try:
+        return messages[name].cast(of)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise NotMade from error
 
 
 Difference = tuple[list[Row], list[Row]]  # rows that are missing, rows that are too many

@@ -11,7 +11,11 @@ from platform_defs.contract.model import Contract, Field
 from platform_defs.verification.avro import AvroJudge
 from platform_defs.verification.documents import Document, NotTheType, Number, Pairs, check_jsonb, compact, parse
 from platform_defs.verification.judge import NoRow, key_text
-from platform_defs.verification.writer_schemas import KnownSchemas, NamedSchema, taken_apart
+from platform_defs.verification.protobuf import indexed_message
+from platform_defs.verification.protobuf_json import message_document
+from platform_defs.verification.protobuf_schema import message_types
+from platform_defs.verification.protobuf_wire import Wire
+from platform_defs.verification.writer_schemas import KnownSchemas, Named, NamedSchema, taken_apart
 
 _WRAPPED = "wrapped"
 
@@ -43,13 +47,22 @@ class FramedKeyJudge(KeyJudge):
             return NoRow("UnknownSchemaId")
         if schema.format != self._contract.wire.key_format:
             return NoRow("WrongSchemaType")
-        return NoRow("SchemaNotCompatible") if schema.encrypted else self._text(schema, named.payload)
+        return NoRow("SchemaNotCompatible") if schema.encrypted else self._text(schema, named)
 
-    def _text(self, schema: NamedSchema, payload: bytes) -> str | NoRow:
+    def _text(self, schema: NamedSchema, named: Named) -> str | NoRow:
         try:
-            return _spelt(parse(payload) if schema.format == "json" else self._avro(schema, payload))
+            return _spelt(self._document(schema, named))
         except NotTheType as wrong:
             return NoRow(str(wrong))
+
+    def _document(self, schema: NamedSchema, named: Named) -> Document:
+        match schema.format:
+            case "json":
+                return parse(named.payload)
+            case "avro":
+                return self._avro(schema, named.payload)
+            case _:
+                return _protobuf(schema, named)
 
     def _avro(self, schema: NamedSchema, payload: bytes) -> Document:
         if schema not in self._readers:
@@ -81,6 +94,19 @@ def _avro_reader(contract: Contract, schema: NamedSchema) -> AvroJudge | NoRow:
         return NoRow(str(wrong))
     except (ValueError, RecursionError):
         return NoRow("SchemaNotCompatible")
+
+
+def _protobuf(schema: NamedSchema, named: Named) -> Document:
+    """The message that the key says it is; the first of the schema, where a header names no other."""
+    types = message_types(schema.document, schema.references)
+    if not types:
+        raise NotTheType("SchemaNotCompatible")
+    if named.message == b"":
+        (of,), payload, at = types[0,], named.payload, 0
+    else:
+        payload = (named.message or b"") + named.payload
+        of, at = indexed_message(payload, types)
+    return message_document(of, Wire(payload).message(of, at))
 
 
 def _spelt(document: Document) -> str:

@@ -4,7 +4,7 @@ Written for verify alone and deliberately not shared with the engine. What the m
 (protobuf_wire.py); then each field of the contract is made of what counts of it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from math import isfinite
@@ -18,7 +18,7 @@ from platform_defs.contract.message_path import MessagePath
 from platform_defs.contract.model import Contract, Field
 from platform_defs.verification.documents import NotTheType
 from platform_defs.verification.protobuf_json import default_of, document, enum_names, text, value_of
-from platform_defs.verification.protobuf_schema import message_types
+from platform_defs.verification.protobuf_schema import Places, message_types
 from platform_defs.verification.protobuf_wire import Message, Wanted, WantedField, Wire
 from platform_defs.verification.values import reader
 
@@ -65,19 +65,25 @@ class ProtobufJudge:
 
     def _start(self, payload: bytes) -> int:
         """Where the message begins, behind the indexes of its type."""
-        count, at = _index(payload, 0)
-        places: list[int] = []
-        if count > max(map(len, self._types)):
-            raise NotTheType("UnknownMessageIndex")
-        for _ in range(count):
-            place, at = _index(payload, at)
-            places.append(place)
-        types = self._types.get(tuple(places or [0]), set())
-        if len(types) != 1:
-            raise NotTheType("UnknownMessageIndex")
-        if {of.full_name for of in types} != {self._record}:
+        of, at = indexed_message(payload, self._types)
+        if of.full_name != self._record:
             raise NotTheType("OtherRecord")
         return at
+
+
+def indexed_message(payload: bytes, types: Mapping[Places, set[Descriptor]]) -> tuple[Descriptor, int]:
+    """The type that the indexes in front of a message mean, and where the message begins."""
+    count, at = _index(payload, 0)
+    places: list[int] = []
+    if count > max(map(len, types)):
+        raise NotTheType("UnknownMessageIndex")
+    for _ in range(count):
+        place, at = _index(payload, at)
+        places.append(place)
+    found = types.get(tuple(places or [0]), set())
+    if len(found) != 1:
+        raise NotTheType("UnknownMessageIndex")
+    return next(iter(found)), at
 
 
 def _index(payload: bytes, at: int) -> tuple[int, int]:

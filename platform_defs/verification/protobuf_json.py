@@ -58,6 +58,11 @@ def document(item: F, value: Any) -> Document:
     return [_one(item, part) for part in value]
 
 
+def message_document(of: Descriptor, message: Message) -> Pairs:
+    """The JSON of a message that is none of Protobuf's own. Raises NotTheType."""
+    return Pairs(_fields(of, message))
+
+
 def text(raw: bytes) -> str:
     """UTF-8 that Postgres can hold. Raises NotTheType."""
     try:
@@ -142,7 +147,7 @@ def _message(of: Descriptor, message: Message) -> Document:
         case "BoolValue" | "StringValue" | "BytesValue":
             return _one(of.fields_by_number[1], _or_default(message, of, 1))
         case _:
-            return Pairs(_fields(of, message))
+            return message_document(of, message)
 
 
 def _fields(of: Descriptor, message: Message) -> list[tuple[str, Document]]:

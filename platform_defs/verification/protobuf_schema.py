@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import google.type
 from google.protobuf.descriptor import Descriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
@@ -21,6 +21,7 @@ from platform_defs.errors import Retryable
 from platform_defs.verification.documents import NotTheType
 
 _SCHEMA = "judged.proto"
+_LONGEST_NAME = 1_000  # characters
 _CRASHES = tuple(-number for number in (SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV))
 _part = re.compile(r"(?!\.\.?$)[^\\/]+").fullmatch
 _is_base64 = re.compile(r"[A-Za-z0-9+/\s]*=*\s*").fullmatch
@@ -40,6 +41,7 @@ def message_types(document: str, references: tuple[tuple[str, str], ...]) -> dic
     try:
         with TemporaryDirectory(prefix="tidegate-judge-") as folder:
             for file in _compile(Path(folder), document, references).file:
+                _refuse_long_names([*file.message_type], [*file.enum_type])
                 pool.AddSerializedFile(file.SerializeToString())
         top = pool.FindFileByName(_SCHEMA).message_types_by_name.values()
     except (TypeError, KeyError, ValueError, DecodeError, FileExistsError, NotADirectoryError, IsADirectoryError):
@@ -48,6 +50,18 @@ def message_types(document: str, references: tuple[tuple[str, str], ...]) -> dic
     for place, of in enumerate(top):
         _add(found, [(place,)], of)
     return found
+
+
+def _refuse_long_names(messages: list[DescriptorProto], enums: list[EnumDescriptorProto]) -> None:
+    """Raises ValueError where a field, or a value of an enum, has more than 1,000 characters."""
+    while messages:
+        of = messages.pop()
+        messages += of.nested_type
+        enums += of.enum_type
+        if any(len(item.name) > _LONGEST_NAME for item in of.field):
+            raise ValueError(of.name)
+    if any(len(value.name) > _LONGEST_NAME for enum in enums for value in enum.value):
+        raise ValueError
 
 
 def _add(found: dict[Places, set[Descriptor]], places: list[Places], of: Descriptor) -> None:

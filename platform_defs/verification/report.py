@@ -37,7 +37,7 @@ class Report:
     duplicated: int = 0  # more rows or dead letters than there should be, or committed twice
     wrong: int = 0  # a value that is not the message's, or a row instead of a dead letter, or the reverse
     uncovered: int = 0  # below the position, but read by no committed batch; or committed beyond the position
-    unverifiable: int = 0  # the topic no longer holds the messages
+    unverifiable: int = 0  # the topic no longer holds the messages, or the transform takes only newer ones
     keys: int = 0  # keys of accumulate tables that are right
     seconds: float = 0.0
     digest: str = ""  # of the tables' contents: the same however the messages were cut into batches
@@ -79,7 +79,7 @@ class Report:
             return ""
         return (
             f" {plural(self.unverifiable, 'more message')} can no longer be verified: "
-            "they were read, but the topic no longer has them."
+            "they were read, but the topic no longer has them, or the transform no longer takes them."
         )
 
 

@@ -166,8 +166,9 @@ class KeyedJudge:
     def __init__(self, eras: Eras, contract: Contract, judge: Judge, keys: KeyJudge) -> None:
         self._judge, self.keys = judge, keys
         fields = [item.name for item in contract.fields]
-        places = {eras.name_now(c.name): fields.index(c.name) for c in contract.row_table.columns}
-        self._columns = [(places.get(name), name in eras.json) for name, _ in eras.columns]
+        places = {now: fields.index(name) for name, now in eras.names(contract).items()}
+        retyped = {name: Retyped(what) for name, what in eras.retyped(contract).items()}
+        self._columns = [(places.get(name), name in eras.json, retyped.get(name, WHATEVER)) for name, _ in eras.columns]
 
     def judged(
         self, partition: int, offset: int, key: str | NoRow, value: bytes | None, name: bytes | None
@@ -180,8 +181,8 @@ class KeyedJudge:
     def table_row(self, row: Row) -> Row:
         """The table's columns; of one that the contract does not have, whatever the table holds is right."""
         return tuple(
-            WHATEVER if place is None else canonical(row[place]) if is_json else row[place]
-            for place, is_json in self._columns
+            otherwise if place is None else canonical(row[place]) if is_json else row[place]
+            for place, is_json, otherwise in self._columns
         )
 
 
@@ -192,6 +193,16 @@ class _Whatever:
         return True
 
     __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+
+
+class Retyped:
+    """Equal to nothing: what a message of an older contract makes is no value of the type that the column has now."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __str__(self) -> str:  # pyright: ignore[reportImplicitOverride]
+        return f"what its message says: {self._what}"
 
 
 WHATEVER: Any = _Whatever()

@@ -11,7 +11,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -115,8 +115,7 @@ class _Compared:
 
     def _era(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", digest: str | None) -> Era:
         eras = self.snapshot.eras
-        judged = replace(pipeline, contract=eras.contract(digest))
-        return Era(self._judge(judged.contract), Expected(judged, spark, eras, digest))
+        return Era(self._judge(eras.contract(digest)), Expected(pipeline, spark, eras, digest))
 
     def _keyed_judge(self, digest: str | None) -> KeyedJudge:
         eras, schemas = self.snapshot.eras, self.snapshot.schemas

@@ -76,7 +76,7 @@ def _in_turn(connection: Connection) -> tuple[str, ...]:
         with _rights_explained(connection), connection.transaction():
             return _migrate(connection)
 
-    locked = retry_if_exception_type(psycopg.errors.LockNotAvailable)
+    locked = retry_if_exception_type((psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected))
     retrying = Retrying(retry=locked, stop=stop_after_delay(PATIENCE), wait=wait_random(0.2, 1.0))
     try:
         return retrying(once)

@@ -249,7 +249,9 @@ class PostgresPublication:
         self.connection.execute(queries()[name], parameters)
 
     def _execute_all(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Once for each of `rows`, in one round trip: the pipeline's row is locked meanwhile."""
+        """Once for each of `rows`, in one round trip, or in none: the pipeline's row is locked meanwhile."""
+        if not rows:
+            return
         with self.connection.cursor() as cursor:
             cursor.executemany(queries()[name], [{**self._batch, **row} for row in rows])
 

@@ -91,7 +91,7 @@ def message_that_kills_the_worker(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "a dead letter")
 
 
-@scenario(FaultClass.LOOKUP_AWAY, representative=True)
+@scenario(FaultClass.LOOKUP_AWAY)
 def lookup_that_is_away(chaos: Chaos) -> Verdict:
     """A batch of ten, and of one: no message is blamed. The pipeline is backed off, and once it is back all go on."""
     world = chaos.world
@@ -111,7 +111,7 @@ def lookup_that_is_away(chaos: Chaos) -> Verdict:
         return chaos.judge(pipeline, 2, "no dead letter")
 
 
-@scenario(FaultClass.LOOKUP_AWAY)
+@scenario(FaultClass.LOOKUP_AWAY, representative=True)
 def lookup_that_comes_back_during_the_search(chaos: Chaos) -> Verdict:
     """It fails on one message while it is searched for, and not when that is tried again: nothing is blamed."""
     world = chaos.world

@@ -54,6 +54,7 @@ def clone(tmp_path: Path) -> Iterator[Path]:
         _run("tidegate stack down", folder)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_tutorial_does_what_it_says(clone: Path) -> None:
     printed = ""

@@ -156,6 +156,19 @@ def test_a_version_that_a_person_applied_stays_what_it_is(world: World) -> None:
     exact(world, after)
 
 
+def test_versions_have_to_fit_once_a_person_has_applied_one_though_runs_take_the_next(world: World) -> None:
+    before = views(world)
+    after = with_field(before)
+    apply(world, after)
+    relaxed = changed(after, "1.2.0", delivery="at_least_once")
+    world.drain(relaxed)  # by itself
+    assert versions(world, after)[-1] == ("1.2.0", True, True)
+    with pytest.raises(BadInput, match="older file"):
+        world.drain(after)
+    with pytest.raises(BadInput, match=r"still 1\.2\.0"):
+        world.drain(changed(relaxed, "1.2.0", delivery="exactly_once"))
+
+
 def test_a_change_that_asks_nothing_of_the_tables_is_taken_by_a_run_as_before(world: World) -> None:
     before = views(world)
     after = changed(before, "1.0.0", delivery="at_least_once")

@@ -199,6 +199,30 @@ def test_a_migration_behind_a_long_reader_holds_up_no_publication(url: str, monk
         assert migrated.result() == KNOWN[3:]
 
 
+def test_a_migration_asks_for_no_lock_on_top_of_one_that_holds_a_publication_up(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A publication has locked its pipeline's row, and updates it later: neither may wait for the other."""
+    _migrated_to(url, tuple(name for name in KNOWN if name < "010"), monkeypatch)
+    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'tidegate.pipeline'::regclass"
+    with (
+        psycopg.connect(url) as publication,
+        psycopg.connect(url, autocommit=True) as asking,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        publication.execute("SELECT name FROM tidegate.pipeline FOR UPDATE")
+        migrated = pool.submit(Ledger(url).migrate)
+        try:
+            while asking.execute(waits).fetchone() == (0,):
+                assert not migrated.done()
+            publication.execute("SET lock_timeout = '500ms'")  # less than the migration waits
+            publication.execute("UPDATE tidegate.pipeline SET updated_at = now()")
+            publication.commit()
+        finally:
+            publication.rollback()
+        assert migrated.result() == tuple(name for name in KNOWN if name >= "010")
+
+
 def test_a_migration_that_never_gets_its_locks_says_so_and_changes_nothing(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,7 +76,9 @@ def test_another_contract_makes_rows_of_dead_letters_and_dead_letters_of_rows(wo
     exact(world, pipeline)
 
 
-@pytest.mark.parametrize("start", ["batch", "offsets", "time"])
+@pytest.mark.parametrize(
+    "start", ["batch", *(pytest.param(start, marks=pytest.mark.slow) for start in ("offsets", "time"))]
+)
 def test_an_append_table_is_replayed_from_a_batch_on(world: World, start: str) -> None:
     pipeline = views(world)
     ids = [

@@ -21,6 +21,7 @@ from platform_defs.formats.avro.block import read_block
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.avro.single import MessageReader
+from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.reason import Reason
 from platform_defs.formats.writer_schema import WriterSchema
@@ -276,7 +277,7 @@ class Readers:
     def block(self, messages: Sequence[bytes], gap: int = 0) -> list[Outcome | None]:
         """None for a message in doubt."""
         data, starts, stops = laid_out(messages, gap)
-        read = read_block(self.plan, data, starts, stops)
+        read = read_block(self.plan, data, starts, stops, Budget(len(starts)))
         columns: Any = read.columns
         sure: Any = pa.array(~read.doubtful)
         rows = zip(*(column.filter(sure).to_pylist() for column in columns), strict=True)

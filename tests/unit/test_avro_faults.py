@@ -1,11 +1,16 @@
 """Every reason why an Avro message is no row: the class, the field and the byte; and the neighbours are untouched."""
 
+import json
 from typing import Any
 
 import pytest
 
+from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.avro.walk import MAX_DEPTH
-from tests.unit.avro_messages import Readers, contract_of, decode, encode, fixed, logical, record, varint
+from platform_defs.formats.writer_schema import SchemaNotCompatible
+from platform_defs.verification.avro import AvroJudge
+from platform_defs.verification.documents import NotTheType
+from tests.unit.avro_messages import Readers, contract_of, decode, encode, fixed, logical, record, varint, writer
 
 COLOUR = {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}
 AMOUNT = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 3}
@@ -215,10 +220,36 @@ def test_a_json_column_refuses_what_jsonb_would_not_hold() -> None:
 
 
 def test_a_document_of_long_names_ends_before_it_is_spelt() -> None:
-    schema = record(list={"type": "array", "items": record("Long", **{"x" * 10_000: "boolean"})})
-    message = varint(1_000_000) + b"\1" * 1_000_000 + b"\0"  # 10 GB of JSON
+    schema = record(list={"type": "array", "items": record("Long", **{"x" * 1_000: "boolean"})})
+    message = varint(1_000_000) + b"\1" * 1_000_000 + b"\0"  # a gigabyte of JSON
     readers = Readers(contract_of({"list": "json"}), schema)
     assert readers.single([message]) == readers.verification([message]) == ["TooLarge"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        record(**{"x" * 1_001: "int"}),
+        record("N" * 1_001, a="int"),
+        {**record(a="int"), "namespace": "n" * 1_000},
+        record(e={"type": "enum", "name": "E", "symbols": ["A", "B" * 1_001]}),
+    ],
+)
+def test_a_schema_whose_names_would_flood_a_table_is_refused(schema: Any) -> None:
+    contract = contract_of({"a": "json"})
+    with pytest.raises(SchemaNotCompatible, match=r"a name in it has 1,00[12] characters, 1,000 at most"):
+        AvroReader(contract, writer(schema))
+    with pytest.raises(NotTheType, match="SchemaNotCompatible"):
+        AvroJudge(contract, json.dumps(schema))
+
+
+def test_a_schema_of_a_megabyte_with_2000_fields_is_read() -> None:
+    fields: dict[str, Any] = {f"field_{n}": "long" for n in range(2_000)}
+    schema = {**record(**fields), "doc": "x" * 1_000_000}
+    message = b"".join(varint(n) for n in range(2_000))
+    decoded = decode(contract_of({"field_7": "integer", "field_1999": "integer"}), schema, [message] * 70)
+    assert decoded.rows.to_pylist() == [{"field_7": 7, "field_1999": 1_999}] * 70
+    assert decoded.unknown_fields == 70
 
 
 def test_no_reason_holds_what_postgres_text_cannot() -> None:

@@ -29,6 +29,11 @@ def test_bare_json_names_no_schema(tmp_path: Path) -> None:
     assert not UNFRAMED.framed
 
 
+def test_what_readers_are_told_of_a_server_of_bare_json_is_not_read(tmp_path: Path) -> None:
+    said = contract(tmp_path, "json", "team, value: [payments]", "subject, value: 7", "team, value: twice")
+    assert said.wire == UNFRAMED
+
+
 def test_avro_and_protobuf_are_framed_by_a_prefix_under_the_topics_subject(tmp_path: Path) -> None:
     avro, protobuf = contract(tmp_path, "avro"), contract(tmp_path, "protobuf")
     assert (avro.format, avro.wire) == (

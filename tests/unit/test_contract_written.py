@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ from tests.unit.contract_mistakes import GOOD
 
 KEPT = {
     Contract: "pipeline version domain description topic format fields tables limits path delivery evolution wire",
-    Field: "name type required rules description classification examples physical_path aliases number",
+    Field: "name type required rules description classification examples physical_path aliases number path_numbers",
     RowRule: "name field kind argument description",
     Table: "name disposition columns batch_rules group_by aggregates description",
     Column: "name type required description classification renamed_from",
@@ -63,6 +64,20 @@ def test_the_contract_of_every_key_is_read_back_as_it_is(tmp_path: Path) -> None
     (tmp_path / "a.odcs.yaml").write_text(GOOD)
     contract = load(tmp_path / "a.odcs.yaml")
     assert _read_back(contract) == _kept(contract)
+
+
+def test_a_batch_rule_may_have_keys_of_every_type_in_its_arguments(tmp_path: Path) -> None:
+    (tmp_path / "a.odcs.yaml").write_text(GOOD)
+    contract = load(tmp_path / "a.odcs.yaml")
+    table = contract.row_table
+
+    def ruled(arguments: dict[Any, Any]) -> Contract:
+        rule = BatchRule("odd", table.name, "ExpectTableRowCountToBeBetween", arguments, "warning", "")
+        return replace(contract, tables=(replace(table, batch_rules=(rule,)), *contract.accumulates))
+
+    odd = ruled({"a": [{1: "x", "y": False}], 2: None, True: 1.5, None: "d"})
+    assert len({digest(odd), digest(contract), digest(ruled({"a": 1}))}) == 3
+    assert digest(_read_back(odd)) == digest(odd)
 
 
 def test_values_of_every_type_are_read_back_as_they_are() -> None:

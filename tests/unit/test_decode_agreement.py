@@ -187,7 +187,7 @@ def assert_storable(contract: Contract, rows: pa.RecordBatch, faults: Sequence[F
         assert fault.message.encode("utf-8")
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=12))
 @example([b'{"s":"a"}{"s":"c"}\0}', b'{"s":"b"}'])
 @example([b'{"wide":4484316898769}'])  # pyarrow shifts it by 30 digits in 128 bits and reads 75867484.87...
@@ -198,7 +198,7 @@ def test_a_block_is_read_as_its_messages_are(values: list[bytes | None]) -> None
     assert_agreement(values)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.lists(LINES, min_size=1, max_size=3))
 @example([b'{"f":NaN}'])
 @example([b'{"s":"\xff"}'])

@@ -3,7 +3,8 @@
 import io
 import json
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import fastavro
 import pyarrow as pa
@@ -36,9 +37,9 @@ def contract(kind: KeyFormat) -> Contract:
     return Contract("p", "1", "d", "", "t", "avro", (), (), wire=WireFormat(key_format=kind))
 
 
-def texts(kind: KeyFormat, document: str, keys: Sequence[bytes | None]) -> list[str]:
+def texts(kind: Literal["avro", "protobuf", "json"], document: str, keys: Sequence[bytes | None]) -> list[str]:
     """What the keys become: a text, or the class of a fault in brackets. The engine and verify agree."""
-    schema = WriterSchema("7", "avro" if kind == "avro" else "json", document)
+    schema = WriterSchema("7", kind, document)
     reader = FramedReader(
         key_contract(contract(kind)), lambda named: {n: schema if n == "7" else None for n in named}, "key", key_reader
     )
@@ -123,3 +124,65 @@ def test_a_key_that_cannot_be_read_is_a_fault() -> None:
 def test_whatever_a_key_holds_the_engine_and_verify_agree(keys: list[bytes | None]) -> None:
     for kind, document in (("avro", '"string"'), ("avro", json.dumps(RECORD)), ("avro", '"long"'), ("json", "{}")):
         texts(kind, document, keys)  # type: ignore[arg-type]
+
+
+PROTO = """syntax = "proto3"; package a.b;
+message Key { string z = 1; int64 number = 2; State state = 3; repeated Part parts = 4; optional int32 maybe = 5; }
+message Part { int32 place = 1; bytes raw = 2; double real = 3; }
+enum State { NEW = 0; DONE = 1; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b"\0", "{}"),  # fields without presence that have their default are left out
+        (b"\0\x0a\x01k", '{"z":"k"}'),
+        (b"\0\x18\1\x10\x0c\x0a\x01k", '{"number":"12","state":"DONE","z":"k"}'),  # whatever the order of the bytes
+        (b"\x02\0\x0a\x01k", '{"z":"k"}'),  # the long way to say: the first message
+        (b"\0\x28\0", '{"maybe":0}'),
+        (b"\x02\x02\x08\x05", '{"place":5}'),
+        (b"\0\x22\x02\x08\x05\x22\0", '{"parts":[{"place":5},{}]}'),
+        (b"\0\xfa\x7f\x01a", "{}"),  # what the schema does not know
+        (b"", "<UnknownMessageIndex>"),
+        (b"\x02\x08", "<UnknownMessageIndex>"),
+        (b"\0\x0a", "<InvalidProtobuf>"),
+        (b"\0\x10" + b"\xff" * 11, "<InvalidVarint>"),
+        (b"\0\x0a\x01\xff", "<InvalidUtf8>"),
+        (b"\0\x0a\x01\0", "<NulCharacter>"),
+        (b"\0\x18\x07", "<InvalidEnum>"),
+        (b"\x02\x02\x19" + b"\xff" * 8, "<NotFinite>"),
+    ],
+)
+def test_a_protobuf_key_is_the_json_of_its_message(payload: bytes, text: str) -> None:
+    assert texts("protobuf", PROTO, [prefixed(payload)]) == [text]
+
+
+def test_a_protobuf_key_of_a_schema_that_cannot_be_read_is_a_fault() -> None:
+    for document in ("", "not a schema"):
+        assert texts("protobuf", document, [prefixed(b"\0")]) == ["<SchemaNotCompatible>"]
+
+
+@pytest.mark.parametrize(
+    ("behind", "payload", "text"),
+    [
+        (b"", b"\x0a\x01k", '{"z":"k"}'),
+        (b"\x02\x02", b"\x08\x05", '{"place":5}'),
+        (b"\x02", b"", "UnknownMessageIndex"),
+    ],
+)
+def test_a_header_says_which_message_a_protobuf_key_is(behind: bytes, payload: bytes, text: str) -> None:
+    headed = replace(contract("protobuf"), wire=WireFormat("header", key_format="protobuf"))
+    schema, header = WriterSchema("7", "protobuf", PROTO), prefixed(behind)
+    reader = FramedReader(key_contract(headed), lambda named: dict.fromkeys(named, schema), "key", key_reader)
+    decoded = reader.read(pa.array([payload], pa.binary()), pa.array([header], pa.binary())).decoded
+    known = KnownSchemas()
+    known.add(0, 0, 10, NamedSchema("7", "protobuf", PROTO, (), encrypted=False))
+    judged = FramedKeyJudge(headed, known).at(0, 5, payload, header)
+    assert (judged.reason if isinstance(judged, NoRow) else judged) == text
+    assert [*decoded.rows[0].to_pylist(), *(fault.error_class for fault in decoded.faults)] == [text]
+
+
+@given(st.lists(st.binary(max_size=20).map(lambda key: prefixed(b"\0" + key)), max_size=5))
+def test_whatever_a_protobuf_key_holds_the_engine_and_verify_agree(keys: list[bytes]) -> None:
+    texts("protobuf", PROTO, keys)

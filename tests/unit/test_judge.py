@@ -54,7 +54,7 @@ def engine(contract: Contract, values: list[bytes | None]) -> list[Any]:
     return [outcome[n] for n in range(len(values))]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=6))
 @example(
     [
@@ -79,7 +79,7 @@ def test_judge_and_engine_agree_about_every_value(values: list[bytes | None]) ->
             assert ours == theirs, value
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.fixed_dictionaries(
         {},
@@ -139,14 +139,14 @@ PATTERN = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(PATTERN, st.sampled_from(["", "*", "+", "?", "*?"]), st.text("abéA1_ @.\n\v\r{},2K\x1c٣", max_size=4))
 def test_a_pattern_means_what_it_means_to_the_engine(parts: list[str], repeat: str, text: str) -> None:
     pattern = "".join(parts) + (repeat if parts and parts[-1][-1] not in "^$" else "")
     assert_means_the_same(pattern, text)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.text(st.sampled_from("abé中😀\\.*+?()[]{}|^$1,-:PpLdwsSbBzAQECx0Ki"), max_size=8), st.text(max_size=4))
 @example("(", "")
 @example("a**", "a")

@@ -299,14 +299,30 @@ def test_a_schema_of_a_megabyte_with_2000_fields_is_read() -> None:
 
 
 def test_names_that_are_longer_than_their_numbers_do_not_make_a_message_a_flood() -> None:
-    """Spelt, this megabyte would be ten gigabytes of JSON."""
-    text = f'syntax = "proto3"; enum E {{ {"A" * 10_000} = 0; }} message M {{ repeated E e = 1; }}'
+    """Spelt, this megabyte would be a gigabyte of JSON."""
+    text = f'syntax = "proto3"; enum E {{ {"A" * 1_000} = 0; }} message M {{ repeated E e = 1; }}'
     found = decoded(ProtobufReader(contract_of({"e": "json"}), schema(text)), [_long(1, b"\0" * 999_999), b""])
     assert [(fault.index, fault.error_class) for fault in found.faults] == [(0, "TooLarge")]
     assert "a json column takes at most 33,554,432" in found.faults[0].message
-    short = _long(1, b"\0" * 4_000)
+    short = _long(1, b"\0" * 40_000)
     with pytest.raises(NotTheType, match=r"^TooLarge$"):
         ProtobufJudge(contract_of({"e": "json"}), text).values(short)
     assert (
         decoded(ProtobufReader(contract_of({"e": "json"}), schema(text)), [short]).faults[0].error_class == "TooLarge"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"message M {{ int32 {'x' * 1_001} = 1; }}",
+        f"message M {{ message Inner {{ enum E {{ {'A' * 1_001} = 0; }} }} }}",
+        f"message M {{ }} enum E {{ {'A' * 1_001} = 0; }}",
+    ],
+)
+def test_a_schema_whose_names_would_flood_a_table_is_refused(text: str) -> None:
+    contract, document = contract_of({"e": "json"}), f'syntax = "proto3"; {text}'
+    with pytest.raises(SchemaNotCompatible, match="a name in it has 1,001 characters, 1,000 at most"):
+        ProtobufReader(contract, schema(document))
+    with pytest.raises(NotTheType, match=r"^SchemaNotCompatible$"):
+        ProtobufJudge(contract, document)

@@ -11,6 +11,7 @@ from platform_defs.formats.avro.columns import column, json_column
 from platform_defs.formats.avro.passing import Passing, Scalar, Spans, integers, scalar
 from platform_defs.formats.avro.resolve import Node, Plan
 from platform_defs.formats.avro.schema import Definite, Enum, Fixed, Primitive, Union
+from platform_defs.formats.budget import Budget
 from platform_defs.formats.wire.buffer import Integers, Mask, buffer_of
 from platform_defs.formats.wire.cursors import Cursors, cursors_of
 
@@ -23,9 +24,9 @@ class Read:
     doubtful: Mask  # messages that the single reader must judge
 
 
-def read_block(plan: Plan, data: object, starts: Integers, stops: Integers) -> Read:
-    """The messages data[starts[i]:stops[i]], at least one, as columns. Starts and stops ascend."""
-    block = _Block(plan, cursors_of(buffer_of(data, int(stops[-1])), starts, stops))
+def read_block(plan: Plan, data: object, starts: Integers, stops: Integers, budget: Budget) -> Read:
+    """The messages data[starts[i]:stops[i]], at least one, as columns. Both ascend. Raises BlockTooLarge."""
+    block = _Block(plan, cursors_of(buffer_of(data, int(stops[-1])), starts, stops), budget)
     block.message()
     return Read(block.columns, block.all.doubtful)
 
@@ -33,8 +34,8 @@ def read_block(plan: Plan, data: object, starts: Integers, stops: Integers) -> R
 class _Block:
     """A block on its way to columns."""
 
-    def __init__(self, plan: Plan, cursors: Cursors) -> None:
-        self.plan, self.schema, self.all = plan, plan.schema, cursors
+    def __init__(self, plan: Plan, cursors: Cursors, budget: Budget) -> None:
+        self.plan, self.schema, self.all, self.budget = plan, plan.schema, cursors, budget
         self.passing = Passing(plan.schema, int(cursors.left.sum()))
         self.columns: list[Column] = [nulls(item.type.arrow, len(cursors)) for item in plan.contract.fields]
 
@@ -73,12 +74,14 @@ class _Block:
         else:
             assert isinstance(of, Primitive | Fixed | Enum)  # noqa: S101  # resolve lets nothing else into a column
             held = scalar(of, cursors)
+            if isinstance(of, Enum):
+                self.budget.spend(len(cursors) * of.longest * len(node.targets))
         self._into_columns(node, of, Spans(starts, cursors.at - starts), held, cursors)
 
     def _into_columns(self, node: Node, of: Definite, spans: Spans, held: Scalar | None, cursors: Cursors) -> None:
         for target in node.targets:
             if target.conversion.kind == "json" or held is None:
-                found = json_column(self.schema, of, spans, cursors)
+                found = json_column(self.schema, of, spans, cursors, self.budget)
             else:
                 found = column(of, self.plan.contract.fields[target.position].type, target.conversion, held, cursors)
             self.columns[target.position] = found

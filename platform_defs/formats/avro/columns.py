@@ -16,6 +16,7 @@ from platform_defs.formats.avro.passing import Scalar, Spans
 from platform_defs.formats.avro.schema import Definite, Enum, Schema
 from platform_defs.formats.avro.values import FIRST_DAY, FIRST_MICROSECOND, LAST_DAY, LAST_MICROSECOND
 from platform_defs.formats.avro.walk import Wrong
+from platform_defs.formats.budget import Budget
 from platform_defs.formats.wire.buffer import Integers, Mask
 from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, texts
 from platform_defs.formats.wire.cursors import Cursors
@@ -48,8 +49,8 @@ def column(of: Definite, to: ColumnType, conversion: Conversion, held: Scalar, c
             return _plain(held, to, cursors)
 
 
-def json_column(schema: Schema, of: Definite, spans: Spans, cursors: Cursors) -> Column:
-    """The values as JSON, message by message; a value that is null is null."""
+def json_column(schema: Schema, of: Definite, spans: Spans, cursors: Cursors, budget: Budget) -> Column:
+    """The values as JSON, message by message; a value that is null is null. Raises BlockTooLarge."""
     found: list[str | None] = [None] * len(cursors.doubtful)
     raw, rows = cursors.buffer.raw, range(len(cursors)) if cursors.rows is None else cursors.rows.tolist()
     wrong = cursors.doubts.copy()
@@ -57,7 +58,8 @@ def json_column(schema: Schema, of: Definite, spans: Spans, cursors: Cursors) ->
         if wrong[n]:
             continue
         try:
-            found[row] = json_of(schema, of, raw[start : start + length].tobytes())
+            text = found[row] = json_of(schema, of, raw[start : start + length].tobytes())
+            budget.spend(len(text or ""))
         except Wrong:
             wrong[n] = True
     cursors.doubt(wrong)

@@ -17,6 +17,7 @@ from platform_defs.formats.avro.block import read_block
 from platform_defs.formats.avro.passing import FEW
 from platform_defs.formats.avro.resolve import Plan, resolve
 from platform_defs.formats.avro.single import MessageReader
+from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded, in_order
 from platform_defs.formats.reason import Reason
 from platform_defs.formats.wire.buffer import MOST_BYTES, Bytes, Integers, Mask
@@ -35,9 +36,9 @@ class AvroReader:
         """The rows and faults of the payloads data[starts[i]:stops[i]]; i is the index.
 
         data: uint8 array, bytes or pa.Buffer, copied once unless 16 bytes lie behind the last payload. The payloads
-        ascend and do not overlap. Pure; never raises for what a payload holds.
+        ascend and do not overlap. Pure; never raises for what a payload holds, save BlockTooLarge for several.
         """
-        block = _Block(self._plan, self._single)
+        block = _Block(self._plan, self._single, Budget(len(starts)))
         for first, last in _parts(starts, stops):
             base = int(starts[first])
             part = np.frombuffer(data, np.uint8)[base:]
@@ -51,6 +52,7 @@ class _Block:
 
     plan: Plan
     single: MessageReader
+    budget: Budget
     pieces: list[tuple[pa.RecordBatch, pa.Int64Array]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
 
@@ -58,7 +60,7 @@ class _Block:
         """Add the rows and faults of some payloads; `first` is the index of the first of them."""
         doubtful = np.ones(len(starts), np.bool_)
         if len(starts) >= FEW:
-            read = read_block(self.plan, data, starts, stops)
+            read = read_block(self.plan, data, starts, stops, self.budget)
             doubtful = read.doubtful
             self._add_sure(record_batch(read.columns, self.plan.contract.arrow_schema), ~doubtful, first)
         self._read_one_by_one(data, starts, stops, np.flatnonzero(doubtful), first)
@@ -81,6 +83,7 @@ class _Block:
             if isinstance(found, Reason):
                 self.faults.append(Fault(first + index, "decode", found.error_class, found.message, found.field))
             else:
+                self.budget.spend(sum(len(value) for value in found if isinstance(value, str)))
                 rows.append(found)
                 indexes.append(first + index)
         if rows:

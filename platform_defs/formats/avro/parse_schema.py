@@ -25,6 +25,7 @@ from platform_defs.formats.avro.schema import (
     Schema,
     Union,
 )
+from platform_defs.formats.budget import too_long
 from platform_defs.formats.excerpt import excerpt
 
 MOST_LEVELS = 100  # of nesting in the schema's text: far below Python's recursion limit
@@ -126,6 +127,7 @@ class _Parser:
         name = _text(raw, "name")
         own = raw.get("namespace", namespace)
         full = name if "." in name else _joined(own if isinstance(own, str) else namespace, name)
+        _refuse_long(full)
         if full in self._begun:
             raise NotAvro(f"the type {excerpt(full)} is defined twice")
         self._begun.add(full)
@@ -146,6 +148,8 @@ def _union(branches: tuple[AvroType, ...]) -> Union:
 
 def _enum(raw: dict[str, Any], full: str) -> Enum:
     symbols = tuple(_items(raw, "symbols", str))
+    for symbol in symbols:
+        _refuse_long(symbol)
     if any(map(_unstorable, symbols)):
         raise NotAvro(f"a symbol of the enum {excerpt(full)} is not text that Postgres can store")
     return Enum(full, symbols)
@@ -187,7 +191,14 @@ def _text(raw: dict[str, Any], key: str) -> str:
     found = _part(raw, key)
     if not isinstance(found, str) or not found or _unstorable(found):
         raise NotAvro(f"{_shown(found)} is not a {key}")
+    _refuse_long(found)
     return found
+
+
+def _refuse_long(name: str) -> None:
+    """Raise for a name that would be spelled again and again, for a byte of a message each time."""
+    if why := too_long(name):
+        raise NotAvro(why)
 
 
 def _items(raw: dict[str, Any], key: str, kind: type[Any]) -> list[Any]:

@@ -44,6 +44,11 @@ class Enum:
     name: str
     symbols: tuple[str, ...]
 
+    @cached_property
+    def longest(self) -> int:
+        """Characters of the longest symbol."""
+        return max(map(len, self.symbols), default=0)
+
 
 @dataclass(frozen=True)
 class Array:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.formats.arrow import Column, repeated
 from platform_defs.formats.arrow import kernels as pc
+from platform_defs.formats.budget import Budget
 from platform_defs.formats.json.values import DATE_SHAPE
 from platform_defs.formats.protobuf.json_columns import json_column
 from platform_defs.formats.protobuf.numbers import INTEGERS, REALS, date_days, enum_places, timestamp_micros
@@ -22,20 +23,22 @@ _MOST_DIGITS = 18  # of a decimal that is made of an integer of 64 bits
 Maker = Callable[[ColumnPlan, list[Cell], Integers, Found], Any]
 
 
-def columns_of(program: Program, found: Found) -> list[Column]:
-    """The contract's columns, in order; what they doubt is marked in `found`."""
-    return [_column(plan, program, found) for plan in program.columns]
+def columns_of(program: Program, found: Found, budget: Budget) -> list[Column]:
+    """The contract's columns, in order; what they doubt is marked in `found`. Raises BlockTooLarge."""
+    return [_column(plan, program, found, budget) for plan in program.columns]
 
 
-def _column(plan: ColumnPlan, program: Program, found: Found) -> Column:
+def _column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) -> Column:
     count, kind = len(found.doubtful), plan.item.type.arrow
     if plan.recipe == "missing":
         return repeated(None, kind, count)
     if plan.recipe == "json":
-        return json_column(plan, program, found)
+        return json_column(plan, program, found, budget)
     cells = [found.cell(path) for path in plan.parts]
     present = found.cell(plan.parts[0][:-1]).present if plan.is_message else cells[0].present
     rows = np.flatnonzero(present)
+    if plan.shape and plan.shape.enum:
+        budget.spend(len(rows) * plan.shape.enum.longest)
     return _MAKERS[plan.recipe](plan, cells, rows, found)
 
 

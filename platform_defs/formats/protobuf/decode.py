@@ -12,10 +12,11 @@ from google.protobuf.descriptor import Descriptor
 
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.formats.arrow import Column, record_batch
+from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded, in_order
 from platform_defs.formats.protobuf.columns import columns_of
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.formats.protobuf.message_index import read_indexes, spellings, types_of
+from platform_defs.formats.protobuf.message_index import message_at, spellings, types_of
 from platform_defs.formats.protobuf.resolve import Program, resolve
 from platform_defs.formats.protobuf.single import MessageReader, Row
 from platform_defs.formats.protobuf.walk import walk
@@ -60,9 +61,10 @@ class ProtobufReader:
         """The rows and faults of the payloads data[starts[i]:stops[i]], which ascend and do not overlap.
 
         data: uint8 array, bytes or pa.Buffer; copied once unless 16 bytes lie behind the last payload. starts, stops:
-        int64. An index in the answer is that of a payload, i. Pure; never raises for what a payload holds.
+        int64. An index in the answer is that of a payload, i. Pure; never raises for what a payload holds, save
+        BlockTooLarge for several.
         """
-        found = _Rows(self._contract)
+        found = _Rows(self._contract, Budget(len(starts)))
         for first, last in _parts(starts, stops):
             self._read_part(data, starts[first:last], stops[first:last], first, found)
         return found.decoded()
@@ -85,7 +87,7 @@ class ProtobufReader:
         begins, mine = self._behind_indexes(buffer, starts, stops)
         chosen = np.flatnonzero(mine)
         seen = walk(program, buffer, begins[chosen], stops[chosen])
-        columns = columns_of(program, seen)
+        columns = columns_of(program, seen, found.budget)
         sure = ~seen.doubtful
         found.add_block(columns, sure, chosen[sure] + first, int((seen.unknown & sure).sum()))
         mine[chosen] = sure
@@ -109,17 +111,12 @@ class ProtobufReader:
         """The row that one payload holds, or why it holds none: what `read` answers, found more slowly."""
         if not self._framed:
             return self._of_contract(payload, 0)
-        found = read_indexes(payload, self._deepest)
-        if found is None:
-            shown = payload[:8].hex(" ")
-            return Reason("UnknownMessageIndex", f"the value does not begin with the indexes of its message: {shown}")
-        indexes, at = found
-        types, spelt = self._types.get(indexes, []), ".".join(map(str, indexes))
-        if len(types) != 1:
-            names = " or ".join(of.full_name for of in types) or "no message of its schema"
-            return Reason("UnknownMessageIndex", f"the message has the index {spelt}, which means {names}")
-        if not self._is_meant(types):
-            return Reason("OtherRecord", f"the message is {types[0].full_name}, not {self._record}")
+        found = message_at(payload, self._types, self._deepest)
+        if isinstance(found, Reason):
+            return found
+        of, at = found
+        if of.full_name != self._record:
+            return Reason("OtherRecord", f"the message is {of.full_name}, not {self._record}")
         return self._of_contract(payload, at)
 
     def _of_contract(self, payload: bytes, at: int) -> Row | Reason:
@@ -130,8 +127,8 @@ class ProtobufReader:
 class _Rows:
     """The rows and faults of a block, as they are found."""
 
-    def __init__(self, contract: Contract) -> None:
-        self._contract = contract
+    def __init__(self, contract: Contract, budget: Budget) -> None:
+        self._contract, self.budget = contract, budget
         self._pieces = list[tuple[pa.RecordBatch, pa.Int64Array]]()
         self._faults = list[Fault]()
         self._unknown = 0
@@ -149,6 +146,7 @@ class _Rows:
         if isinstance(found, Reason):
             self._faults.append(Fault(index, "decode", found.error_class, found.message, found.field))
             return
+        self.budget.spend(sum(len(value) for value in found.values if isinstance(value, str)))
         self._alone[0].append(found.values)
         self._alone[1].append(index)
         self._unknown += found.unknown

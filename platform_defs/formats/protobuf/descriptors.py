@@ -6,7 +6,6 @@ Each schema gets a pool of its own: two versions of a schema define the same nam
 import base64
 import binascii
 import signal
-from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,12 +18,14 @@ from google.protobuf.message import DecodeError
 import platform_defs
 from platform_defs.errors import Retryable
 from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.kept import Kept
 from platform_defs.formats.protobuf import compiler
+from platform_defs.formats.protobuf.long_names import refuse_long_names
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
 _LONGEST_NAME, _LONGEST_PART, _MOST_PARTS = 2_000, 255, 50  # bytes; a file system takes no longer ones
 _FROM_OUTSIDE = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
-_KEPT = 64  # schemas in a process: compiling one takes longer than reading ten thousand messages
+_files = Kept[FileDescriptor]()  # of a process: compiling one takes longer than reading ten thousand messages
 MAIN = "schema.proto"  # the name of the schema itself, which the registry does not say
 _BUILT_IN = "google/protobuf/"  # always the compiler's own, so that a Timestamp is what its name says
 # What a schema may import without a reference, as with Confluent's serializers; google/protobuf is the compiler's.
@@ -34,14 +35,18 @@ _KNOWN = (
 )
 
 
-@lru_cache(_KEPT)
 def file_of(writer: WriterSchema) -> FileDescriptor:
     """The descriptor of the schema's file. Raises SchemaNotCompatible, with what the compiler says, for a schema that
     is none, or that lacks a reference; Retryable where the compiler could not run.
     """
+    return _files.get(writer) or _files.put(writer, _loaded(writer), writer.size)
+
+
+def _loaded(writer: WriterSchema) -> FileDescriptor:
     pool = DescriptorPool()
     try:
         for item in _compiled(writer).file:
+            refuse_long_names(item)
             pool.AddSerializedFile(item.SerializeToString())
         return pool.FindFileByName(_main(writer))
     except (TypeError, KeyError) as error:  # what the compiler takes and this runtime does not: a newer edition

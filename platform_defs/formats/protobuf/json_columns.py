@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from platform_defs.formats.arrow import Column
+from platform_defs.formats.budget import Budget
 from platform_defs.formats.protobuf.json_tree import json_column_value
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Path, Program
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
@@ -15,8 +16,8 @@ from platform_defs.formats.protobuf.walk import Found
 from platform_defs.formats.reason import Reason
 
 
-def json_column(plan: ColumnPlan, program: Program, found: Found) -> Column:
-    """The texts of the column; null where there is none, or where the single reader must judge."""
+def json_column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) -> Column:
+    """The column; null where there is none, or where the single reader must judge. Raises BlockTooLarge."""
     path = plan.parts[0]
     holder, item = _ends_at(program.shape, path)
     alone = MessageShape(holder.of, {item.number: item})
@@ -29,6 +30,7 @@ def json_column(plan: ColumnPlan, program: Program, found: Found) -> Column:
             found.doubtful[row] = True
         else:
             texts[row] = text
+            budget.spend(len(text or ""))
     return pa.array(texts, pa.string())
 
 

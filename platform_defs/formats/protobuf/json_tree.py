@@ -10,6 +10,7 @@ import base64
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -28,15 +29,24 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def json_column_value(field: FieldShape, tree: Tree | None) -> str | Reason | None:
     """The text of a json column; None where the field is missing or null. `tree` is of the message that holds it."""
     value = part_of(field, tree)
+    found = None if value is None else _measured(partial(json_of, field, value))
+    return found if found is None or isinstance(found, Reason) else json_text(found)
+
+
+def json_of_message(shape: MessageShape, tree: Tree) -> Any:
+    """A whole message as parsed JSON, or a Reason."""
+    return _measured(partial(_object, shape, tree))
+
+
+def _measured(make: Callable[[], Any]) -> Any:
+    """What is made; a Reason where that cannot be, or would be too large."""
     try:
-        found = None if value is None else json_of(field, value)
+        found = make()
     except RefusedMessage as refused:
         return refused.reason
-    if found is None:
-        return None
     if (least := _least_size(found)) > MOST_BYTES:  # before it is spelt: names may be much longer than their numbers
         return Reason("TooLarge", f"is more than {least:,} bytes of JSON; a json column takes at most {MOST_BYTES:,}")
-    return json_text(found)
+    return found
 
 
 def _least_size(found: Any) -> int:

@@ -9,9 +9,11 @@ goes by the text of the schema, as Java's, does not. Indexes of messages nested 
 and which is not guessed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from google.protobuf.descriptor import Descriptor, FileDescriptor
+
+from platform_defs.formats.reason import Reason
 
 Indexes = tuple[int, ...]
 
@@ -56,6 +58,22 @@ def read_indexes(payload: bytes, deepest: int) -> tuple[Indexes, int] | None:
         index, at = _varint(payload, at)
         indexes.append(index)
     return None if -1 in indexes else (tuple(indexes) or (0,), at)
+
+
+def message_at(
+    payload: bytes, types: Mapping[Indexes, Sequence[Descriptor]], deepest: int
+) -> tuple[Descriptor, int] | Reason:
+    """The type of the message that the payload holds, and where in it the message begins."""
+    found = read_indexes(payload, deepest)
+    if found is None:
+        shown = payload[:8].hex(" ")
+        return Reason("UnknownMessageIndex", f"the value does not begin with the indexes of its message: {shown}")
+    indexes, at = found
+    meant, spelt = types.get(indexes, ()), ".".join(map(str, indexes))
+    if len(meant) != 1:
+        names = " or ".join(of.full_name for of in meant) or "no message of its schema"
+        return Reason("UnknownMessageIndex", f"the message has the index {spelt}, which means {names}")
+    return meant[0], at
 
 
 def _varint(payload: bytes, at: int) -> tuple[int, int]:

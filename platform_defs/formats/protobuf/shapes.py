@@ -50,6 +50,11 @@ class EnumShape:
     names: Mapping[int, str]
     closed: bool  # proto2: a number without a name is as if it were not in the message
 
+    @cached_property
+    def longest(self) -> int:
+        """Characters of the longest name."""
+        return max(map(len, self.names.values()), default=0)
+
 
 @dataclass(frozen=True, eq=False)
 class FieldShape:

@@ -1,3 +1,7 @@
+-- The strongest lock that this one and the next need comes first: to ask for more later would end in a deadlock with
+-- publications, each of which has locked its pipeline's row.
+LOCK TABLE tidegate.pipeline IN ACCESS EXCLUSIVE MODE;
+
 -- Schemas that messages name, as a registry had them. What an id has once meant it means for good: a replay asks nobody.
 CREATE TABLE tidegate.schema (
     registry      text NOT NULL,             -- its name, and the context in it that ids are of

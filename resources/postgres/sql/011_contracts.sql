@@ -1,4 +1,6 @@
 -- The contracts that a pipeline has had: what judged the messages of each batch, as it was then.
+LOCK TABLE tidegate.pipeline IN ACCESS EXCLUSIVE MODE;  -- the strongest that follows, as in 010
+
 CREATE TABLE tidegate.contract (
     pipeline    text NOT NULL REFERENCES tidegate.pipeline (name),
     digest      text NOT NULL,               -- of what decides the rows that a message becomes, and of the version
@@ -7,7 +9,7 @@ CREATE TABLE tidegate.contract (
     schema_text text NOT NULL,               -- what its schemaFile holds; empty without one
     applied_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     applied_by  text NOT NULL,               -- a user, or the run that took it
-    by_command  boolean NOT NULL,            -- by `tidegate contract apply`: from then on its version has to fit
+    by_command  boolean NOT NULL,            -- it, or one before it, by `tidegate contract apply`: versions have to fit
     first_batch bigint,                      -- the first one that it judged
     PRIMARY KEY (pipeline, digest)
 );

@@ -14,10 +14,15 @@ SELECT contract_digest FROM tidegate.pipeline WHERE name = %(pipeline)s;
 SELECT (SELECT max(batch_id) FROM tidegate.batch AS b WHERE b.pipeline = p.name) AS newest_batch
   FROM tidegate.pipeline AS p WHERE name = %(pipeline)s FOR UPDATE;
 
--- record_contract: from now on it judges. One that was in force before keeps when it was applied first.
+-- record_contract: from now on it judges. One that was in force before keeps when it was applied first. Where a person
+-- has applied the one before, this one's version has to fit as well.
 WITH pinned AS (UPDATE tidegate.pipeline SET contract_digest = %(digest)s WHERE name = %(pipeline)s)
 INSERT INTO tidegate.contract AS c (pipeline, digest, version, document, schema_text, applied_by, by_command)
-VALUES (%(pipeline)s, %(digest)s, %(version)s, %(document)s, %(schema_text)s, %(applied_by)s, %(by_command)s)
+VALUES (%(pipeline)s, %(digest)s, %(version)s, %(document)s, %(schema_text)s, %(applied_by)s,
+        %(by_command)s OR EXISTS (
+          SELECT FROM tidegate.pipeline AS p JOIN tidegate.contract AS was
+              ON (was.pipeline, was.digest) = (p.name, p.contract_digest)
+           WHERE p.name = %(pipeline)s AND was.by_command))
     ON CONFLICT (pipeline, digest) DO UPDATE SET by_command = c.by_command OR excluded.by_command;
 
 -- fence_for_contract: a run from before publishes nothing more; what it had planned is read again.

@@ -1,0 +1,19 @@
+"""A contract as a schema, in whichever language."""
+
+from collections.abc import Callable, Mapping
+
+from platform_defs.contract.model import Contract, Format
+from platform_defs.exchange.avro import avro_schema
+from platform_defs.exchange.json_schema import json_schema
+from platform_defs.exchange.protobuf import proto_text
+
+_WRITERS: Mapping[Format, Callable[[Contract], str]] = {
+    "avro": avro_schema,
+    "protobuf": proto_text,
+    "json": json_schema,
+}
+
+
+def export_schema(contract: Contract, kind: Format) -> str:
+    """The schema's text. Raises BadInput for a contract that cannot be written in the language."""
+    return _WRITERS[kind](contract)

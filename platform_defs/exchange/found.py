@@ -1,0 +1,43 @@
+"""What a schema has, as fields of a contract: found by the readers of each language (from_avro and so on)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+from platform_defs.contract.message_path import MessagePath
+from platform_defs.errors import BadInput
+
+MOST_FIELDS = 1_500  # Postgres' limit is 1,600 columns, Tidegate's own among them
+
+
+@dataclass(frozen=True)
+class FoundField:
+    """A field of a message, wherever in it."""
+
+    path: MessagePath
+    type: str  # of the contract
+    required: bool = False
+    numbers: tuple[int, ...] = ()  # Protobuf: of the fields on the path, and its own
+    note: str = ""  # what the contract does not carry of it
+
+
+@dataclass(frozen=True)
+class FoundMessage:
+    """A record or message of a schema."""
+
+    record: str  # its full name; empty: it has none
+    fields: tuple[FoundField, ...]
+    notes: tuple[str, ...] = ()  # what is not carried of the whole
+
+
+def within_limit(fields: Iterable[FoundField]) -> tuple[FoundField, ...]:
+    """All of them. Raises BadInput for none, or more than a table has columns."""
+    found = tuple(islice(fields, MOST_FIELDS + 1))
+    if not found:
+        raise BadInput("the schema has no field that could be a column")
+    if len(found) > MOST_FIELDS:
+        raise BadInput(
+            f"the schema has more than {MOST_FIELDS:,} fields, and a Postgres table has at most 1,600 columns. Write a "
+            "contract by hand, with the fields that you need, or with whole records in json columns"
+        )
+    return found

@@ -1,0 +1,102 @@
+"""An Avro schema as fields of a contract: the inverse of exchange/avro.py, for every type that there is.
+
+A record within the message, nullable or not, is taken apart. What is no column of its own (arrays, maps, unions of
+several types, records that contain themselves) goes whole into a json column.
+"""
+
+from collections.abc import Iterator
+
+from platform_defs.contract.message_path import MessagePath
+from platform_defs.errors import BadInput
+from platform_defs.exchange.found import FoundField, FoundMessage, within_limit
+from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
+from platform_defs.formats.avro.schema import (
+    NULL,
+    AvroType,
+    Definite,
+    Enum,
+    Fixed,
+    Logical,
+    Primitive,
+    Record,
+    Schema,
+    Union,
+    spelled,
+)
+from platform_defs.formats.writer_schema import WriterSchema
+
+_PLAIN = {
+    "string": "string",
+    "int": "integer",
+    "long": "integer",
+    "float": "double",
+    "double": "double",
+    "boolean": "boolean",
+}
+_LOGICAL = {"date": "date", **{f"timestamp-{unit}": "timestamp" for unit in ("millis", "micros", "nanos")}}
+_DEEPEST = 90  # levels of records: a path has at most 99 keys
+_MOST_DIGITS = 38
+
+
+def from_avro(writer: WriterSchema, record: str = "") -> FoundMessage:
+    """The fields of the record, which is named where the schema is a union of several. Raises BadInput."""
+    try:
+        schema = parse_schema(writer.document, writer.references)
+    except NotAvro as wrong:
+        raise BadInput(f"the Avro schema cannot be read: {wrong}") from None
+    found = _record(schema, record)
+    return FoundMessage(found.name, within_limit(_fields(found, (), schema, (), required=True)))
+
+
+def _record(schema: Schema, wanted: str) -> Record:
+    root = schema.definite(schema.root)
+    branches = root.branches if isinstance(root, Union) else (root,)
+    records = [one for of in branches if isinstance(one := schema.definite(of), Record)]
+    fitting = [one for one in records if wanted in ("", one.name)]
+    if len(fitting) == 1:
+        return fitting[0]
+    names = ", ".join(one.name for one in records)
+    if not records:
+        raise BadInput(f"the schema is {spelled(root)}, and only a record can become the rows of a table")
+    raise BadInput(f"the schema has the records {names}: say which with --record")
+
+
+def _fields(
+    record: Record, path: MessagePath, schema: Schema, above: tuple[str, ...], *, required: bool
+) -> Iterator[FoundField]:
+    for item in record.fields:
+        here = (*path, item.name)
+        of, nullable = _without_null(item.type, schema)
+        needed = required and not nullable
+        if isinstance(of, Record) and of.name not in (*above, record.name) and len(here) < _DEEPEST and of.fields:
+            yield from _fields(of, here, schema, (*above, record.name), required=needed)
+        else:
+            kind, note = _column(of)
+            yield FoundField(here, kind, needed, note=note)
+
+
+def _without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
+    """The type itself, and whether null is one of its branches."""
+    found = schema.definite(of)
+    if not isinstance(found, Union):
+        return found, found == NULL
+    others = [branch for branch in found.branches if branch != NULL]
+    return (schema.definite(others[0]) if len(others) == 1 else found), NULL in found.branches
+
+
+def _column(of: Definite) -> tuple[str, str]:
+    """The contract's type, and what it does not carry."""
+    logical = of.logical if isinstance(of, Primitive | Fixed) else None
+    if isinstance(of, Enum):
+        return "string", f"an enum of {', '.join(of.symbols)}"
+    if logical is not None and (found := _logical(logical)) is not None:
+        return found, ""
+    if isinstance(of, Primitive) and of.name in _PLAIN and (logical is None or of.name == "string"):
+        return _PLAIN[of.name], ""
+    return "json", f"{spelled(of)}, whole"
+
+
+def _logical(logical: Logical) -> str | None:
+    if logical.name == "decimal":
+        return f"decimal({logical.precision},{logical.scale})" if logical.precision <= _MOST_DIGITS else None
+    return _LOGICAL.get(logical.name)

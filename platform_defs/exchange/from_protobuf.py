@@ -1,0 +1,101 @@
+"""A Protobuf schema as fields of a contract: the inverse of exchange/protobuf.py, for every type that there is.
+
+A message within the message is taken apart. What is no column of its own (repeated fields, maps, bytes, messages that
+contain themselves) goes whole into a json column. Fields of proto3 are not required: a message never says that it lacks
+one.
+"""
+
+from collections.abc import Iterator
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from platform_defs.contract.message_path import MessagePath
+from platform_defs.errors import BadInput
+from platform_defs.exchange.found import FoundField, FoundMessage, within_limit
+from platform_defs.formats.protobuf.descriptors import file_of
+from platform_defs.formats.protobuf.message_index import types_of
+from platform_defs.formats.protobuf.shapes import KINDS
+from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+
+_WIDE = ("uint64", "fixed64")
+_SCALARS = {
+    **dict.fromkeys(("int32", "int64", "uint32", "sint32", "sint64", "fixed32", "sfixed32", "sfixed64"), "integer"),
+    **dict.fromkeys(_WIDE, "integer"),
+    **{"double": "double", "float": "double", "bool": "boolean", "string": "string", "enum": "string"},
+}
+_GUESSED = "decimal(38,9)"  # the message does not say how many digits its numbers have
+_MESSAGES = {
+    "google.protobuf.Timestamp": "timestamp",
+    "google.type.Date": "date",
+    "google.type.Decimal": _GUESSED,
+    "confluent.type.Decimal": _GUESSED,
+    "google.protobuf.StringValue": "string",
+    "google.protobuf.BoolValue": "boolean",
+    **{f"google.protobuf.{name}Value": "double" for name in ("Double", "Float")},
+    **{f"google.protobuf.{name}Value": "integer" for name in ("Int64", "UInt64", "Int32", "UInt32")},
+}
+_KEPT_WHOLE = "google.protobuf."  # Struct, Value, Any, Duration and so on
+_DEEPEST = 90
+Numbers = tuple[int, ...]
+
+
+def from_protobuf(writer: WriterSchema, message: str = "") -> FoundMessage:
+    """The fields of the message, or of the file's first. Raises BadInput; Retryable where the compiler cannot run."""
+    try:
+        found = _message(writer, message)
+    except SchemaNotCompatible as wrong:
+        raise BadInput(f"the Protobuf schema cannot be read: {wrong}") from None
+    return FoundMessage(found.full_name, within_limit(_fields(found, (), (), (), required=True)))
+
+
+def _message(writer: WriterSchema, wanted: str) -> Descriptor:
+    file = file_of(writer)
+    types = [of for found in types_of(file).values() for of in found]
+    if not types:
+        raise BadInput("the schema defines no message")
+    fitting = [of for of in types if of.full_name == wanted] if wanted else types
+    if not fitting:
+        names = ", ".join(dict.fromkeys(of.full_name for of in types))
+        raise BadInput(f"the schema does not define the message {wanted}; it has {names}")
+    return fitting[0]
+
+
+def _fields(
+    of: Descriptor, path: MessagePath, numbers: Numbers, above: tuple[str, ...], *, required: bool
+) -> Iterator[FoundField]:
+    for item in of.fields:
+        here, places = (*path, item.name), (*numbers, item.number)
+        needed = required and item.is_required
+        inner = None if item.is_repeated else item.message_type
+        if inner is not None and _is_taken_apart(inner, (*above, of.full_name)) and len(here) < _DEEPEST:
+            yield from _fields(inner, here, places, (*above, of.full_name), required=needed)
+        else:
+            kind, note = _column(item)
+            yield FoundField(here, kind, needed, places, note)
+
+
+def _is_taken_apart(of: Descriptor, above: tuple[str, ...]) -> bool:
+    known = of.full_name in _MESSAGES or of.full_name.startswith(_KEPT_WHOLE)
+    return not known and of.full_name not in above and bool(of.fields)
+
+
+def _column(item: FieldDescriptor) -> tuple[str, str]:
+    """The contract's type, and what it does not carry."""
+    kind, message = KINDS[item.type], item.message_type
+    if item.is_repeated:
+        what = "a map" if message is not None and message.GetOptions().map_entry else "a repeated field"
+        return "json", f"{what}, whole"
+    if message is not None:
+        found = _MESSAGES.get(message.full_name)
+        return (found or "json"), _note(message, found)
+    if item.enum_type is not None:
+        return "string", f"an enum of {', '.join(value.name for value in item.enum_type.values)}"
+    if kind in _WIDE:
+        return "integer", f"a {kind}: messages with one above 9223372036854775807 are dead letters"
+    return _SCALARS.get(kind, "json"), "" if kind in _SCALARS else f"{kind}, whole"
+
+
+def _note(message: Descriptor, found: str | None) -> str:
+    if found == _GUESSED:
+        return f"a {message.full_name}, which does not say its digits: precision and scale are guessed"
+    return "" if found else f"a {message.full_name}, whole"

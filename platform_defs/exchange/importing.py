@@ -1,0 +1,122 @@
+"""From a schema to a contract: which pipeline, topic and table it is guessed to be, and what is said about that."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from platform_defs.contract.message_path import spell_path
+from platform_defs.contract.model import Format
+from platform_defs.errors import BadInput
+from platform_defs.exchange.column_names import pipeline_name, plain_name, table_name
+from platform_defs.exchange.contract_yaml import Draft, contract_yaml
+from platform_defs.exchange.found import FoundMessage
+from platform_defs.formats.writer_schema import WriterSchema
+
+VALUE = "-value"  # behind the topic, in the subject of its values
+SUFFIXES: Mapping[str, Format] = {".avsc": "avro", ".proto": "protobuf", ".json": "json"}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a person has said; the rest is guessed."""
+
+    subject: str = ""  # that the schema was found under
+    topic: str = ""
+    domain: str = ""
+    record: str = ""
+    source: str = ""  # where the schema comes from, for people
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A contract that was made of a schema."""
+
+    pipeline: str
+    domain: str
+    name: str  # of the file: assets/<domain>/<name>.odcs.yaml
+    topic: str
+    table: str
+    fields: int
+    notes: tuple[str, ...]
+    text: str = field(repr=False)
+
+
+def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
+    """The contract. Raises BadInput for a schema that cannot become one."""
+    message = _read(writer, wanted.record)
+    topic = wanted.topic or _topic(wanted.subject)
+    first, _, rest = topic.partition(".")
+    domain = plain_name(wanted.domain or first, "imported")
+    name = plain_name(rest.replace(".", "_") or first, "messages")
+    draft = Draft(
+        pipeline_name(domain, name),
+        domain,
+        topic,
+        table_name(domain, name),
+        writer.format,
+        _wire(writer, wanted, topic),
+        (),
+    )
+    notes = tuple(_notes(draft, message, wanted))
+    text = contract_yaml(replace(draft, notes=notes), message)
+    return Imported(draft.pipeline, domain, name, topic, draft.table, len(message.fields), notes, text)
+
+
+def _read(writer: WriterSchema, record: str) -> FoundMessage:
+    return _READERS[writer.format](writer, record)
+
+
+def _topic(subject: str) -> str:
+    """The topic whose values have this subject, by the strategy that names subjects after topics."""
+    own = subject[subject.index(":", 1) + 1 :] if subject.startswith(":.") and ":" in subject[1:] else subject
+    return own.removesuffix(VALUE)
+
+
+def _wire(writer: WriterSchema, wanted: Wanted, topic: str) -> dict[str, str]:
+    written = {"framing": "prefix"} if writer.format == "json" else {}
+    if wanted.subject and wanted.subject != f"{topic}{VALUE}":
+        written["subject"] = wanted.subject
+    if writer.format != "json":
+        written["compatibility"] = "NONE"
+    return written
+
+
+def _notes(draft: Draft, message: FoundMessage, wanted: Wanted) -> list[str]:
+    named = f"the subject without {VALUE}" if wanted.subject.endswith(VALUE) else "the name that was given"
+    found = [f"the schema: {wanted.source}"] if wanted.source else []
+    found += [
+        f"topic {draft.topic}: {'as given' if wanted.topic else named}",
+        f"table {draft.table}: after the topic; every message becomes a row (disposition append). Where each key has "
+        "one row, which is replaced: disposition upsert, and keyFormat if keys are written with a schema",
+        "framing: each message begins with a byte 0 and the id of its schema, as the registry's serializers write it",
+    ]
+    if draft.wire.get("compatibility"):
+        found.append("compatibility NONE: producers decide about the schema, and the registry's level is left as it is")
+    found += [f"{spell_path(item.path)}: {item.note}" for item in message.fields if item.note]
+    return [*found, *message.notes]
+
+
+def _json(writer: WriterSchema, record: str) -> FoundMessage:
+    from platform_defs.exchange.from_json_schema import from_json_schema
+
+    if record:
+        raise BadInput("a JSON Schema has no records: leave --record out")
+    return from_json_schema(writer)
+
+
+def _avro(writer: WriterSchema, record: str) -> FoundMessage:
+    from platform_defs.exchange.from_avro import from_avro
+
+    return from_avro(writer, record)
+
+
+def _protobuf(writer: WriterSchema, record: str) -> FoundMessage:
+    from platform_defs.exchange.from_protobuf import from_protobuf
+
+    return from_protobuf(writer, record)
+
+
+_READERS: Mapping[str, Callable[[WriterSchema, str], FoundMessage]] = {
+    "json": _json,
+    "avro": _avro,
+    "protobuf": _protobuf,
+}

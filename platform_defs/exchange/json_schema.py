@@ -1,0 +1,71 @@
+"""A contract as a JSON Schema (draft 7), with its row rules as far as JSON Schema has them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.model import Contract, Field
+from platform_defs.exchange.tree import Member, record_name, tree_of
+
+DRAFT = "http://json-schema.org/draft-07/schema#"
+_TYPES: Mapping[str, Mapping[str, Any]] = {
+    "string": {"type": "string"},
+    "integer": {"type": "integer"},
+    "double": {"type": "number"},
+    "boolean": {"type": "boolean"},
+    "date": {"type": "string", "format": "date"},
+    "timestamp": {"type": "string", "format": "date-time"},
+}
+_LIMITS = {"minimum": "minimum", "maximum": "maximum", "min_length": "minLength", "max_length": "maxLength"}
+
+
+def json_schema(contract: Contract) -> str:
+    """The JSON text of the schema of an object, which may have further members."""
+    document = {"$schema": DRAFT, "title": record_name(contract).rpartition(".")[2]}
+    if contract.description:
+        document["description"] = contract.description
+    return json.dumps({**document, **_object(tree_of(contract))}, indent=2, ensure_ascii=False)
+
+
+def decimal_pattern(of: ColumnType) -> str:
+    """Of the texts that are a decimal of this type."""
+    whole, scale = of.precision - of.scale, of.scale
+    before = rf"[0-9]{{1,{whole}}}" if whole else "0?"
+    return rf"^-?{before}{rf'([.][0-9]{{1,{scale}}})?' if scale else ''}$"
+
+
+def _object(members: tuple[Member, ...]) -> dict[str, Any]:
+    required = [member.name for member in members if member.required]
+    properties = {member.name: _member(member) for member in members}
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+
+def _member(member: Member) -> dict[str, Any]:
+    written = _object(member.members) if member.members else _value(member.field)
+    if not member.required and "type" in written:
+        written["type"] = [written["type"], "null"]
+        if "enum" in written:
+            written["enum"] = [*written["enum"], None]
+    return {**written, **({"description": member.description} if member.description else {})}
+
+
+def _value(item: Field | None) -> dict[str, Any]:
+    if item is None or item.type.kind == "json":
+        return {}
+    if item.type.kind == "decimal":
+        return {"type": "string", "pattern": decimal_pattern(item.type)}
+    return {**_TYPES[item.type.kind], **_rules(item)}
+
+
+def _rules(item: Field) -> dict[str, Any]:
+    """Those of numbers and texts; JSON Schema has no limits of dates."""
+    found = {rule.kind: rule.argument for rule in item.rules if rule.kind != "required"}
+    written = {key: found[kind] for kind, key in _LIMITS.items() if kind in found}
+    if item.type.kind not in ("string", "integer", "double"):
+        return {}
+    if "enum" in found:
+        written["enum"] = list(found["enum"])
+    if "pattern" in found:
+        written["pattern"] = f"^(?:{found['pattern']})$"
+    return written

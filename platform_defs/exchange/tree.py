@@ -1,0 +1,99 @@
+"""A contract's message as a tree: its fields by their paths, as records within records."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from platform_defs.contract.message_path import MessagePath, spell_path
+from platform_defs.contract.model import Contract, Field
+from platform_defs.errors import BadInput
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A field of the message, or of a record in it. With `members` it is a record itself."""
+
+    path: MessagePath
+    field: Field | None  # that reads it; None: only its members are read
+    members: tuple["Member", ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.path[-1]
+
+    @cached_property
+    def required(self) -> bool:
+        """Whether messages must have it: a record must where one of its members must."""
+        return bool(self.field and self.field.required) or any(member.required for member in self.members)
+
+    @property
+    def description(self) -> str:
+        return self.field.description if self.field else ""
+
+    @property
+    def aliases(self) -> list[str]:
+        """Other names of the field in the same record."""
+        given = self.field.aliases if self.field else ()
+        return [path[-1] for path in given if path[:-1] == self.path[:-1]]
+
+
+def members_of(contract: Contract) -> tuple[Member, ...]:
+    """The message's fields, in the contract's order. Raises BadInput for a name that no Avro or Protobuf field has."""
+    for item in contract.fields:
+        for name in item.path:
+            if not _NAME.fullmatch(name):
+                raise unfit(contract, item, f"{name!r} is no name of a field in a schema: letters, digits and _ only")
+    return _within((), contract.fields)
+
+
+def tree_of(contract: Contract) -> tuple[Member, ...]:
+    """As `members_of`, whatever the names: any text is a key of JSON."""
+    return _within((), contract.fields)
+
+
+def unfit(contract: Contract, item: Field, why: str) -> BadInput:
+    """The error for a field that the other language cannot have."""
+    return BadInput(why, file=str(contract.path) if contract.path else None, field=item.name)
+
+
+def record_name(contract: Contract) -> str:
+    """The full name of the message: the contract's record, or one made of its domain and its id."""
+    if contract.wire.record:
+        return contract.wire.record
+    own = contract.pipeline.removeprefix(f"{contract.domain}_")
+    return f"{contract.domain}.{camel_case([own])}"
+
+
+def camel_case(names: Sequence[str]) -> str:
+    """`CustomerAddress` of customer, address: what a record on that path is called."""
+    words = [word for name in names for word in name.split("_") if word]
+    return "".join(word[0].upper() + word[1:] for word in words) or "Message"
+
+
+def unique(name: str, is_taken: Callable[[str], bool], separator: str = "") -> str:
+    """`name`, or with the first number behind it that is free."""
+    number, found = 1, name
+    while is_taken(found):
+        number += 1
+        found = f"{name}{separator}{number}"
+    return found
+
+
+def spelled(member: Member) -> str:
+    """Where the field is, for people."""
+    return spell_path(member.path)
+
+
+def _within(path: MessagePath, fields: Sequence[Field]) -> tuple[Member, ...]:
+    depth = len(path)
+    names = dict.fromkeys(item.path[depth] for item in fields if len(item.path) > depth)
+    return tuple(_member((*path, name), fields) for name in names)
+
+
+def _member(path: MessagePath, fields: Sequence[Field]) -> Member:
+    there = [item for item in fields if item.path[: len(path)] == path]
+    own = next((item for item in there if item.path == path), None)
+    return Member(path, own, _within(path, there))

@@ -1,0 +1,35 @@
+"""How much text a block of messages may become.
+
+A byte of a message can stand for a long name of its schema, so a block of a few megabytes could become many gigabytes.
+One that goes beyond its budget is read in halves (`block.in_parts`); what a single message may become, the columns say.
+"""
+
+from dataclasses import dataclass, field
+
+MOST_SPELLED = 256 << 20  # characters: far from the 2 GiB at which Arrow's strings end
+LONGEST_NAME = 1_000  # characters of a name in a schema, or of an enum's symbol
+
+
+class BlockTooLarge(Exception):
+    """The block would become more text than its budget allows, and has more than one message."""
+
+
+@dataclass
+class Budget:
+    """What is left of it for a block of so many messages."""
+
+    messages: int
+    left: int = field(default_factory=lambda: MOST_SPELLED)
+
+    def spend(self, characters: int) -> None:
+        """Raises BlockTooLarge where that is more than is left."""
+        self.left -= characters
+        if self.left < 0 and self.messages > 1:
+            raise BlockTooLarge
+
+
+def too_long(name: str) -> str | None:
+    """Why a name of a schema is refused; None where it is not."""
+    if len(name) <= LONGEST_NAME:
+        return None
+    return f"a name in it has {len(name):,} characters, {LONGEST_NAME:,} at most: {name[:40]}…"

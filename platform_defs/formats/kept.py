@@ -1,0 +1,42 @@
+"""What is made once for each schema and kept: as much of it as a number of bytes of schema text allows."""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+MOST_BYTES = 16 << 20  # of schema text; what is made of it takes some ten times as many
+MOST_THINGS = 1_000
+
+Made = TypeVar("Made")
+
+
+class Kept(Generic[Made]):
+    """By key, the ones used last."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most, self._bytes = most_bytes, 0
+        self._made: OrderedDict[Hashable, tuple[Made, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def get(self, key: Hashable) -> Made | None:
+        """What is kept under the key; None where that is nothing (any longer)."""
+        if key not in self._made:
+            return None
+        self._made.move_to_end(key)
+        return self._made[key][0]
+
+    def put(self, key: Hashable, made: Made, size: int) -> Made:
+        """Keep `made`, of a schema of `size` bytes, and forget what was not used for the longest time."""
+        self._bytes += size - self._made.pop(key, (made, 0))[1]
+        self._made[key] = made, size
+        while len(self._made) > 1 and (self._bytes > self._most or len(self._made) > MOST_THINGS):
+            _, (_, freed) = self._made.popitem(last=False)
+            self._bytes -= freed
+        return made
+
+    def clear(self) -> None:
+        """Forget all of it."""
+        self._made.clear()
+        self._bytes = 0

@@ -1,0 +1,35 @@
+"""Keys that Protobuf's serializers write: whichever message of its schema a key says it is, whole, as parsed JSON."""
+
+from typing import Any
+
+from platform_defs.formats.protobuf.descriptors import file_of
+from platform_defs.formats.protobuf.json_tree import json_of_message
+from platform_defs.formats.protobuf.message_index import message_at, types_of
+from platform_defs.formats.protobuf.shapes import MessageShape
+from platform_defs.formats.protobuf.tree import RefusedMessage, TreeReader
+from platform_defs.formats.reason import Reason
+from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+
+
+class KeyMessages:
+    """Reads single keys of one schema."""
+
+    def __init__(self, writer: WriterSchema, *, framed: bool) -> None:
+        """framed: keys begin with the indexes of their message. Raises SchemaNotCompatible."""
+        self._types, self._framed = types_of(file_of(writer)), framed
+        if not self._types:
+            raise SchemaNotCompatible(["the schema defines no message"])
+        self._deepest = max(map(len, self._types))
+        self._shapes = dict[str, MessageShape]()  # they keep what they were asked for
+
+    def read(self, key: bytes) -> Any:
+        """The document of one key, in Protobuf's own mapping to JSON (json_tree.py); a Reason where it has none."""
+        found = message_at(key, self._types, self._deepest) if self._framed else (self._types[0,][0], 0)
+        if isinstance(found, Reason):
+            return found
+        of, at = found
+        shape = self._shapes.setdefault(of.full_name, MessageShape(of))
+        try:
+            return json_of_message(shape, TreeReader(key).read(shape, at))
+        except RefusedMessage as refused:
+            return refused.reason
