@@ -11,24 +11,22 @@ by a time limit. Prints a Markdown table for docs/explanation/performance.md.
 
 import os
 import platform
-import random
 import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from uuid import uuid4
 
 import psycopg
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 from assets import find_pipeline
-from bench import by_hand
+from bench import by_hand, formats
 from bench.ending import ended_by_signals, stack_up
+from bench.formats import Written
 from platform_defs.contract.model import Column, Contract, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import drain
@@ -42,6 +40,7 @@ from resources.postgres import auditor
 from resources.spark.session import spark_config, start_session
 
 PARTITIONS = 4
+STAGED = "staged, with checks, audit and publish"
 BY_HAND = "by hand: confluent-kafka, orjson, psycopg COPY, no checks"
 say = Console(stderr=True).print
 
@@ -51,41 +50,16 @@ class Bench:
 
     def __init__(self, messages: int) -> None:
         self.messages, self.topic = messages, f"bench-{uuid4().hex[:6]}"
-        self.endpoints = connection()
+        self.endpoints = replace(connection(), registry=None)  # the ledger has the schemas: nobody is asked
         self.options = self.endpoints.kafka_options()
         self.spark: SparkSession = start_session(spark_config())
         self.bank = find_pipeline("bank_transfers")
         self.hands = by_hand.processes()
 
     def fill(self) -> None:
-        """The transfers of spikes/data_path.py: 180 bytes each, all good."""
-        admin = AdminClient({**self.options})
-        admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result(30)
-        producer = Producer(
-            {**self.options, "linger.ms": 50, "batch.size": 1_000_000, "compression.type": "lz4", "acks": "all"}
-        )
-        rng = random.Random(1)  # noqa: S311  # accounts and amounts, not secrets
-        for i in range(self.messages):
-            value = (
-                b'{"transfer_id":"T%d","debit_account":"A%05d","credit_account":"A%05d","amount":"%d.%02d",'
-                b'"currency":"EUR","occurred_at":"2026-11-%02dT10:00:00Z","memo":"payment number %d"}'
-                % (
-                    i,
-                    rng.randrange(100_000),
-                    rng.randrange(100_000),
-                    rng.randrange(1, 1000),
-                    rng.randrange(100),
-                    rng.randrange(1, 29),
-                    i,
-                )
-            )
-            while True:
-                try:
-                    producer.produce(self.topic, value, partition=i % PARTITIONS)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-        producer.flush()
+        """The same transfers into a topic for each format, all good."""
+        formats.fill(self.options, self.topic, self.messages, PARTITIONS)
+        formats.know_schemas(self.endpoints.postgres_url)
 
     def source_only(self) -> None:
         """Read, decode and check; keep nothing."""
@@ -95,9 +69,10 @@ class Bench:
         rows = read_alone(self.spark, contract, KafkaSource(self.options), ranges)
         assert rows == self.messages, rows  # noqa: S101
 
-    def staged(self) -> None:
+    def staged(self, written: Written = formats.JSON) -> None:
         """All eight steps, without a transform."""
-        self._drain(Pipeline(self._contract("staged", transformed=False)))
+        contract, topic = self._contract("staged", transformed=False), written.topic(self.topic)
+        self._drain(Pipeline(replace(contract, topic=topic, format=written.format, wire=written.wire)))
 
     def staged_with_transform(self) -> None:
         """All eight steps of bank.transfers: twice as many rows, and balances."""
@@ -163,6 +138,7 @@ def measure(path: Callable[[], None], messages: int) -> float:
 
 
 def main(messages: int = 2_000_000, rounds: int = 3) -> None:
+    os.environ["TIDEGATE_REGISTRY_NAME"] = formats.REGISTRY
     with ended_by_signals(), stack_up(lambda text: say(text)):
         auditor.load()
         bench = Bench(messages)
@@ -174,12 +150,13 @@ def main(messages: int = 2_000_000, rounds: int = 3) -> None:
 
 def _all_rounds(bench: Bench, messages: int, rounds: int) -> dict[str, list[float]]:
     """By path, the messages per second of each round."""
-    say(f"filling a topic with {messages:,} messages ...")
+    say(f"filling {len(formats.ALL)} topics with {messages:,} messages each ...")
     bench.fill()
     paths = {
         "source only": bench.source_only,
         "staged with a PySpark transform (two rows a message, and balances)": bench.staged_with_transform,
-        "staged, with checks, audit and publish": bench.staged,
+        STAGED: bench.staged,
+        **{one.name: partial(bench.staged, one) for one in formats.FRAMED},
         BY_HAND: bench.by_hand,
     }
     seen: dict[str, list[float]] = {name: [] for name in paths}
@@ -202,10 +179,17 @@ def report(seen: Mapping[str, Sequence[float]], messages: int) -> None:
         f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, broker and database on the"
         " same cores.\n"
     )
-    print("| path | messages/s | against by hand, in the same round |\n|---|---|---|")  # noqa: T201
+    framed = [one.name for one in formats.FRAMED]
+    _table({name: speeds for name, speeds in seen.items() if name not in framed}, BY_HAND, "by hand")
+    print()  # noqa: T201
+    _table({name: seen[name] for name in (STAGED, *framed)}, STAGED, "JSON")
+
+
+def _table(seen: Mapping[str, Sequence[float]], yardstick: str, called: str) -> None:
+    print(f"| path | messages/s | against {called}, in the same round |\n|---|---|---|")  # noqa: T201
     for name, speeds in seen.items():
-        ratios = sorted(speed / yardstick for speed, yardstick in zip(speeds, hand, strict=True))
-        between = "" if name == BY_HAND else f" ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+        ratios = sorted(speed / other for speed, other in zip(speeds, seen[yardstick], strict=True))
+        between = "" if name == yardstick else f" ({ratios[0]:.2f} to {ratios[-1]:.2f})"
         print(f"| {name} | {statistics.median(speeds):,.0f} | {statistics.median(ratios):.2f}{between} |")  # noqa: T201
 
 

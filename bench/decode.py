@@ -6,106 +6,40 @@ One core, blocks of 10,000, no broker and no database. Every round measures ever
 compared are ratios within a round. Prints a Markdown table for docs/explanation/performance.md.
 """
 
-import json
-import random
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
-from decimal import Decimal
-from io import BytesIO
 from typing import Any
 
-import fastavro
 import numpy as np
-import orjson
 import pyarrow as pa
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, topic_subject_name_strategy
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf.message_factory import GetMessageClass
 
 from assets import find_pipeline
+from bench.transfers import (
+    AVRO_SCHEMA,
+    PROTOBUF_SCHEMA,
+    as_avro,
+    as_json,
+    as_protobuf,
+    framed,
+    transfer_type,
+    transfers,
+)
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.json.decode import decode_json
 from platform_defs.formats.protobuf.decode import ProtobufReader
-from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.supported import Reader
-from platform_defs.formats.writer_schema import WriterSchema
 
 BLOCK = 10_000  # messages
-SCHEMA = {
-    "type": "record",
-    "name": "Transfer",
-    "namespace": "bank",
-    "fields": [
-        {"name": "transfer_id", "type": "string"},
-        {"name": "debit_account", "type": "string"},
-        {"name": "credit_account", "type": "string"},
-        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 2}},
-        {"name": "currency", "type": "string"},
-        {"name": "occurred_at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
-        {"name": "memo", "type": ["null", "string"]},
-    ],
-}
-PROTO = """
-syntax = "proto3";
-package bank;
-import "google/protobuf/timestamp.proto";
-message Transfer {
-  string transfer_id = 1;
-  string debit_account = 2;
-  string credit_account = 3;
-  string amount = 4;
-  string currency = 5;
-  google.protobuf.Timestamp occurred_at = 6;
-  optional string memo = 7;
-}
-"""
-PREFIX = b"\0\0\0\0\1"  # magic byte, id 1
+PREFIX = 5  # bytes: magic byte, and id
 AVRO, PROTOBUF = "Avro, by block", "Protobuf, by block"
 DESERIALIZER = "Confluent's AvroDeserializer, in a loop"
 UPB = "Google's parser of Protobuf (upb), in a loop"
-Transfer = dict[str, Any]
-
-
-def transfers() -> list[Transfer]:
-    """Those of `make bench`."""
-    rng = random.Random(1)  # noqa: S311  # accounts and amounts, not secrets
-    return [
-        {
-            "transfer_id": f"T{n}",
-            "debit_account": f"A{rng.randrange(100_000):05}",
-            "credit_account": f"A{rng.randrange(100_000):05}",
-            "amount": Decimal(rng.randrange(100, 100_000)).scaleb(-2),
-            "currency": "EUR",
-            "occurred_at": datetime(2026, 11, rng.randrange(1, 29), 10, tzinfo=UTC),
-            "memo": f"payment number {n}",
-        }
-        for n in range(BLOCK)
-    ]
-
-
-def as_json(transfer: Transfer) -> bytes:
-    """The message as `make bench` writes it."""
-    time_of = transfer["occurred_at"].strftime("%Y-%m-%dT%H:%M:%SZ")
-    return orjson.dumps({**transfer, "amount": str(transfer["amount"]), "occurred_at": time_of})
-
-
-def as_avro(transfer: Transfer) -> bytes:
-    """The message as Confluent's serializer writes it."""
-    out = BytesIO()
-    fastavro.schemaless_writer(out, SCHEMA, transfer)
-    return PREFIX + out.getvalue()
-
-
-def as_protobuf(transfer: Transfer, of: type[Any]) -> bytes:
-    """The message as Confluent's serializer writes it, less magic byte and id: an index, and the message."""
-    message = of(**{**transfer, "amount": str(transfer["amount"]), "occurred_at": None})
-    message.occurred_at.FromDatetime(transfer["occurred_at"])
-    return b"\0" + message.SerializeToString()
 
 
 def fields_of(message: Any) -> tuple[Any, ...]:
@@ -116,16 +50,14 @@ def fields_of(message: Any) -> tuple[Any, ...]:
 
 def paths() -> dict[str, Callable[[], object]]:
     """What is measured, by name: each takes a block of messages to columns, the last to Python's objects."""
-    made = transfers()
+    made = list(transfers(BLOCK))
     contract = find_pipeline("bank_transfers").contract
     texts = pa.array([as_json(transfer) for transfer in made], pa.binary())
-    framed = [as_avro(transfer) for transfer in made]
-    reader = AvroReader(replace(contract, format="avro"), WriterSchema("1", "avro", json.dumps(SCHEMA)))
-    values = pa.array(framed, pa.binary())
-    writer = WriterSchema("1", "protobuf", PROTO)
-    protobuf = ProtobufReader(replace(contract, format="protobuf"), writer, framed=True)
-    transfer_type: type[Any] = GetMessageClass(file_of(writer).message_types_by_name["Transfer"])
-    messages = [as_protobuf(transfer, transfer_type) for transfer in made]
+    written = [framed(AVRO_SCHEMA, as_avro(transfer)) for transfer in made]
+    reader = AvroReader(replace(contract, format="avro"), AVRO_SCHEMA)
+    values = pa.array(written, pa.binary())
+    protobuf = ProtobufReader(replace(contract, format="protobuf"), PROTOBUF_SCHEMA, framed=True)
+    messages, upb = [as_protobuf(transfer) for transfer in made], transfer_type()
     column = pa.array(messages, pa.binary())
     deserialize = deserializer()
     context = SerializationContext("bench", MessageField.VALUE)
@@ -134,14 +66,14 @@ def paths() -> dict[str, Callable[[], object]]:
         return [deserialize(value, context) for value in values]
 
     rows = decode_json(contract, texts).rows
-    assert rows.equals(read_block(reader, values, len(PREFIX)))  # noqa: S101  # the same rows
+    assert rows.equals(read_block(reader, values, PREFIX))  # noqa: S101  # the same rows
     assert rows.equals(read_block(protobuf, column, 0))  # noqa: S101
     return {
         "JSON, by block": lambda: decode_json(contract, texts),
-        AVRO: lambda: read_block(reader, values, len(PREFIX)),
+        AVRO: lambda: read_block(reader, values, PREFIX),
         PROTOBUF: lambda: read_block(protobuf, column, 0),
-        DESERIALIZER: lambda: deserialized(framed),
-        UPB: lambda: [fields_of(transfer_type.FromString(value[1:])) for value in messages],
+        DESERIALIZER: lambda: deserialized(written),
+        UPB: lambda: [fields_of(upb.FromString(value[1:])) for value in messages],
     }
 
 
@@ -156,7 +88,7 @@ def read_block(reader: Reader, values: pa.BinaryArray, prefix: int) -> pa.Record
 def deserializer() -> AvroDeserializer:
     """One that knows its schema already, and never asks a registry."""
     client: Any = SchemaRegistryClient({"url": "http://127.0.0.1:1"})
-    client._cache.set_schema("bench-value", 1, None, Schema(json.dumps(SCHEMA), "AVRO"))
+    client._cache.set_schema("bench-value", 1, None, Schema(AVRO_SCHEMA.document, "AVRO"))
     made: Any = AvroDeserializer
     return made(client, conf={"subject.name.strategy": topic_subject_name_strategy})
 

@@ -6,6 +6,7 @@ from platform_defs.cli.gate_answer import changes_json
 from platform_defs.cli.output import print_line, print_table
 from platform_defs.operations.evolve import Proposal
 from platform_defs.operations.preview import Preview
+from platform_defs.operations.writers import said
 from platform_defs.words import plural
 
 
@@ -27,6 +28,7 @@ def as_json(found: Proposal, *, applied: bool, preview: Preview | None) -> dict[
         "refused": list(found.refusals),
         "needs_replay": plan.needs_replay,
         "loosened": dict(found.dead_letters),
+        "writers": [one.to_json() for one in found.writers],
         "applied": applied,
     }
     return document | ({"preview": preview.to_json()} if preview else {})
@@ -47,6 +49,8 @@ def show(found: Proposal, preview: Preview | None) -> None:
         print_line(f"  {item.sql}{'   -- not in place' if item.refused else ''}")
     for rule, count in found.dead_letters:
         print_line(f"{plural(count, 'open dead letter')} broke {rule}: a replay makes rows of those that pass now.")
+    if found.writers:
+        print_line(said(found.writers))
     if preview:
         _show_preview(preview)
 

@@ -45,8 +45,8 @@ class Block(Protocol):
         ...
 
     def headers(self, name: str) -> pa.BinaryArray:
-        """The last header of this name that each message has; null where it has none, or no value in it. Slow: it looks
-        at every message.
+        """The last header of this name that each message has; null where it has none, or no value in it. It looks at
+        every message, so it is asked for only where a contract needs it.
         """
         ...
 
@@ -86,7 +86,11 @@ class MessageBlock:
         return pa.array([message.key() for message in self.messages], pa.binary())
 
     def headers(self, name: str) -> pa.BinaryArray:
-        return pa.array([_last_header(message, name) for message in self.messages], pa.binary())
+        try:
+            found = [_last_of(name, message.headers()) for message in self.messages]
+        except (SystemError, UnicodeDecodeError):
+            found = [_last_of(name, headers_of(message)) for message in self.messages]
+        return pa.array(found, pa.binary())
 
     @property
     def leader_epoch(self) -> int | None:
@@ -137,8 +141,12 @@ def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
         return [("tidegate: a header's name is not UTF-8, so none could be read", None)]
 
 
-def _last_header(message: Message, name: str) -> bytes | None:
-    return next((value for found, value in reversed(headers_of(message)) if found == name), None)
+def _last_of(name: str, headers: list[tuple[str, bytes | None]] | None) -> bytes | None:
+    """The value of the last header of this name; serializers put it at the end."""
+    if not headers:
+        return None
+    last, value = headers[-1]
+    return value if last == name else dict(headers).get(name)
 
 
 def _offsets(messages: Sequence[Message]) -> range | pa.Int64Array:

@@ -12,12 +12,13 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Literal
 
-from platform_defs.contract.catalogue import BrokenContract, read_contracts
+from platform_defs.contract.catalogue import ASSETS, BrokenContract, read_contracts
 from platform_defs.contract.model import SUFFIX, Contract
 from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput, LedgerMissing, TidegateError
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.plan import Plan, plan
+from resources.settings import settings
 
 Result = Literal["fits", "new", "does not fit", "not asked"]
 
@@ -54,7 +55,7 @@ Before = Callable[[Contract], Contract | None]  # the contract as it was; None w
 
 def gate(pipelines: Sequence[str], against: str) -> Gate:
     """Each of `pipelines`, or all that there are, against what they were. Raises BadInput for an unknown name."""
-    found = read_contracts()
+    found = read_contracts(settings().contracts or ASSETS)
     wanted = set(pipelines)
     good = [contract for contract in found.good if not wanted or contract.pipeline in wanted]
     broken = [item for item in found.broken if not wanted or item.name in wanted]

@@ -31,6 +31,11 @@ def only_with_channel(messages: DataFrame) -> DataFrame:
     return with_channel(messages.withColumn("channel", demanded))
 
 
+def doubled(messages: DataFrame) -> DataFrame:
+    """Postings of twice the amount."""
+    return with_channel(messages.withColumn("amount", (F.col("amount") * 2).cast("decimal(18,2)")))
+
+
 def without_channel(messages: DataFrame) -> DataFrame:
     return with_channel(messages.withColumn("channel", F.lit(None).cast("string"))).drop("channel")
 
@@ -58,8 +63,13 @@ def test_a_transform_gets_messages_of_older_contracts_with_the_fields_that_it_re
     world.drain(after)
     exact(world, after)
     world.rows(f"update {after.contract.row_table.name} set currency = 'XXX' where _offset = 0")
-    assert report(world, after).wrong > 0
+    found = report(world, after)
+    assert found.wrong > 0
+    assert "another transform" in found.explanation  # the first batch was made by one that knew no channel
     world.rows(f"update {after.contract.row_table.name} set currency = 'EUR' where _offset = 0")
+    other = report(world, replace(after, transform=doubled))
+    assert not other.ok
+    assert "made by another transform than the one that is there now" in other.explanation
     demanding = report(world, replace(after, transform=only_with_channel))
     assert (demanding.ok, demanding.unverifiable, demanding.rows) == (True, 8, 16), demanding.explanation
     assert "the transform no longer takes them" in demanding.explanation

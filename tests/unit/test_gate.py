@@ -31,8 +31,7 @@ def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     _git(folder.parent, "init", "-q", "-b", "main")
     _git(folder.parent, "add", ".")
     _git(folder.parent, "commit", "-q", "-m", "contracts")
-    read = gates.read_contracts
-    monkeypatch.setattr(gates, "read_contracts", lambda: read(folder))
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(folder))
     return folder
 
 

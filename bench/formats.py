@@ -1,0 +1,78 @@
+"""The same transfers in topics of several formats, and what a contract says of each."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench.transfers import (
+    AVRO_SCHEMA,
+    PROTOBUF_SCHEMA,
+    Transfer,
+    as_avro,
+    as_json,
+    as_protobuf,
+    framed,
+    transfers,
+)
+from platform_defs.contract.model import UNFRAMED, Format, WireFormat
+from resources.postgres.migrations import migrate
+from resources.postgres.schema_ledger import SchemaLedger
+
+REGISTRY = "bench"  # in the ledger: what ids mean there is nobody else's
+HEADER = [("__value_schema_id", b"\0" + int(AVRO_SCHEMA.key).to_bytes(4))]
+Headers = list[tuple[str, bytes]]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A way to write the transfers."""
+
+    name: str
+    format: Format
+    wire: WireFormat
+    write: Callable[[Transfer], bytes]
+    headers: Sequence[tuple[str, bytes]] = ()
+
+    def topic(self, first: str) -> str:
+        """Its topic, where that of JSON is `first`."""
+        return first if self is JSON else f"{first}-{self.format}-{self.wire.framing}"
+
+
+JSON = Written("JSON", "json", UNFRAMED, as_json)
+FRAMED = (
+    Written("in Avro", "avro", WireFormat("prefix"), lambda one: framed(AVRO_SCHEMA, as_avro(one))),
+    Written("in Avro, the schema named in a header", "avro", WireFormat("header"), as_avro, HEADER),
+    Written("in Protobuf", "protobuf", WireFormat("prefix"), lambda one: framed(PROTOBUF_SCHEMA, as_protobuf(one))),
+)
+ALL = (JSON, *FRAMED)
+
+
+def fill(options: dict[str, str], topic: str, messages: int, partitions: int) -> None:
+    """So many transfers into each format's topic."""
+    admin = AdminClient({**options})
+    for made in admin.create_topics([NewTopic(one.topic(topic), partitions, 1) for one in ALL]).values():
+        made.result(30)
+    producer = Producer({**options, "linger.ms": 50, "batch.size": 1_000_000, "compression.type": "lz4", "acks": "all"})
+    for number, transfer in enumerate(transfers(messages)):
+        for one in ALL:
+            _produce(producer, one, one.topic(topic), transfer, number % partitions)
+    producer.flush()
+
+
+def _produce(producer: Producer, one: Written, topic: str, transfer: Transfer, partition: int) -> None:
+    value = one.write(transfer)
+    while True:
+        try:
+            producer.produce(topic, value, partition=partition, headers=[*one.headers])
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
+def know_schemas(postgres_url: str) -> None:
+    """Put both schemas into the ledger, as the first batch that names them would."""
+    migrate(postgres_url)
+    SchemaLedger(postgres_url, REGISTRY).keep(1, [AVRO_SCHEMA, PROTOBUF_SCHEMA])
