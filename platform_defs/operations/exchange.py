@@ -16,8 +16,8 @@ from platform_defs.exchange.exporting import export_schema
 from platform_defs.exchange.importing import SUFFIXES, Imported, Wanted, import_schema
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.operations.writer_fit import why_not
-from resources.settings import settings
 from platform_defs.operations.writer_schemas import key_subject
+from resources.settings import settings
 
 if TYPE_CHECKING:  # a command that asks no registry does not wait for its client
     from resources.registry.address import Registry

@@ -6,8 +6,6 @@ Nobody waits long for it, and what it does not answer is left out.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from confluent_kafka.schema_registry import SchemaRegistryClient
-
 from platform_defs.errors import RegistryAway
 from platform_defs.formats.writer_schema import WriterSchema
 from resources.registry.address import Registry
@@ -48,9 +46,10 @@ class SubjectVersions(RegistryClient):
     def _version(self, subject: str, number: int) -> WriterSchema | None:
         place = subject, number
         if place not in self._versions:
-            found: Any = self._ask(f"version {number} of {subject}", lambda client: client.get_version(subject, number))
+            what = f"version {number} of {subject}"
+            found: Any = self._asked(what, lambda client: client.get_version(subject, number))
             self._versions[place] = None if found is None else self.schema(str(found.schema_id), subject, PATIENCE)
         return self._versions[place]
 
-    def _asked(self, what: str, question: Callable[[SchemaRegistryClient], Any]) -> Any:
+    def _asked(self, what: str, question: Callable[[Any], Any]) -> Any:
         return self._ask(what, question, self._asking(PATIENCE))
