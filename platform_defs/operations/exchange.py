@@ -24,7 +24,11 @@ if TYPE_CHECKING:  # a command that asks no registry does not wait for its clien
     from resources.registry.subjects import Subjects
 
 
-_TEXT_KEYS: Mapping[str, str] = {"avro": '"string"', "json": '{"type": "string"}'}
+_TEXT_KEYS: Mapping[str, tuple[Format, str]] = {
+    "avro": ("avro", '"string"'),
+    "json": ("json", '{"type": "string"}'),
+    "protobuf": ("protobuf", 'syntax = "proto3"; message Key { string id = 1; }'),
+}
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,11 @@ def register(contract: Contract, address: Registry, file: Path | None = None) ->
 
 
 def _register_keys(contract: Contract, subjects: Subjects) -> None:
-    """Keys are texts, where nobody has said otherwise."""
-    subject, kind = key_subject(contract), contract.wire.key_format
-    if subject and kind in _TEXT_KEYS and subjects.version(subject) is None:
-        subjects.register(subject, kind, _TEXT_KEYS[kind])
+    """Keys are texts, or messages with one text, where nobody has said otherwise."""
+    subject = key_subject(contract)
+    if subject and subjects.version(subject) is None:
+        kind, document = _TEXT_KEYS[contract.wire.key_format]
+        subjects.register(subject, kind, document)
 
 
 def _hold(subjects: Subjects, subject: str, level: str) -> None:

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from platform_defs.contract.model import Contract
-from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.operations.writer_fit import AnotherRecord, why_not
 from platform_defs.words import plural
 from resources.postgres.connection import Connection, queries
 
@@ -60,18 +61,7 @@ def _fit(
 
 
 def _why_not(contract: Contract, writer: WriterSchema) -> str:
-    from platform_defs.formats.supported import reader_of  # with Arrow: a plan of bare JSON does not wait for it
-
-    if writer.format != contract.format:
-        return f"it is of type {writer.format}, and the contract reads {contract.format}"
-    if writer.encrypted:
-        return "rules of the registry encrypt fields of it"
     try:
-        reader_of(contract, writer, indexed=True)
-    except SchemaNotCompatible as wrong:
-        return "; ".join(wrong.reasons)
-    except OtherRecord:
+        return why_not(contract, writer) or ""
+    except AnotherRecord:
         return ""  # the contract reads another one
-    except (ValueError, RecursionError) as error:  # as where messages are read (formats/framed.py)
-        return f"it cannot be loaded: {error}"
-    return ""
