@@ -1,5 +1,6 @@
 """Whatever a registry answers: a schema, no schema, or RegistryAway in time, without a password in it."""
 
+import json
 import pickle
 import threading
 import time
@@ -11,6 +12,7 @@ from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.writer_schema import WriterSchema
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient, client_of
+from resources.registry.server import LARGEST_ANSWER
 from tests.unit.registry_double import (
     Answer,
     Answered,
@@ -137,6 +139,18 @@ def test_many_are_asked_for_at_once(server: Answered) -> None:
     assert {key for key, schema in found.items() if schema} == {str(n) for n in range(1, 41)}
     assert len(found) == 80
     assert time.monotonic() - started < 40 * 0.05
+
+
+def test_a_schema_may_be_large_and_an_answer_not_larger(server: Answered) -> None:
+    document = json.dumps({"type": "enum", "name": "E", "symbols": [f"S{n:06}" for n in range(100_000)]})
+    assert len(document) > 1_000_000
+    server.answers = {
+        "/schemas/ids/7": says({"schema": document}),
+        "/schemas/ids/8": says({"schema": "x" * (LARGEST_ANSWER + 1)}),
+    }
+    assert client(server.url, patience=10).schema("7") == WriterSchema("7", "avro", document)
+    with pytest.raises(RegistryAway, match="longer than 16,000,000 bytes"):
+        client(server.url).schema("8")
 
 
 def test_whoever_is_not_answered_ends_the_others(server: Answered) -> None:
