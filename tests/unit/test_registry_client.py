@@ -4,6 +4,7 @@ import json
 import pickle
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -199,6 +200,7 @@ def test_no_password_is_shown_however_it_is_written(server: Answered) -> None:
     assert "p%40ss" not in str(away.value)
     shown = Registry({"url": f"http://me:p%40ss@{host}/at?token=hush#frag", "bearer.auth.token": "Bearer-abc"})
     assert str(shown) == f"http://{host}/at"
+    assert b64encode(b"me:p@ss").decode() in shown.secrets
     assert {"p@ss", "p%40ss", "hush", "token=hush", "frag", "Bearer-abc"} <= set(shown.secrets)
 
 
