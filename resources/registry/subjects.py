@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 from confluent_kafka.schema_registry import SchemaRegistryError
@@ -13,7 +13,8 @@ from platform_defs.contract.model import Format
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.excerpt import excerpt, printable
 from platform_defs.formats.writer_schema import WriterSchema
-from resources.registry.client import MISSING, ONE_TRY, RegistryClient, within
+from resources.registry.client import MISSING, RegistryClient
+from resources.registry.server import ONE_TRY
 
 TRIES = 2  # of each address: a person waits for the answer
 PAUSE = 0.5  # seconds between them
@@ -101,10 +102,9 @@ class Subjects(RegistryClient):
         failed: Exception = TimeoutError()
         for turn in range(TRIES):
             time.sleep(PAUSE if turn else 0.0)
-            for client in self._clients:
-                rest: Any = cast("Any", client)._rest_client  # the client's own methods drop the registry's reasons
+            for server in self._servers:
                 try:
-                    return within(2 * ONE_TRY, partial(getattr(rest, method), path, *body))
+                    return server.ask(partial(_plainly, method, path, *body), 2 * ONE_TRY)
                 except SchemaRegistryError as error:
                     if error.error_code in (*MISSING, NO_LEVEL):
                         return None
@@ -128,6 +128,12 @@ class Subjects(RegistryClient):
             registry=str(self.registry),
             status=status,
         )
+
+
+def _plainly(method: str, path: str, *asked: Any) -> Any:
+    """By the client's REST calls, which its last argument is: its own methods drop the registry's reasons."""
+    *body, client = asked
+    return getattr(client._rest_client, method)(path, *body)
 
 
 def _words(said: str) -> str:

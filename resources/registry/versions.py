@@ -28,7 +28,7 @@ class SubjectVersions(RegistryClient):
         """The newest versions of a subject, ascending; None for one that no reader could use. Empty where there is no
         such subject. Raises RegistryAway.
         """
-        found: Any = self._ask(f"subject {subject}", lambda client: client.get_versions(subject))
+        found: Any = self._ask(f"subject {subject}", lambda client: client.get_versions(subject), self._asking(None))
         numbers: Sequence[int] = sorted(found or [])[-MOST_VERSIONS:]
         return {number: self._version(subject, number) for number in numbers}
 
@@ -39,7 +39,9 @@ class SubjectVersions(RegistryClient):
         if not key.isdecimal():
             return []
         try:
-            found: Any = self._ask(f"schema {key}", lambda client: client.get_schema_versions(int(key)))
+            found: Any = self._ask(
+                f"schema {key}", lambda client: client.get_schema_versions(int(key)), self._asking(None)
+            )
         except RegistryAway:
             return []
         return sorted((str(place.subject), int(place.version)) for place in found or ())
@@ -47,6 +49,8 @@ class SubjectVersions(RegistryClient):
     def _version(self, subject: str, number: int) -> WriterSchema | None:
         place = subject, number
         if place not in self._versions:
-            found: Any = self._ask(f"version {number} of {subject}", lambda client: client.get_version(subject, number))
+            found: Any = self._ask(
+                f"version {number} of {subject}", lambda client: client.get_version(subject, number), self._asking(None)
+            )
             self._versions[place] = None if found is None else self.schema(str(found.schema_id), subject)
         return self._versions[place]
