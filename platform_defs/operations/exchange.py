@@ -17,13 +17,18 @@ from platform_defs.exchange.importing import SUFFIXES, Imported, Wanted, import_
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.operations.writer_fit import why_not
 from platform_defs.operations.writer_schemas import key_subject
+from resources.settings import settings
 
 if TYPE_CHECKING:  # a command that asks no registry does not wait for its client
     from resources.registry.address import Registry
     from resources.registry.subjects import Subjects
 
 
-_TEXT_KEYS: Mapping[str, str] = {"avro": '"string"', "json": '{"type": "string"}'}
+_TEXT_KEYS: Mapping[str, tuple[Format, str]] = {
+    "avro": ("avro", '"string"'),
+    "json": ("json", '{"type": "string"}'),
+    "protobuf": ("protobuf", 'syntax = "proto3"; message Key { string id = 1; }'),
+}
 
 
 @dataclass(frozen=True)
@@ -70,10 +75,11 @@ def register(contract: Contract, address: Registry, file: Path | None = None) ->
 
 
 def _register_keys(contract: Contract, subjects: Subjects) -> None:
-    """Keys are texts, where nobody has said otherwise."""
-    subject, kind = key_subject(contract), contract.wire.key_format
-    if subject and kind in _TEXT_KEYS and subjects.version(subject) is None:
-        subjects.register(subject, kind, _TEXT_KEYS[kind])
+    """Keys are texts, or messages with one text, where nobody has said otherwise."""
+    subject = key_subject(contract)
+    if subject and subjects.version(subject) is None:
+        kind, document = _TEXT_KEYS[contract.wire.key_format]
+        subjects.register(subject, kind, document)
 
 
 def _hold(subjects: Subjects, subject: str, level: str) -> None:
@@ -114,10 +120,11 @@ def import_from_file(file: Path, wanted: Wanted) -> Imported:
     return import_schema(WriterSchema(file.name, kind, _text(file)), _with(wanted, stem=file.stem, source=file.name))
 
 
-def write(made: Imported, to: Path | None, folder: Path = ASSETS) -> Path:
+def write(made: Imported, to: Path | None, folder: Path | None = None) -> Path:
     """Write the contract: to `to`, or where the catalogue finds it. Raises BadInput where a file or another contract of
     that id or table is there already.
     """
+    folder = folder or settings().contracts or ASSETS
     path = to or folder / made.domain / f"{made.name}{SUFFIX}"
     if path.exists():
         raise BadInput("the file is there already: write to another with --to, and compare", file=str(path))

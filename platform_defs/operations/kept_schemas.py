@@ -12,7 +12,7 @@ from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.operations.writer_schemas import key_subject, subject_of
 from resources.postgres.schema_answers import InBatch, SchemaAnswers
 from resources.postgres.schema_ledger import SchemaLedger, digest
-from resources.registry.schemas import context_of
+from resources.registry.client import context_of
 
 if TYPE_CHECKING:
     from resources.registry.address import Registry

@@ -96,7 +96,7 @@ def _registered(contract: Contract, address: Registry) -> tuple[Sequence[Version
 
 def _named(contract: Contract, url: str, registry_name: str) -> tuple[Sequence[Named], int]:
     from resources.postgres.schema_answers import SchemaAnswers
-    from resources.registry.schemas import context_of
+    from resources.registry.client import context_of
 
     answers = SchemaAnswers(url, f"{registry_name}{context_of(contract.wire.subject)}")
     return answers.named(contract.pipeline), answers.newest_generation(contract.pipeline)

@@ -34,6 +34,7 @@ from platform_defs.samples.values_at import MISSING, CannotWriteError, ValuesAt
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _PER_SECOND = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
+_EMPTY: tuple[Any, ...] = (None, [], {}, "", 0, False)
 _LIMITS = {"int": 2**31, "long": 2**63}
 
 
@@ -60,8 +61,8 @@ class AvroWriter:
         if found is not MISSING:
             return self._value_or_empty(of, found, values.is_json(path))
         inner = self._record_in(of)
-        if inner is None or not values.has_below(path):
-            return self._value(of, None)
+        if inner is None or (inner[1] is not None and not values.has_below(path)):
+            return self.value(of, None)
         body = b"".join(self._fields(inner[0], path, values))
         return body if inner[1] is None else _long(inner[1]) + body
 
@@ -77,31 +78,31 @@ class AvroWriter:
     def _value_or_empty(self, of: AvroType, value: Any, is_json: bool) -> bytes:
         """Of what a json column holds, any value will do: one that the schema does not take becomes an empty one."""
         try:
-            return self._value(of, value)
+            return self.value(of, value)
         except CannotWriteError:
             if not is_json or value is None:
                 raise
-            return next(filter(None, (self._empty(of, one) for one in (None, [], {}))), None) or self._value(of, value)
+        for empty in _EMPTY:
+            try:
+                return self.value(of, empty)
+            except CannotWriteError:
+                continue
+        raise CannotWriteError(f"{value!r} is not {spelled(self.schema.definite(of))}")
 
-    def _empty(self, of: AvroType, value: Any) -> bytes | None:
-        try:
-            return self._value(of, value)
-        except CannotWriteError:
-            return None
-
-    def _value(self, of: AvroType, value: Any) -> bytes:
+    def value(self, of: AvroType, value: Any) -> bytes:
+        """One value. Raises CannotWriteError."""
         found = self.schema.definite(of)
         match found:
             case Union():
                 return self._branch(found, value)
             case Record() if isinstance(value, dict):
                 inner = cast("Mapping[str, Any]", value)
-                return b"".join(self._value(item.type, inner.get(item.name)) for item in found.fields)
+                return b"".join(self.value(item.type, inner.get(item.name)) for item in found.fields)
             case Array() if isinstance(value, list):
-                return _blocks([self._value(found.items, one) for one in cast("list[Any]", value)])
+                return _blocks([self.value(found.items, one) for one in cast("list[Any]", value)])
             case Map() if isinstance(value, dict):
                 pairs = cast("Mapping[str, Any]", value).items()
-                return _blocks([_bytes(key.encode()) + self._value(found.values, one) for key, one in pairs])
+                return _blocks([_bytes(key.encode()) + self.value(found.values, one) for key, one in pairs])
             case Enum() if value in found.symbols:
                 return _long(found.symbols.index(value))
             case Primitive() | Fixed():
@@ -112,7 +113,7 @@ class AvroWriter:
     def _branch(self, of: Union, value: Any) -> bytes:
         for number, branch in enumerate(of.branches):
             try:
-                return _long(number) + self._value(branch, value)
+                return _long(number) + self.value(branch, value)
             except CannotWriteError:
                 continue
         raise CannotWriteError(f"{value!r} is none of {spelled(of)}")
@@ -132,7 +133,7 @@ def avro_writer(writer: WriterSchema, record: str) -> AvroWriter:
 def text_key(writer: WriterSchema, key: str) -> bytes:
     """A key that is a text. Raises CannotWriteError where the schema is of something else."""
     schema = parse_schema(writer.document, writer.references)
-    return AvroWriter(schema, Record("", ()), None)._value(schema.root, key)
+    return AvroWriter(schema, Record("", ()), None).value(schema.root, key)
 
 
 def _scalar(of: Definite, value: Any) -> bytes:

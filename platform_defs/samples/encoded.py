@@ -13,6 +13,7 @@ from platform_defs.errors import BadInput
 from platform_defs.formats.framing import HEADERS
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.samples.samples import Sample, Samples
+from platform_defs.samples.values import json_text
 from platform_defs.samples.values_at import CannotWriteError, ValuesAt, by_place, parsed
 from platform_defs.verification.framed import FramedJudge
 from platform_defs.verification.judge import NoRow
@@ -125,23 +126,38 @@ def _id(schema: WriterSchema) -> bytes:
 
 
 def _key_writer(contract: Contract, schema: WriterSchema | None) -> Callable[[bytes], bytes]:
+    """What makes a key of a text. Raises BadInput where the keys' schema has no place for one."""
     if schema is None:
         return lambda key: key
     before = _id(schema) if contract.wire.framing != "header" else b""
-    if contract.wire.key_format == "json":
-        from platform_defs.samples.values import json_text
-
-        return lambda key: before + json_text(key.decode())
-    from platform_defs.samples.avro_writer import text_key
-
+    write = _TEXT_KEYS[contract.wire.key_format]
     try:
-        text_key(schema, "")
+        write(schema, "")
     except CannotWriteError:
         raise BadInput(
             f"schema {schema.key}, of the keys, is not of a text, and only keys that are texts are made up",
             field=contract.pipeline,
         ) from None
-    return lambda key: before + text_key(schema, key.decode())
+    return lambda key: before + write(schema, key.decode())
+
+
+def _json_key(_: WriterSchema, key: str) -> bytes:
+    return json_text(key)
+
+
+def _avro_key(schema: WriterSchema, key: str) -> bytes:
+    from platform_defs.samples.avro_writer import text_key
+
+    return text_key(schema, key)
+
+
+def _protobuf_key(schema: WriterSchema, key: str) -> bytes:
+    from platform_defs.samples.protobuf_writer import text_key
+
+    return text_key(schema, key)
+
+
+_TEXT_KEYS = {"json": _json_key, "avro": _avro_key, "protobuf": _protobuf_key}
 
 
 def _judge(contract: Contract, schema: WriterSchema) -> Callable[[bytes, Headers], object]:

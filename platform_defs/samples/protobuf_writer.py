@@ -44,6 +44,21 @@ def protobuf_writer(writer: WriterSchema, record: str) -> ProtobufWriter:
     return ProtobufWriter(GetMessageClass(of), spellings(indexes)[0])
 
 
+def text_key(writer: WriterSchema, key: str) -> bytes:
+    """A key whose first text is `key`, with its index. Raises CannotWriteError where the message has no text."""
+    made = protobuf_writer(writer, "")
+    message = made.made_of()
+    found = next((one for one in message.DESCRIPTOR.fields if _is_text(one)), None)
+    if found is None:
+        raise CannotWriteError(f"{message.DESCRIPTOR.full_name} has no field of a text")
+    setattr(message, found.name, key)
+    return made.index + message.SerializeToString(deterministic=True)
+
+
+def _is_text(found: FieldDescriptor) -> bool:
+    return found.type == FieldDescriptor.TYPE_STRING and not found.is_repeated
+
+
 def _put(message: Any, item: Field, value: Any) -> None:
     """Set the field of `message` that the contract's field reads, wherever in it that is."""
     for path in (item.path, *item.aliases):

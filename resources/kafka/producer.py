@@ -38,7 +38,8 @@ class Sender:
         self, options: Mapping[str, Any], topic: str, partitions: int, headers: Sequence[tuple[str, bytes]] = ()
     ) -> None:
         """`headers` are those of every message."""
-        self.topic, self.partitions, self._headers = topic, partitions, list(headers)
+        self.topic, self.partitions = topic, partitions
+        self._headers: list[tuple[str, str | bytes | None]] = list(headers)
         self.total, self.sent = 0, Counter[int]()  # messages handed over, and the same by partition
         self._errors: list[str] = []
         self._servers = options.get("bootstrap.servers", "")

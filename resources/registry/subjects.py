@@ -104,7 +104,7 @@ class Subjects(RegistryClient):
             time.sleep(PAUSE if turn else 0.0)
             for server in self._servers:
                 try:
-                    return server.ask(partial(_plainly, method, path, *body), 2 * ONE_TRY)
+                    return server.ask(partial(_rest, method, path, body), 2 * ONE_TRY)
                 except SchemaRegistryError as error:
                     if error.error_code in (*MISSING, NO_LEVEL):
                         return None
@@ -130,9 +130,8 @@ class Subjects(RegistryClient):
         )
 
 
-def _plainly(method: str, path: str, *asked: Any) -> Any:
-    """By the client's REST calls, which its last argument is: its own methods drop the registry's reasons."""
-    *body, client = asked
+def _rest(method: str, path: str, body: tuple[Mapping[str, Any], ...], client: Any) -> Any:
+    """Ask by the client's own connection: its methods drop the registry's reasons."""
     return getattr(client._rest_client, method)(path, *body)
 
 

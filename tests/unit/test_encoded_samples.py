@@ -79,13 +79,18 @@ def test_keys_are_written_with_their_schema() -> None:
     keys = [one.key for one in EncodedSamples(contract, outlet).good(20)]
     assert {key[:5] for key in keys if key} == {b"\0\0\0\0\x08"}
     assert {len(key) - 6 == key[5] // 2 for key in keys if key} == {True}
+    message = WriterSchema("8", "protobuf", 'syntax = "proto3"; message K { int32 n = 1; string id = 2; }')
+    keyed = replace(contract, wire=replace(contract.wire, key_format="protobuf"))
+    (key,) = (one.key for one in EncodedSamples(keyed, replace(outlet, key=message)).good(1))
+    assert key is not None
+    assert (key[:7], key[7]) == (b"\0\0\0\0\x08\0\x12", len(key) - 8)
     with pytest.raises(BadInput, match="only keys that are texts"):
         EncodedSamples(contract, replace(outlet, key=WriterSchema("8", "avro", '"long"')))
 
 
 def test_a_schema_that_cannot_hold_the_messages_is_refused() -> None:
     contract = contract_of("avro")
-    more = json.loads(AVRO)
+    more = json.loads(export_schema(contract, "avro"))
     more["fields"].append({"name": "must", "type": "long"})
     with pytest.raises(BadInput, match="schema 7 has no way to write a message of the contract: None is not a long"):
         EncodedSamples(contract, Outlet(WriterSchema("7", "avro", json.dumps(more))))

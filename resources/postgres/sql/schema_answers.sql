@@ -13,7 +13,7 @@ SELECT batch_id, b.committed_at, sum(n.messages)::bigint
   FROM tidegate.batch_schema AS n JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND n.registry = %(registry)s
    AND n.generation = %(generation)s AND n.key = %(key)s
- GROUP BY batch_id ORDER BY batch_id DESC LIMIT %(most)s;
+ GROUP BY batch_id, b.committed_at ORDER BY batch_id DESC LIMIT %(most)s;
 
 -- newest_generation: which generation of the registry the pipeline's newest messages are of.
 SELECT coalesce(max(generation) FILTER (WHERE pipeline = %(pipeline)s), max(generation), 1)
