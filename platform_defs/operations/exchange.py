@@ -17,6 +17,7 @@ from platform_defs.exchange.importing import SUFFIXES, Imported, Wanted, import_
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.operations.writer_fit import why_not
 from platform_defs.operations.writer_schemas import key_subject
+from resources.settings import settings
 
 if TYPE_CHECKING:  # a command that asks no registry does not wait for its client
     from resources.registry.address import Registry
@@ -119,10 +120,11 @@ def import_from_file(file: Path, wanted: Wanted) -> Imported:
     return import_schema(WriterSchema(file.name, kind, _text(file)), _with(wanted, stem=file.stem, source=file.name))
 
 
-def write(made: Imported, to: Path | None, folder: Path = ASSETS) -> Path:
+def write(made: Imported, to: Path | None, folder: Path | None = None) -> Path:
     """Write the contract: to `to`, or where the catalogue finds it. Raises BadInput where a file or another contract of
     that id or table is there already.
     """
+    folder = folder or settings().contracts or ASSETS
     path = to or folder / made.domain / f"{made.name}{SUFFIX}"
     if path.exists():
         raise BadInput("the file is there already: write to another with --to, and compare", file=str(path))

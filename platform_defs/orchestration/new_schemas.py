@@ -14,9 +14,9 @@ from platform_defs.engine.ports import Published
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.errors import BadInput
 from platform_defs.formats.excerpt import excerpt
-from platform_defs.formats.supported import reader_of
 from platform_defs.formats.writer_fields import WriterField, difference, fields_of, line_to_add
-from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.operations.writer_fit import AnotherRecord, why_not
 from platform_defs.orchestration.events import schema_name
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.words import plural
@@ -38,7 +38,7 @@ def new_schemas(
     if not named:
         return []
     return [
-        observation(contract, batch, item, schema, _places(item.key, endpoints))
+        observation(contract, batch, item, schema, _places(contract, item.key, endpoints))
         for item, schema in zip(named, _schemas(endpoints.postgres_url, batch.registry, named), strict=True)
         if schema is not None
     ]
@@ -79,21 +79,13 @@ def _compared(contract: Contract, schema: WriterSchema, places: Sequence[tuple[s
 
 
 def fits(contract: Contract, schema: WriterSchema) -> str | None:
-    """Why no message of the schema becomes a row of the contract; None where it resolves."""
-    if schema.format != contract.format:
-        return f"it is of type {schema.format}, and the contract reads {contract.format}"
-    if schema.encrypted:
-        return "rules of the registry encrypt fields of it, and only ciphertext could be stored"
+    """Why no message of the schema becomes a row of the contract; None where they may, or are skipped on purpose."""
     try:
-        reader_of(contract, schema, indexed=True)
-    except SchemaNotCompatible as wrong:
-        return "; ".join(wrong.reasons)[:2_000]
-    except (ValueError, RecursionError) as error:  # a schema that the compiler takes and its runtime does not
-        return f"it cannot be loaded: {error}"[:2_000]
-    except OtherRecord as other:
+        why = why_not(contract, schema)
+    except AnotherRecord as other:
         skipped = contract.wire.other_records == "skip"
-        return None if skipped else f"it is of {other.record}, and the contract reads {contract.wire.record}"[:2_000]
-    return None
+        why = None if skipped else f"it is of {other}, and the contract reads {contract.wire.record}"
+    return why and why[:2_000]
 
 
 def _fields(contract: Contract, schema: WriterSchema) -> dict[str, Any]:
@@ -134,12 +126,12 @@ def _schemas(url: str, registry: str, named: Sequence[SchemaCount]) -> list[Writ
     return [by_generation[item.generation].get(item.key) for item in named]
 
 
-def _places(key: str, endpoints: Endpoints) -> list[tuple[str, int]]:
-    from resources.registry.versions import (
-        SubjectVersions,
-    )  # the client takes its time to load, and bare JSON needs none
+def _places(contract: Contract, key: str, endpoints: Endpoints) -> list[tuple[str, int]]:
+    """Subject and version of each place where the registry has the schema, the contract's own subject first."""
+    from resources.registry.versions import SubjectVersions  # the client takes its time to load; bare JSON needs none
 
     try:
-        return SubjectVersions(endpoints.registry).places(key) if endpoints.registry else []
+        found = SubjectVersions(endpoints.registry).places(key) if endpoints.registry else []
     except BadInput:  # of the client's options; where a schema has to be asked for, the run says so
         return []
+    return sorted(found, key=lambda place: (place[0] != contract.wire.subject, place))

@@ -79,7 +79,7 @@ def _sentence(judged: Sequence[Judged], worst: Sequence[Judged], away: str | Non
         return f"{plural(len(judged), 'schema')} judged: every one fits the contract.{behind}"
     first = worst[0]
     more = f" And {len(worst) - 1} more." if len(worst) > 1 else ""
-    return f"{first.pipeline}, schema {first.schema}: {first.why}.{more}{behind}"
+    return f"{first.pipeline}, {first.schema}: {first.why}.{more}{behind}"
 
 
 def _table(judged: Sequence[Judged]) -> dg.TableMetadataValue:

@@ -3,8 +3,7 @@
 Nobody waits long for it, and what it does not answer is left out.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from platform_defs.errors import RegistryAway
@@ -21,14 +20,14 @@ class SubjectVersions(RegistryClient):
 
     def __init__(self, registry: Registry) -> None:
         """Raises BadInput for options that the client does not take."""
-        super().__init__(replace(registry, patience=min(PATIENCE, registry.patience)))
+        super().__init__(registry)
         self._versions: dict[tuple[str, int], WriterSchema | None] = {}
 
     def under(self, subject: str) -> dict[int, WriterSchema | None]:
         """The newest versions of a subject, ascending; None for one that no reader could use. Empty where there is no
         such subject. Raises RegistryAway.
         """
-        found: Any = self._ask(f"subject {subject}", lambda client: client.get_versions(subject))
+        found: Any = self._asked(f"subject {subject}", lambda client: client.get_versions(subject))
         numbers: Sequence[int] = sorted(found or [])[-MOST_VERSIONS:]
         return {number: self._version(subject, number) for number in numbers}
 
@@ -39,7 +38,7 @@ class SubjectVersions(RegistryClient):
         if not key.isdecimal():
             return []
         try:
-            found: Any = self._ask(f"schema {key}", lambda client: client.get_schema_versions(int(key)))
+            found: Any = self._asked(f"schema {key}", lambda client: client.get_schema_versions(int(key)))
         except RegistryAway:
             return []
         return sorted((str(place.subject), int(place.version)) for place in found or ())
@@ -47,6 +46,10 @@ class SubjectVersions(RegistryClient):
     def _version(self, subject: str, number: int) -> WriterSchema | None:
         place = subject, number
         if place not in self._versions:
-            found: Any = self._ask(f"version {number} of {subject}", lambda client: client.get_version(subject, number))
-            self._versions[place] = None if found is None else self.schema(str(found.schema_id), subject)
+            what = f"version {number} of {subject}"
+            found: Any = self._asked(what, lambda client: client.get_version(subject, number))
+            self._versions[place] = None if found is None else self.schema(str(found.schema_id), subject, PATIENCE)
         return self._versions[place]
+
+    def _asked(self, what: str, question: Callable[[Any], Any]) -> Any:
+        return self._ask(what, question, self._asking(PATIENCE))
