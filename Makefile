@@ -1,5 +1,5 @@
 # Everything that a run leaves behind is in TIDEGATE_HOME (default .tidegate) and is stopped by `make down`.
-.PHONY: help install demo test test-fast test-rest test-all lint check fmt up down bench chaos docs reference
+.PHONY: help install demo example-avro example-protobuf test test-fast test-rest test-all lint check fmt up down bench chaos docs reference
 
 # The shell looks uv up, line by line: make expands all lines of a recipe before the first one, which may install it, runs.
 UV = $$(command -v uv || ls .uv/bin/uv 2>/dev/null || echo python3 -m uv)
@@ -23,6 +23,21 @@ install:  ## uv if absent, the locked Python environment, the Kafka jars, Spark'
 
 demo: install  ## 200,000 transfers from Kafka to Postgres, exactly once, and a report
 	@$(RUN) tidegate demo
+
+# The contracts of docs/examples in place of those under assets/: their stack has a schema registry.
+EXAMPLE = TIDEGATE_CONTRACTS=docs/examples $(RUN)
+
+example-avro: install  ## orders in Avro, by Confluent's serializer, into tables (docs/examples/shop)
+	@$(EXAMPLE) tidegate stack up
+	@$(EXAMPLE) python docs/examples/shop/produce.py
+	@$(EXAMPLE) dagster asset materialize -m platform_defs.definitions --select 'group:"shop"'
+	@$(EXAMPLE) tidegate verify shop_orders
+
+example-protobuf: install  ## vehicles in Protobuf, likewise (docs/examples/fleet)
+	@$(EXAMPLE) tidegate stack up
+	@$(EXAMPLE) python docs/examples/fleet/produce.py
+	@$(EXAMPLE) dagster asset materialize -m platform_defs.definitions --select 'group:"fleet"'
+	@$(EXAMPLE) tidegate verify fleet_vehicles
 
 # Workers: one more than there are cores, each with Kafka, Postgres and Spark of its own (tests/conftest.py).
 PYTEST = $(RUN) pytest -q -n auto $(if $(MAKE_TERMOUT),--color=yes)

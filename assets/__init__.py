@@ -1,21 +1,52 @@
 """The domains: a folder each, with `<name>.odcs.yaml` for each pipeline and, if wanted, `<name>.py` beside it.
 
 To add a pipeline, add a file: nothing is registered anywhere. How they are found and read is in
-platform_defs/contract/catalogue.py; these names are its.
+platform_defs/contract/catalogue.py; these are its functions, for this folder or the one that TIDEGATE_CONTRACTS names.
 """
 
-from platform_defs.contract.catalogue import (
-    ASSETS,
-    BrokenContract,
-    Catalogue,
-    Contracts,
-    find_all,
-    find_contract,
-    find_pipeline,
-    find_pipelines,
-    read_contracts,
-    with_transform,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_defs.contract import catalogue
+from platform_defs.contract.catalogue import ASSETS, BrokenContract, Catalogue, Contracts, with_transform
+from resources.settings import settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from platform_defs.contract.model import Contract
+    from platform_defs.contract.pipeline import Pipeline
+
+
+def read_contracts(folder: Path | None = None) -> Contracts:
+    """The contracts of every domain. Of two that claim the same pipeline or table, neither is good."""
+    return catalogue.read_contracts(folder or _chosen())
+
+
+def find_all(folder: Path | None = None) -> Catalogue:
+    """The pipelines of every domain, their transforms imported."""
+    return catalogue.find_all(folder or _chosen())
+
+
+def find_pipelines(folder: Path | None = None) -> list[Pipeline]:
+    """The pipelines that can run."""
+    return catalogue.find_pipelines(folder or _chosen())
+
+
+def find_contract(name: str, folder: Path | None = None) -> Contract:
+    """The contract of the pipeline called `name`. Raises BadInput: its own mistake, or the names there are."""
+    return catalogue.find_contract(name, folder or _chosen())
+
+
+def find_pipeline(name: str, folder: Path | None = None) -> Pipeline:
+    """The pipeline called `name`, with its transform. Raises BadInput as find_contract does, or for the transform."""
+    return catalogue.find_pipeline(name, folder or _chosen())
+
+
+def _chosen() -> Path:
+    return settings().contracts or ASSETS
+
 
 __all__ = [
     "ASSETS",

@@ -17,6 +17,7 @@ from platform_defs.orchestration.jobs import drain_job, verify_job
 from platform_defs.orchestration.schedules import nightly_verify
 from platform_defs.orchestration.sensors import lag_sensor
 from platform_defs.orchestration.topics import by_topic, observe_topics, topic_asset
+from platform_defs.orchestration.writer_schemas import naming_topics, schemas_checks, schemas_sensor
 from resources.dagster.run_session import RunSession
 from resources.spark.session import SparkResource
 
@@ -31,14 +32,15 @@ def compose(
     contracts = [pipeline.contract for pipeline in pipelines]
     topics = by_topic(contracts)
     drain, verify = drain_job(contracts), verify_job(contracts)
-    unusable = broken_assets(tuple(broken))
+    unusable, naming = broken_assets(tuple(broken)), naming_topics(topics)
     return dg.Definitions(
         assets=[*map(topic_asset, topics), *table_assets(pipelines), *map(broken_asset, unusable)],
-        asset_checks=[verify_check(pipeline) for pipeline in pipelines],
+        asset_checks=[*map(verify_check, pipelines), *([schemas_checks(naming)] if naming else [])],
         jobs=[*([drain] if contracts else []), verify],
         sensors=[
             *([lag_sensor(contracts, drain, digest(pipelines))] if contracts else []),
             observe_topics([topic.name for topic in topics]),
+            *([schemas_sensor(naming)] if naming else []),
             *([report_broken(unusable)] if unusable else []),
         ],
         schedules=[nightly_verify(verify)],

@@ -34,6 +34,26 @@ def connection() -> Endpoints:
     if running.postgres.address is None or running.kafka.address is None:
         server = "Postgres" if running.postgres.address is None else "Kafka"
         raise BadInput(f"the embedded {server} in {running.home} is not running (start it with `tidegate stack up`)")
-    url, chosen = running.registry.address, settings()
-    registry = None if url is None else Registry({**chosen.registry_options, "url": url})
-    return Endpoints(running.postgres.address, running.kafka.address, chosen.librdkafka_options, registry)
+    options = settings().librdkafka_options
+    return Endpoints(running.postgres.address, running.kafka.address, options, registry_if_any())
+
+
+def registry_alone() -> Registry:
+    """The schema registry, for what needs neither Postgres nor Kafka. Raises BadInput where there is none to ask."""
+    if (found := registry_if_any()) is None:
+        raise BadInput(
+            "there is no schema registry to ask: set TIDEGATE_REGISTRY_URL, or start the embedded one (tidegate stack "
+            "up --registry)"
+        )
+    return found
+
+
+def registry_if_any() -> Registry | None:
+    """The same; None where there is none."""
+    url = stack.status().registry.address
+    return None if url is None else Registry({**settings().registry_options, "url": url})
+
+
+def ledger_alone() -> str | None:
+    """The URL of the ledger's database, for what needs no Kafka; None where the embedded one is not running."""
+    return stack.status().postgres.address

@@ -43,6 +43,13 @@ class Settings(BaseSettings):
         ),
         examples=["/var/lib/tidegate"],
     )
+    contracts: Path | None = Field(
+        default=None,
+        description=(
+            "The folder with the contracts, in a folder for each domain; `docs/examples` has those of the examples."
+        ),
+        examples=["docs/examples"],
+    )
     postgres_url: str | None = Field(
         default=None,
         description=(
@@ -101,6 +108,13 @@ class Settings(BaseSettings):
     @classmethod
     def _absolute(cls, home: Path) -> Path:
         return home.expanduser().resolve()  # servers are recognised by it, so it must have one spelling
+
+    @field_validator("contracts")
+    @classmethod
+    def _folder(cls, folder: Path | None) -> Path | None:
+        if folder is not None and not folder.is_dir():
+            raise ValueError(f"there is no folder {folder}")  # with a typo in it there would be no pipelines at all
+        return folder and folder.resolve()
 
     @field_validator("postgres_url")
     @classmethod
@@ -173,7 +187,8 @@ class Setting:
 
 def _setting(name: str) -> Setting:
     field = Settings.model_fields[name]
-    default = ".tidegate in the project's folder" if name == "home" else field.default
+    in_project = {"home": ".tidegate in the project's folder", "contracts": "assets in the project's folder"}
+    default = in_project.get(name, field.default)
     default = f"{default:g}" if isinstance(default, float) else default
     example = field.examples[0] if field.examples else None
     return Setting(PREFIX + name.upper(), field.description or "", default, example)

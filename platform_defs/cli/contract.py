@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from platform_defs.cli import contract_schemas
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, progress
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from platform_defs.operations.evolve import Proposal
     from platform_defs.operations.preview import Preview
 
-app = typer.Typer(help="What a changed contract does: shown, applied, checked.", no_args_is_help=True)
+app = typer.Typer(help="What a changed contract does; its schema, registered or imported.", no_args_is_help=True)
 
 Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
 Fill = Annotated[
@@ -72,6 +73,8 @@ def diff(
       refused       why it cannot be applied; empty where it can
       needs_replay  whether rows must be made again
       loosened      by rule: open dead letters that may pass now
+      writers       of schemas that messages named: key, generation, fit,
+                    reason, messages, first_batch
       applied       false
       preview       with --messages: messages, rows and dead letters by
                     reason, before and after
@@ -126,21 +129,25 @@ def apply(
 def check(
     pipelines: Annotated[list[str] | None, typer.Argument(help="Pipelines; all of them without any.")] = None,
     against: str = typer.Option(
-        "git:HEAD", help="git:REF (a branch, tag or commit), ledger, or the path of a contract file."
+        "git:HEAD", help="git:REF (a branch, tag or commit), ledger, registry, or the path of a contract file."
     ),
     output: Annotated[Form, typer.Option("--output", "-o", help="For people, a program, or GitHub's log.")] = Form.text,
 ) -> None:
     """Fail where a contract's version does not fit what has changed in it.
 
-    Made for CI: against git it needs neither Kafka nor Postgres. The exit
-    code is 0 where all fit, 1 where one does not, 2 where one could not be
-    asked (no such branch, a file that cannot be read, no ledger).
+    Made for CI: against git it needs neither Kafka nor Postgres. Against the
+    registry, contracts fit where each version of their subject, and each
+    schema that the ledger has seen, can be read by them, and the registry
+    would take the schema that they export. The exit code is 0 where all fit,
+    1 where one does not, 2 where one could not be asked (no such branch, a
+    file that cannot be read, no ledger, a registry that is away).
 
     \b
     JSON: against, fits, contracts:
       pipeline, file, result (fits, does not fit, not asked, new)
       version, becomes, bump, changes (as tidegate contract diff)
       problems      why it does not fit, or could not be asked
+      notices       what else there is to know
     """
     from platform_defs.cli.gate_answer import show
     from platform_defs.operations.gate import gate
@@ -149,6 +156,11 @@ def check(
     show(found, output.value)
     if found.code:
         raise typer.Exit(found.code)
+
+
+app.command("export")(contract_schemas.export)
+app.command("register")(contract_schemas.register)
+app.command("import")(contract_schemas.import_)
 
 
 def _read(

@@ -13,6 +13,8 @@ def show(found: Gate, form: str) -> None:
     if form == "json":
         print_json({"against": found.against, "fits": found.code == 0, "contracts": list(map(_json, found.contracts))})
         return
+    if not found.contracts and form == "text":
+        print_line(f"Nothing to check against {found.against}: no contract's messages name schemas of a registry.")
     for item in found.contracts:
         for line in _github(item) if form == "github" else _text(item):
             print_line(line)
@@ -35,6 +37,7 @@ def _json(item: Checked) -> dict[str, Any]:
         "bump": plan.bump.value if plan else None,
         "changes": changes_json(plan.changes) if plan else [],
         "problems": list(item.problems),
+        "notices": list(item.notices),
     }
 
 
@@ -43,8 +46,8 @@ def _text(item: Checked) -> Iterable[str]:
     yield f"{item.pipeline}{versions}: {item.result}"
     for change in item.plan.changes if item.plan else ():
         yield f"  {change.sign} {change.what} ({change.kind.value}): {change.sentence}"
-    for problem in item.problems:
-        yield f"  {problem}"
+    for line in (*item.problems, *item.notices):
+        yield f"  {line}"
 
 
 def _github(item: Checked) -> Iterable[str]:
@@ -52,6 +55,8 @@ def _github(item: Checked) -> Iterable[str]:
     place = f"file={_property(str(item.file))}," if item.file else ""
     for problem in item.problems:
         yield f"::error {place}title={_property(item.pipeline)}::{_data(problem)}"
+    for notice in item.notices:
+        yield f"::notice {place}title={_property(item.pipeline)}::{_data(notice)}"
     if not item.problems and item.plan and item.plan.changes:
         yield f"::notice {place}title={_property(item.pipeline)}::{_data('; '.join(c.what for c in item.plan.changes))}"
 

@@ -29,7 +29,8 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "ack": "Show how to settle a halted pipeline; with --execute, settle it.",
     "replay": "Rebuild the tables beside the live ones, and put them in place.",
     "adopt": "Bind tables that were restored or moved to their pipeline again.",
-    "contract": "What a changed contract does: shown, applied, checked.",
+    "contract": "What a changed contract does; its schema, registered or imported.",
+    "schema": "The schemas that a contract's messages are written with.",
     "migrate": "Create the ledger in Postgres, or bring it up to date.",
 }
 

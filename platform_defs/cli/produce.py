@@ -44,21 +44,26 @@ def produce(
     """Send made-up messages, and say which dead letters to expect.
 
     The messages fit the pipeline's contract, except for those asked to be bad.
+    They are in its format: Avro, Protobuf and framed JSON by the schema that
+    is registered under its subject. Nothing is registered on the way: that is
+    for tidegate contract register.
     """
     from assets import find_contract
     from platform_defs.samples.mixture import Mixture
-    from platform_defs.samples.samples import Samples
+    from platform_defs.samples.outlet import samples_of
     from resources.endpoints import connection
     from resources.kafka.producer import Sender, topic_partitions
 
     amount = _amount(count, rate, seconds, bad, bad_share)
     contract = find_contract(pipeline)
-    options = connection().kafka_options()
+    outside = connection()
+    options = outside.kafka_options()
     with progress() as show:
-        mixture = Mixture(Samples(contract, seed), amount.bad_share)
+        samples, headers = samples_of(contract, outside.registry, seed)
+        mixture = Mixture(samples, amount.bad_share)
         compacted = contract.row_table.disposition == "upsert"
         there = topic_partitions(options, contract.topic, partitions, compacted=compacted)
-        sender = Sender(options, contract.topic, there)
+        sender = Sender(options, contract.topic, there, headers)
         _send(sender, mixture, amount, show)
     answer = _answer(contract, sender, mixture)
     if output is Output.json:

@@ -29,7 +29,8 @@ def verify(
       lost, duplicated, wrong  messages without their rows, rows that are there
                     more than once, rows that differ
       uncovered     offsets that no committed batch read, or beyond the position
-      unverifiable  messages that the topic no longer holds
+      unverifiable  messages that the topic no longer holds, or that the
+                    transform takes no more
       seconds       duration
       digest        of the tables' contents, however the batches were cut
       samples       of what is wrong: kind, what, partition, offset

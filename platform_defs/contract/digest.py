@@ -20,6 +20,12 @@ def definition(pipeline: Pipeline) -> tuple[Any, ...]:
     return replace(pipeline.contract, path=None), name, *transform_sources(pipeline).items()
 
 
+def transform_digest(pipeline: Pipeline) -> str:
+    """16 hex digits: the transform, and what it imports from the project. Empty without one."""
+    _, name, *sources = definition(pipeline)
+    return digest_of((name, *sources)) if pipeline.transform else ""
+
+
 def digest_of(known: object) -> str:
     """16 hex digits of what `repr` says of it."""
     return sha256(repr(known).encode()).hexdigest()[:16]

@@ -23,7 +23,7 @@ from platform_defs.contract.wire import read_wire
 from platform_defs.contract.yaml_text import Beside
 from platform_defs.errors import BadInput
 
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's org.apache.kafka.common.internals.Topic
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's org.apache.kafka.common.internals.Topic
 
 
 def load(path: Path, content: str | None = None, beside: Beside | None = None) -> Contract:
@@ -122,7 +122,7 @@ def _pipeline(node: Node[str]) -> str:
 
 def _topic(node: Node[str | None]) -> str:
     topic = node.value or ""
-    if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+    if not TOPIC.fullmatch(topic) or topic in (".", ".."):
         hint = "physicalName is the topic: letters, digits, '.', '_' and '-', at most 249 of them"
         raise node.refused(f"{hint}; not {topic!r}")
     return topic

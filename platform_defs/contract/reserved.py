@@ -19,7 +19,14 @@ DAGSTER_WORDS = frozenset(keyword.kwlist) | {
     *("context", "conf", "config", "meta", "arg_dict", "dict", "input_arg_dict", "output_arg_dict"),
     *("int", "str", "float", "bool", "input", "output", "type"),
 }
-JOBS = ("drain", "lag", "verify", "nightly_verify", "topics")  # jobs, schedules and sensors that serve all pipelines
+JOBS = (
+    "drain",
+    "lag",
+    "verify",
+    "nightly_verify",
+    "topics",
+    "writer_schemas",
+)  # jobs, schedules and sensors that serve all pipelines
 OP_PREFIXES = ("drain_", "verify_", "broken_", "kafka__")  # jobs and ops share one space of names
 SCHEMAS = {
     "kafka": "the topics' assets are called kafka/<topic>",
@@ -32,6 +39,7 @@ REPLAY_SCHEMA = "__replay"  # ends the name of the schema in which a replay buil
 SYSTEM_COLUMNS = ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin")
 CONTRACT_LOADS, NOT_HALTED = "contract_loads", "not_halted"
 MESSAGE_DECODES, ROW_IS_ACCEPTED = "message_decodes", "row_is_accepted"
+WRITER_SCHEMAS_FIT = "writer_schemas_fit_contract"  # of a topic
 CHECKS = (NOT_HALTED, MESSAGE_DECODES, ROW_IS_ACCEPTED, CONTRACT_LOADS)  # that every pipeline has
 
 

@@ -39,8 +39,13 @@ from platform_defs.engine.ports import (
     Staged,
 )
 from platform_defs.engine.publish import BatchRecord, publish
-from platform_defs.engine.right_registry import refuse_schema_file, refuse_switched, refuse_unknown
-from platform_defs.engine.schema_ports import Schemas
+from platform_defs.engine.right_registry import (
+    refuse_schema_file,
+    refuse_switched,
+    refuse_switched_since,
+    refuse_unknown,
+)
+from platform_defs.engine.schema_ports import Schemas, summed
 from platform_defs.engine.stage import stage
 from platform_defs.engine.task import TaskWork
 from platform_defs.engine.topic_view import describe
@@ -189,6 +194,7 @@ def _attempt(
     clock.lap("audit")
     crash_points.reach("after_audit")
     record = BatchRecord(checks, clock.steps, outside.lineage.of_batch(contract, staged, checks))
+    refuse_switched_since(contract, schemas, staged)
     try:
         view = publish(ledger, outside.broker, contract, staged, record)
     except RowRefused as refusal:
@@ -207,6 +213,10 @@ def _attempt(
         tuple(checks),
         clock.steps,
         view,
+        contract.version,
+        ledger.contract_digest,
+        staged.registry,
+        summed(count for item in staged.coverage for count in item.schemas),
     )
 
 

@@ -141,6 +141,10 @@ class Published:
     checks: tuple[CheckResult, ...]
     timings: Mapping[str, float]  # seconds by step
     view: TopicView | None = None  # of the topic, just before it was published; None of one that is reported late
+    contract_version: str = ""
+    contract_digest: str | None = None  # None: of a batch from before contracts were recorded
+    registry: str = ""  # that of the schemas
+    schemas: tuple[SchemaCount, ...] = ()  # how many of its messages name each, ascending
 
 
 @dataclass(frozen=True)
@@ -238,6 +242,11 @@ class PipelineHold(Protocol):
     Each of its methods raises LedgerAway where Postgres cannot be asked. Those that write do so under the run's epoch
     and owner: where another run has taken the pipeline over they raise Fenced, except those that do nothing then.
     """
+
+    @property
+    def contract_digest(self) -> str | None:
+        """Of the contract that judges the messages of each try; None for a replay that is being built."""
+        ...
 
     def ping(self) -> None:
         """Ask Postgres for an answer. Raises LedgerAway where the run's session is gone."""

@@ -6,7 +6,10 @@ from platform_defs.engine.schema_ports import Schemas
 from platform_defs.errors import BadInput, Halt
 from platform_defs.formats.supported import reader_of
 from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+from platform_defs.halts import RegistrySwitched
 from platform_defs.words import plural
+
+_MOST_NAMED = 20  # ids in a message
 
 
 def refuse_schema_file(contract: Contract) -> None:
@@ -24,21 +27,35 @@ def refuse_schema_file(contract: Contract) -> None:
 
 def refuse_switched(contract: Contract, schemas: Schemas | None) -> None:
     """Raise Halt where ids that messages named mean something else by now: the registry was built again."""
-    if schemas is None or (found := schemas.switched()) is None:
-        return
-    names = ", ".join(found.keys)
+    if schemas is not None and (found := schemas.switched()) is not None:
+        raise _halt(contract, found, "Nothing was read.")
+
+
+def refuse_switched_since(contract: Contract, schemas: Schemas | None, staged: Staged) -> None:
+    """Raise Halt where ids that the messages of a batch name mean something else now that these are read: they may have
+    been written by the schemas of either registry.
+    """
+    named = [one for item in staged.coverage for one in item.schemas]
+    if schemas is not None and named and (found := schemas.switched_since(named)) is not None:
+        raise _halt(contract, found, f"Nothing of batch {staged.pending.batch_id} was published.")
+
+
+def _halt(contract: Contract, found: RegistrySwitched, what: str) -> Halt:
+    names = ", ".join(found.keys[:_MOST_NAMED]) + ", ..." * (len(found.keys) > _MOST_NAMED)
     seen = (
         f"the schema registry {found.registry} has other schemas under ids that messages already named ({names}): it "
-        "was built again, or is another one. Nothing was read."
+        f"was built again, or is another one. {what}"
     )
-    raise Halt(contract.pipeline, found, seen)
+    return Halt(contract.pipeline, found, seen)
 
 
 def refuse_unknown(contract: Contract, schemas: Schemas | None, ledger: PipelineHold, staged: Staged) -> None:
-    """Raise BadInput where messages name schemas and none of these is known, unless the registry has those that earlier
-    messages named: then it is the right one, and these are dead letters.
+    """Raise BadInput where messages name schemas and none of these is known, unless the registry has one of those that
+    the ledger keeps of it, or a person has decided about the batch: then these are dead letters.
     """
     if schemas is None or not staged.dead_letters or any(item.schemas for item in staged.coverage):
+        return
+    if staged.pending.judged_by_a_person:
         return
     unknown = [group for group in ledger.faults(staged) if group.error_class == "UnknownSchemaId"]
     if not unknown or schemas.is_familiar():

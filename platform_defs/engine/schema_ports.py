@@ -1,6 +1,7 @@
 """What the engine is handed for messages that name their schemas. See engine/ports.py."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +18,14 @@ class SchemaCount:
     messages: int
 
 
+def summed(counts: Iterable[SchemaCount]) -> tuple[SchemaCount, ...]:
+    """The counts of several ranges as one of each schema, ascending."""
+    found = Counter[tuple[int, str]]()
+    for item in counts:
+        found[item.generation, item.key] += item.messages
+    return tuple(SchemaCount(*place, messages) for place, messages in sorted(found.items()))
+
+
 class Schemas(Protocol):
     """Finds the schemas that messages name. Travels to the workers, where each task has one of its own."""
 
@@ -30,8 +39,9 @@ class Schemas(Protocol):
         ...
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """The schema of each key; None for one that the registry says it does not have. What is known is kept in the
-        ledger for good, and asked of the registry no more; what is unknown is not kept.
+        """The schema of each key; None for one that the registry says it does not have, asked three times. What is
+        known is kept in the ledger for good, and asked of the registry no more; what is unknown is not kept. A replay
+        asks no registry: None is what the ledger does not have.
 
         Raises RegistryAway where the registry has to be asked and does not answer, LedgerAway.
         """
@@ -41,6 +51,12 @@ class Schemas(Protocol):
         """Whether ids in use mean something else by now. None also while the registry does not answer."""
         ...
 
+    def switched_since(self, named: Iterable[SchemaCount]) -> RegistrySwitched | None:
+        """As `switched`, of ids that messages name which have been read: what these ids meant before the answer, they
+        meant when the messages were written. Raises LedgerAway.
+        """
+        ...
+
     def is_familiar(self) -> bool:
-        """Whether the registry has one of the schemas in use. Raises RegistryAway."""
+        """Whether the registry has one of the schemas that the ledger keeps of it. Raises RegistryAway."""
         ...

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from platform_defs.contract.message_path import spell_path
 from platform_defs.contract.model import Format
+from platform_defs.contract.odcs import TOPIC
 from platform_defs.errors import BadInput
 from platform_defs.exchange.column_names import pipeline_name, plain_name, table_name
 from platform_defs.exchange.contract_yaml import Draft, contract_yaml
@@ -20,6 +21,7 @@ class Wanted:
     """What a person has said; the rest is guessed."""
 
     subject: str = ""  # that the schema was found under
+    stem: str = ""  # of the file that the schema was in
     topic: str = ""
     domain: str = ""
     record: str = ""
@@ -43,7 +45,9 @@ class Imported:
 def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
     """The contract. Raises BadInput for a schema that cannot become one."""
     message = _read(writer, wanted.record)
-    topic = wanted.topic or _topic(wanted.subject)
+    topic = wanted.topic or _topic(wanted.subject) or wanted.stem
+    if not TOPIC.fullmatch(topic):
+        raise BadInput(f"{topic!r} cannot be the name of a topic: give it with --topic")
     first, _, rest = topic.partition(".")
     domain = plain_name(wanted.domain or first, "imported")
     name = plain_name(rest.replace(".", "_") or first, "messages")
@@ -81,7 +85,7 @@ def _wire(writer: WriterSchema, wanted: Wanted, topic: str) -> dict[str, str]:
 
 
 def _notes(draft: Draft, message: FoundMessage, wanted: Wanted) -> list[str]:
-    named = f"the subject without {VALUE}" if wanted.subject.endswith(VALUE) else "the name that was given"
+    named = "the name of the file" if wanted.stem else f"the subject without {VALUE}"
     found = [f"the schema: {wanted.source}"] if wanted.source else []
     found += [
         f"topic {draft.topic}: {'as given' if wanted.topic else named}",

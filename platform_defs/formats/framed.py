@@ -110,7 +110,8 @@ class FramedReader:
         """Made once for each schema, since that takes the longer the larger the schema is."""
         schema = self.known[group.key]
         if schema is None:  # not kept: there may be as many of these as messages
-            return Refused("UnknownSchemaId", f"no registry and no ledger knows a schema {group.key}")
+            what = f"a schema {group.key} with all that it refers to"
+            return Refused("UnknownSchemaId", f"no registry and no ledger knows {what}")
         indexed = group.message != b""  # a header that names the message says which, and one that does not, the first
         made = self.readers.get((group.key, indexed))
         if made is None:

@@ -7,7 +7,7 @@ TABLE waits for every reader of the table, and a publication would wait with it.
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -18,13 +18,16 @@ from platform_defs.engine import crash_points
 from platform_defs.errors import BadInput, LedgerAway, OutcomeUnknown
 from platform_defs.evolution.plan import Plan, plan, unused
 from platform_defs.evolution.statements import Given
+from platform_defs.operations.writer_schemas import WriterFit, survey
 from platform_defs.words import plural
 from resources.postgres.claims import claim
 from resources.postgres.connection import DURABLE, Connection, connect, database_errors, queries
 from resources.postgres.contract_ledger import SHORT_WAIT, ContractLedger, run
 from resources.postgres.migrations import require_current
+from resources.settings import settings
 
-TRIES = 5  # for the locks: with the pauses between them, 13 seconds at most
+TRIES = 5  # for the locks, each for SHORT_WAIT; with the pauses between them, 13 seconds at most
+PAUSE = 0.3, 0.7  # seconds
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Proposal:
     tables: tuple[Table, ...]  # that are created empty, and that a replay then fills
     nulls: tuple[tuple[str, int], ...]  # schema.table.column that must not be NULL, and in how many rows it is
     dead_letters: tuple[tuple[str, int], ...]  # by rule that is looser now: open ones, which may pass
+    writers: tuple[WriterFit, ...] = ()  # of messages that name schemas: those that the ledger has
 
     @property
     def empty(self) -> bool:
@@ -61,7 +65,8 @@ def propose(url: str, contract: Contract, given: Given) -> Proposal:
     with connect(url) as connection, database_errors():
         require_current(connection)
         with connection.transaction():
-            return _proposed(connection, contract, given)
+            found = _proposed(connection, contract, given)
+    return replace(found, writers=_writers(url, contract))
 
 
 def apply(url: str, contract: Contract, given: Given, who: str) -> Proposal:
@@ -73,7 +78,7 @@ def apply(url: str, contract: Contract, given: Given, who: str) -> Proposal:
     retrying = Retrying(
         retry=retry_if_exception_type(psycopg.errors.LockNotAvailable),
         stop=stop_after_attempt(TRIES),
-        wait=wait_random(0.3, 0.7),
+        wait=wait_random(*PAUSE),
     )
     try:
         with database_errors(), _session_lost(contract):
@@ -123,6 +128,13 @@ def _proposed(connection: Connection, contract: Contract, given: Given) -> Propo
         raise BadInput(wrong, field=contract.pipeline)
     missing = tuple(table for table in contract.accumulates if table.name not in shapes)
     return Proposal(found, applied is not None, missing, _nulls(ledger, found), _loosened(ledger, found))
+
+
+def _writers(url: str, contract: Contract) -> tuple[WriterFit, ...]:
+    """What the ledger has; nothing where messages name the schemas of their keys too, which it does not tell apart."""
+    if not contract.wire.framed or contract.wire.key_format != "text":
+        return ()
+    return survey(contract, None, url, settings().registry_name).schemas
 
 
 def _nulls(ledger: ContractLedger, found: Plan) -> tuple[tuple[str, int], ...]:

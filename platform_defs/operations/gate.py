@@ -1,7 +1,7 @@
 """The gate for CI: does each contract's version say how much has changed in it?
 
-Contracts are compared with what they were: in git, in the ledger, or in another file. It needs neither Spark nor Arrow,
-and against git neither Kafka nor Postgres.
+Contracts are compared with what they were: in git, in the ledger, or in another file; or with the schemas that messages
+are written with (registry_gate.py). It needs no Spark, and against git neither Arrow nor Kafka nor Postgres.
 """
 
 import os
@@ -12,12 +12,13 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Literal
 
-from platform_defs.contract.catalogue import BrokenContract, read_contracts
+from platform_defs.contract.catalogue import ASSETS, BrokenContract, read_contracts
 from platform_defs.contract.model import SUFFIX, Contract
 from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput, LedgerMissing, TidegateError
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.plan import Plan, plan
+from resources.settings import settings
 
 Result = Literal["fits", "new", "does not fit", "not asked"]
 
@@ -31,6 +32,7 @@ class Checked:
     result: Result
     plan: Plan | None = None  # None: there was no such contract before, or one of the two cannot be read
     problems: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()  # what a reader should know, and does not fail
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ Before = Callable[[Contract], Contract | None]  # the contract as it was; None w
 
 def gate(pipelines: Sequence[str], against: str) -> Gate:
     """Each of `pipelines`, or all that there are, against what they were. Raises BadInput for an unknown name."""
-    found = read_contracts()
+    found = read_contracts(settings().contracts or ASSETS)
     wanted = set(pipelines)
     good = [contract for contract in found.good if not wanted or contract.pipeline in wanted]
     broken = [item for item in found.broken if not wanted or item.name in wanted]
@@ -73,6 +75,10 @@ def _against(against: str, contracts: Sequence[Contract]) -> tuple[Check, Sequen
         return partial(_compared, Git(against.removeprefix("git:")).before), contracts
     if against == "ledger":
         return partial(_compared, InLedger().before), contracts
+    if against == "registry":
+        from platform_defs.operations.registry_gate import RegistryGate
+
+        return RegistryGate().check, [contract for contract in contracts if contract.wire.framed]
     kept = load(Path(against))
     found = [contract for contract in contracts if contract.pipeline == kept.pipeline]
     if not found:
@@ -121,9 +127,11 @@ class InLedger:
 
     @cached_property
     def _url(self) -> str:
-        from resources.endpoints import connection
+        from resources.endpoints import ledger_alone
 
-        return connection().postgres_url
+        if (url := ledger_alone()) is None:
+            raise BadInput("the embedded Postgres is not running (start it with `tidegate stack up`)")
+        return url
 
 
 @dataclass(frozen=True, eq=False)  # what is cached is of one look at the repository

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql import SparkSession
 
+from platform_defs.contract.digest import transform_digest
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.job_limit import JobLimit
@@ -43,6 +44,7 @@ def open_run(
     options = endpoints.kafka_options()
     held = ledger.acquire(pipeline.contract, run_id, unless_held=unless_held)
     try:
+        held.transform_digest = transform_digest(pipeline)
         place = conninfo_to_dict(endpoints.postgres_url)
         events = OpenLineageEvents(endpoints.bootstrap_servers, f"{place.get('host')}:{place.get('port', 5432)}")
         auditor = GreatExpectationsAuditor(endpoints.postgres_url)
@@ -60,5 +62,6 @@ def _schemas(pipeline: Pipeline, endpoints: Endpoints, ledger: Ledger) -> Schema
     live = pipeline.name.removesuffix(SUFFIX)
     at = ledger.positions(live)
     topic_id = at[0].topic_id if at else None
-    name = settings().registry_name
-    return schemas_of(pipeline.contract, live, endpoints.postgres_url, name, endpoints.registry, topic_id)
+    name, replays = settings().registry_name, live != pipeline.name
+    at_ledger = endpoints.postgres_url
+    return schemas_of(pipeline.contract, live, at_ledger, name, endpoints.registry, topic_id, replays=replays)

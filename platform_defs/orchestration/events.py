@@ -14,12 +14,14 @@ import dagster as dg
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.engine.audit import SAMPLES
 from platform_defs.engine.ports import Published
+from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.offsets import whole_spans
 from platform_defs.orchestration.keys import is_row_table, table_key
 from platform_defs.words import plural
 
 SEVERITIES = {"blocking": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN}
 PLACE = ("partition", "offset")
+MOST_SCHEMAS = 20  # whose messages a batch counts apart
 
 
 @dataclass
@@ -98,12 +100,27 @@ def _numbers(contract: Contract, table: Table, batch: Published) -> dict[str, An
     numbers: dict[str, Any] = {"batch_id": batch.batch_id, "messages": batch.messages}
     if is_row_table(contract, table):
         numbers |= {"rows": batch.rows, "dead_letters": batch.dead_letters, "unknown_fields": batch.unknown_fields}
+        numbers |= _messages_by_schema(batch)
+    numbers |= {"contract_version": batch.contract_version, "contract_digest": batch.contract_digest or "not recorded"}
     numbers |= {"messages_per_second": round(batch.messages / seconds) if seconds else 0, "seconds": round(seconds, 3)}
     numbers |= {f"seconds_{step}": float(taken) for step, taken in batch.timings.items()}
     for span in whole_spans(batch.ranges):
         numbers |= {f"partition_{span.partition}_from": span.from_offset}
         numbers |= {f"partition_{span.partition}_until": span.until_offset}
     return numbers
+
+
+def _messages_by_schema(batch: Published) -> dict[str, int]:
+    """How many messages name each schema of the registry, of the most frequent ones; the others together."""
+    most = sorted(batch.schemas, key=lambda item: -item.messages)
+    found = {f"messages_of_schema_{schema_name(item)}": item.messages for item in most[:MOST_SCHEMAS]}
+    rest = sum(item.messages for item in most[MOST_SCHEMAS:])
+    return found | ({"messages_of_other_schemas": rest} if rest else {})
+
+
+def schema_name(named: SchemaCount) -> str:
+    """The id of a schema. One of a registry that was built again says so: its ids mean something else."""
+    return named.key if named.generation == 1 else f"{named.key}_generation_{named.generation}"
 
 
 def _sentence(tally: Tally, *, published: bool) -> str:

@@ -59,7 +59,15 @@ def stale_halt_checks(
 
     Ask of pipelines that no run works on: a run reports it itself.
     """
-    current = [not_halted(contract, status) for contract, status in found if status.has_run]
+    return shows_otherwise(instance, [not_halted(contract, status) for contract, status in found if status.has_run])
+
+
+def shows_otherwise(
+    instance: DagsterInstance, current: Sequence[dg.AssetCheckEvaluation]
+) -> list[dg.AssetCheckEvaluation]:
+    """Those of `current` in whose place Dagster shows something else, found with one question for all."""
+    if not current:
+        return []
     shown = instance.event_log_storage.get_latest_asset_check_execution_by_key(
         [item.asset_check_key for item in current]
     )
@@ -69,7 +77,8 @@ def stale_halt_checks(
 def _same(current: dg.AssetCheckEvaluation, shown: AssetCheckExecutionRecord | None) -> bool:
     event = shown.event.dagster_event if shown and shown.event else None
     last = event.event_specific_data if event else None
-    return isinstance(last, dg.AssetCheckEvaluation) and (last.passed, last.metadata) == (
+    return isinstance(last, dg.AssetCheckEvaluation) and (last.passed, last.severity, last.metadata) == (
         current.passed,
+        current.severity,
         current.metadata,
     )

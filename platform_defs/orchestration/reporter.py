@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import dagster as dg
@@ -16,9 +17,11 @@ from platform_defs import offsets
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.ports import Published
+from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.errors import GateFailed, PipelineHeld, TidegateError
 from platform_defs.orchestration.events import Tally, evaluation, materializations
 from platform_defs.orchestration.halts import not_halted
+from platform_defs.orchestration.new_schemas import new_schemas
 from platform_defs.orchestration.runs import scheduled
 from resources.dagster.storage import STORAGE_AWAY
 from resources.endpoints import Endpoints
@@ -43,9 +46,10 @@ class Reporter:
         self, context: dg.AssetExecutionContext, contract: Contract, ledger: Ledger, endpoints: Endpoints
     ) -> None:
         self.context, self.contract, self.ledger = context, contract, ledger
-        self.options = endpoints.kafka_options()
+        self.endpoints, self.options = endpoints, endpoints.kafka_options()
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.batches = 0
+        self._named: set[SchemaCount] = set()  # with 0 messages: schemas that are not new any more
         self._outside: Outside | None = None
         self._halt_reported = False
         self._at: Mapping[int, int] = {}
@@ -127,9 +131,19 @@ class Reporter:
             for result in batch.checks
             if self.batches == 0 or not result.passed  # passed again: reported at the end
         ]
+        heard += [self._log(event) for event in self._new_schemas(batch)]
         self.batches += 1
         if all(heard):
             self.ledger.mark_reported(batch.batch_id)
+
+    def _new_schemas(self, batch: Published) -> list[dg.AssetObservation]:
+        """The schemas that no message named before. The ledger is asked once for each that this run meets."""
+        named = {replace(item, messages=0) for item in batch.schemas}
+        if named <= self._named:
+            return []
+        found = new_schemas(self.contract, batch, self.ledger, self.endpoints)
+        self._named |= named
+        return found
 
     def _tally(self, result: CheckResult, batch_id: int) -> None:
         self.tallies.setdefault((result.table, result.name), Tally(result)).add(result, batch_id)
@@ -145,7 +159,7 @@ class Reporter:
             return
         self._halt_reported = self._log(found)
 
-    def _log(self, event: dg.AssetMaterialization | dg.AssetCheckEvaluation) -> bool:
+    def _log(self, event: dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation) -> bool:
         """Tell Dagster. False where its storage did not answer: the next run is to try again."""
         try:
             self.context.log_event(event)  # pyright: ignore[reportArgumentType]  # taken, though not annotated

@@ -2,14 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Protocol
 
-from platform_defs.samples.samples import Sample, Samples
+from platform_defs.samples.samples import Sample
+
+
+class Source(Protocol):
+    """Makes samples: of bare JSON (`Samples`), or of any format (`EncodedSamples`)."""
+
+    def good(self, count: int) -> Iterator[Sample]: ...
+    def bad(self, number: int, good: Sample) -> Sample: ...
 
 
 class Mixture:
     """Takes samples, a share of them bad, spread evenly, with the kinds of bad messages in turn."""
 
-    def __init__(self, samples: Samples, bad_share: float) -> None:
+    def __init__(self, samples: Source, bad_share: float) -> None:
         self._samples, self._share = samples, bad_share
         self.taken = self.tombstones = 0
         self.bad = Counter[str]()  # by the reason that the dead letter must say

@@ -6,14 +6,13 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from platform_defs.verification.accumulates import Accumulated
 from platform_defs.verification.expected import Difference, Expected, NotMade, differences
 from platform_defs.verification.judge import Judge, NoRow, Row
 from platform_defs.verification.messages import Chunk, Topic
 from platform_defs.verification.report import Findings, unlike
-from platform_defs.verification.snapshot import DeadLetter, Ordered, Partition
+from platform_defs.verification.snapshot import DeadLetter, Ordered, Partition, Pinned
 from platform_defs.verification.spans import Span, less, missing, size, spelt, within
 from platform_defs.words import noun_for, plural
 
@@ -45,6 +44,7 @@ class Era:
 
     judge: Judge
     expected: Expected
+    doubt: str = ""  # behind each difference: what else it may come from
 
     @property
     def columns(self) -> list[str]:
@@ -57,7 +57,7 @@ class _Chunk:
     """What is known of a chunk's messages, by offset."""
 
     part: Partition
-    columns: list[str]  # that are compared
+    era: Era
     judged: dict[int, Row | NoRow]
     values: dict[int, bytes | None]
     dead: dict[int, list[DeadLetter]]
@@ -70,7 +70,7 @@ class _Chunk:
 class AppendComparison:
     """Goes through the topic and the tables side by side."""
 
-    era: Callable[[str | None], Era]  # by the digest of its contract
+    era: Callable[[Pinned], Era]
     rows: Ordered
     dead: DeadLetters
     accumulated: list[Accumulated]
@@ -86,9 +86,9 @@ class AppendComparison:
         first = min(max(part.start, low), part.next)
         for start in range(part.start, first, STEP):
             self._deleted(part, start, min(start + STEP, first))
-        for start, until, contract in part.by_contract(first, part.next):
+        for start, until, pinned in part.by_contract(first, part.next):
             for messages in topic.chunks(part.number, start, until, chunk):
-                self._chunk(part, self.era(contract), messages.without(part.skips))
+                self._chunk(part, self.era(pinned), messages.without(part.skips))
                 yield len(messages.offsets)
 
     def strays(self, partition: int, offset: int) -> None:
@@ -122,7 +122,7 @@ class AppendComparison:
         self._retyped(part, era, have)
         values = dict(zip(messages.offsets, messages.values, strict=True))
         found = differences(want, compared.select(want.schema.names))
-        chunk = _Chunk(part, era.columns, judged, values, dead, good, set(_offsets(want)), found)
+        chunk = _Chunk(part, era, judged, values, dead, good, set(_offsets(want)), found)
         self._count(chunk, want)
         for offset in chunk.found:
             self._differs(chunk, offset)
@@ -145,7 +145,10 @@ class AppendComparison:
 
     def _differs(self, chunk: _Chunk, offset: int) -> None:
         """Report why the rows of an offset are not those that its message makes."""
-        bad = partial(self.findings.bad, partition=chunk.part.number, offset=offset)
+
+        def bad(kind: str, what: str) -> None:
+            self.findings.bad(kind, f"{what}{chunk.era.doubt}", chunk.part.number, offset)
+
         gone, extra = chunk.found[offset]
         row, letters = chunk.judged.get(offset), chunk.dead.get(offset, [])
         if row is None:
@@ -159,7 +162,7 @@ class AppendComparison:
         elif letters:
             return  # refused after decoding, and without rows: as it should be
         elif gone and extra:
-            bad("wrong", f"the row differs from the message: {unlike(chunk.columns, extra[0], gone[0])}")
+            bad("wrong", f"the row differs from the message: {unlike(chunk.era.columns, extra[0], gone[0])}")
         elif gone:
             rows = f"{plural(len(gone), 'row')} of the message {noun_for(len(gone), 'is', 'are')}"
             bad("lost", f"{rows} missing from the table")
@@ -251,8 +254,8 @@ def needless(letter: DeadLetter) -> str:
 
 def _without(rows: pa.Table, offsets: Iterable[int]) -> pa.Table:
     """The rows of other offsets."""
-    gone: Any = pc.is_in(rows["_offset"], pa.array([*offsets], pa.int64()))
-    return rows.filter(pc.invert(gone))
+    gone = {*offsets}
+    return rows.filter(pa.array([offset not in gone for offset in _offsets(rows)], pa.bool_()))
 
 
 def _offsets(rows: pa.Table) -> list[int]:

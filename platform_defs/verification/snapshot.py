@@ -25,7 +25,15 @@ OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offse
 # contract/own_columns.py's: where the engine's idea of its columns changes, verify must say so
 
 
-Judged = tuple[int, int, str | None]  # from (included), until (excluded), the digest of a contract
+@dataclass(frozen=True)
+class Pinned:
+    """What judged the messages of a batch and made its rows, by digests; None where the ledger names none."""
+
+    contract: str | None = None
+    transform: str | None = None  # empty: there was none
+
+
+Judged = tuple[int, int, Pinned]  # from (included), until (excluded)
 
 
 @dataclass(frozen=True)
@@ -41,17 +49,17 @@ class Partition:
     skips: list[Span]  # that a person declared as skipped
     judged: tuple[Judged, ...] = ()  # by which contract, in ascending order; where none is named, by the one in force
 
-    def by_contract(self, start: int, until: int) -> Iterator[tuple[int, int, str | None]]:
-        """[start, until) in pieces, each with the digest of the contract that judged it."""
-        for low, high, digest in self.judged:
+    def by_contract(self, start: int, until: int) -> Iterator[Judged]:
+        """[start, until) in pieces, each with what judged it."""
+        for low, high, pinned in self.judged:
             if high <= start or low >= until:
                 continue
             if low > start:
-                yield start, low, None
-            yield max(low, start), min(high, until), digest
+                yield start, low, Pinned()
+            yield max(low, start), min(high, until), pinned
             start = high
         if start < until:
-            yield start, until, None
+            yield start, until, Pinned()
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ class _Range:
     until_offset: int
     batch_id: int
     gaps: list[tuple[int, int]]
-    contract: str | None
+    pinned: Pinned
 
 
 @dataclass(frozen=True)
@@ -173,9 +181,9 @@ class Snapshot:
 
     def _partitions(self) -> dict[int, Partition]:
         ranges: dict[int, list[_Range]] = {}
-        for number, low, high, batch_id, gaps, contract in self._ask("verify_ranges"):
+        for number, low, high, batch_id, gaps, *pinned in self._ask("verify_ranges"):
             spans = [(gap[0], gap[1]) for gap in gaps]
-            ranges.setdefault(number, []).append(_Range(low, high, batch_id, spans, contract))
+            ranges.setdefault(number, []).append(_Range(low, high, batch_id, spans, Pinned(*pinned)))
         skips: dict[int, list[Span]] = {}
         for number, start, until in self._ask("verify_skips"):
             skips.setdefault(number, []).append((start, until))
@@ -194,7 +202,7 @@ class Snapshot:
             kept = less([(item.from_offset, item.until_offset)], self._lost_of(number, item.batch_id))
             covered += kept
             gaps += [part for low, high in kept for part in within(item.gaps, low, high)]
-            judged += [(low, high, item.contract) for low, high in kept]
+            judged += [(low, high, item.pinned) for low, high in kept]
         return Partition(number, topic_id, start, until, covered, gaps, skips, one_after_another(judged))
 
     def _lost_of(self, partition: int, batch_id: int) -> list[Span]:
@@ -254,14 +262,14 @@ class Ordered:
 
 
 def one_after_another(judged: Sequence[Judged]) -> tuple[Judged, ...]:
-    """In ascending order, pieces of one contract that touch as one; of pieces that overlap, the first has it."""
+    """In ascending order, pieces of one pin that touch as one; of pieces that overlap, the first has it."""
     found: list[Judged] = []
-    for low, high, digest in sorted(judged, key=lambda item: item[:2]):
+    for low, high, pinned in sorted(judged, key=lambda item: item[:2]):
         start = max(low, found[-1][1]) if found else low
-        if found and start == found[-1][1] and found[-1][2] == digest:
-            found[-1] = (found[-1][0], max(found[-1][1], high), digest)
+        if found and start == found[-1][1] and found[-1][2] == pinned:
+            found[-1] = (found[-1][0], max(found[-1][1], high), pinned)
         elif start < high:
-            found.append((start, high, digest))
+            found.append((start, high, pinned))
     return tuple(found)
 
 

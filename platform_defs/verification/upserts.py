@@ -35,7 +35,7 @@ class UpsertComparison:
     """Holds one entry for each key: the topic's keys must fit into memory, its messages need not."""
 
     eras: Eras
-    judges: Callable[[str | None], "KeyedJudge"]  # by the digest of the contract
+    judges: Callable[[str | None], "KeyedJudge"]  # by the digest of a contract
     dead: DeadLetters
     findings: Findings
     newest: dict[str, Newest] = field(default_factory=dict[str, Newest])
@@ -54,9 +54,9 @@ class UpsertComparison:
         if first > part.start:
             self.dead.before(part.number, first)
             self._undelivered(part, [(part.start, first)])
-        for start, until, contract in part.by_contract(first, part.next):
+        for start, until, pinned in part.by_contract(first, part.next):
             for messages in topic.chunks(part.number, start, until, chunk):
-                self._chunk(part, self.judges(contract), messages.without(part.skips))
+                self._chunk(part, self.judges(pinned.contract), messages.without(part.skips))
                 yield len(messages.offsets)
 
     def strays(self, partition: int, offset: int) -> None:

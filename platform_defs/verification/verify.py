@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from platform_defs.contract.digest import transform_digest
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
@@ -29,7 +30,7 @@ from platform_defs.verification.judge import Judge
 from platform_defs.verification.keys import key_judge_of
 from platform_defs.verification.messages import Topic
 from platform_defs.verification.report import Findings, Report
-from platform_defs.verification.snapshot import Ordered, Partition, Snapshot, take_snapshot
+from platform_defs.verification.snapshot import Ordered, Partition, Pinned, Snapshot, take_snapshot
 from platform_defs.verification.spans import size, spelt, tiling
 from platform_defs.verification.upserts import KeyedJudge, UpsertComparison
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 CHUNK = 50_000  # messages in memory at once ...
 TRANSFORMED = 100_000  # ... and with a transform, where each chunk costs a Spark job
+
+OTHER_TRANSFORM = "; its batch was made by another transform than the one that is there now (a replay makes it again)"
 
 Progress = Callable[[int, int], None]  # messages done, of about how many
 
@@ -113,9 +116,11 @@ class _Compared:
         for item in accumulated:
             item.compare(self.snapshot, self.findings)
 
-    def _era(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", digest: str | None) -> Era:
+    def _era(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", pinned: Pinned) -> Era:
         eras = self.snapshot.eras
-        return Era(self._judge(eras.contract(digest)), Expected(pipeline, spark, eras, digest))
+        doubt = OTHER_TRANSFORM if pinned.transform not in (None, transform_digest(pipeline)) else ""
+        expected = Expected(pipeline, spark, eras, pinned.contract)
+        return Era(self._judge(eras.contract(pinned.contract)), expected, doubt)
 
     def _keyed_judge(self, digest: str | None) -> KeyedJudge:
         eras, schemas = self.snapshot.eras, self.snapshot.schemas

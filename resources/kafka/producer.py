@@ -3,7 +3,7 @@
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol
 
@@ -34,8 +34,12 @@ class Sender:
     A message goes to the partition that the CRC-32 of its key says, without a key to each in turn.
     """
 
-    def __init__(self, options: Mapping[str, Any], topic: str, partitions: int) -> None:
+    def __init__(
+        self, options: Mapping[str, Any], topic: str, partitions: int, headers: Sequence[tuple[str, bytes]] = ()
+    ) -> None:
+        """`headers` are those of every message."""
         self.topic, self.partitions = topic, partitions
+        self._headers: list[tuple[str, str | bytes | None]] = list(headers)
         self.total, self.sent = 0, Counter[int]()  # messages handed over, and the same by partition
         self._errors: list[str] = []
         self._servers = options.get("bootstrap.servers", "")
@@ -90,11 +94,24 @@ class Sender:
         return partition
 
     def _send(self, partition: int, messages: list[dict[str, Any]]) -> None:
-        while messages:
+        while messages and not self._headers:
             self._producer.produce_batch(self.topic, messages, partition=partition)
             messages = [{"value": item["value"], "key": item["key"]} for item in messages if "_error" in item]
             self._producer.poll(0.1 if messages else 0)  # the queue was full
             self._check()
+        for message in messages:
+            self._send_one(partition, message)
+
+    def _send_one(self, partition: int, message: dict[str, Any]) -> None:
+        """With headers, which `produce_batch` does not take."""
+        while True:
+            try:
+                self._producer.produce(self.topic, **message, partition=partition, headers=self._headers)
+                self._producer.poll(0)
+                return
+            except BufferError:  # the queue is full
+                self._producer.poll(0.1)
+                self._check()
 
     def _failed(self, error: KafkaError | None, _message: object) -> None:
         if error is not None:

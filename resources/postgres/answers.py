@@ -86,6 +86,17 @@ class StatusAndPositions:
 
 
 @dataclass(frozen=True)
+class UsedSchema:
+    """A schema that messages of a pipeline name."""
+
+    pipeline: str
+    registry: str
+    generation: int
+    key: str
+    of_late: bool  # whether any did in the last seven days
+
+
+@dataclass(frozen=True)
 class DeadLetterCount:
     """How many dead letters there are of one reason."""
 

@@ -82,6 +82,7 @@ class PostgresHold:
     holder: Holder
     connection: psycopg.Connection[tuple[Any, ...]]
     contract_digest: str | None = None  # of what judges the messages of each try; None: it is not recorded here
+    transform_digest: str | None = None  # of what makes rows of them (contract/digest.py); None: it is not known
 
     def ping(self) -> None:
         """See engine.ports.PipelineHold."""
@@ -124,8 +125,9 @@ class PostgresHold:
     def open_staging(self, pending: PendingBatch) -> PostgresStaging:
         """A staging table of its own for one try at `pending`."""
         with self._owned():
-            pinned = {"batch_id": pending.batch_id, "contract_digest": self.contract_digest}
-            row = self.connection.execute(queries()["open_staging"], {**self.holder.key, **pinned}).fetchone()
+            pinned = {"contract_digest": self.contract_digest, "transform_digest": self.transform_digest}
+            stored = {**self.holder.key, **pinned, "batch_id": pending.batch_id}
+            row = self.connection.execute(queries()["open_staging"], stored).fetchone()
             assert row is not None  # noqa: S101  # RETURNING always gives one
             staging_id: int = row[0]
             tables.create_staging(self.connection, self.contract, staging_id)

@@ -26,6 +26,7 @@ from resources.postgres.answers import (
     StartedPosition,
     StatusAndPositions,
     StoredDeadLetter,
+    UsedSchema,
     status_of,
 )
 from resources.postgres.connection import Connection, connect, database_errors, queries
@@ -35,6 +36,7 @@ from resources.postgres.positions import positions_of
 
 if TYPE_CHECKING:
     from platform_defs.engine.ports import Published
+    from platform_defs.engine.schema_ports import SchemaCount
     from resources.postgres.hold import PostgresHold
 
 Row = Mapping[str, Any]
@@ -159,6 +161,21 @@ class Ledger:
         """How many rows the pipeline's batches have written to its row table, up to this batch and with it."""
         return self._value("rows_so_far", pipeline=pipeline, batch_id=batch_id) or 0
 
+    # Schemas that messages name
+
+    def schemas_used(self, pipelines: Sequence[str]) -> list[UsedSchema]:
+        """Those of all `pipelines`, in one question."""
+        return [UsedSchema(**row) for row in self._rows("schemas_used", pipelines=list(pipelines))]
+
+    def first_named(self, batch: Published) -> list[SchemaCount]:
+        """Those of a batch's schemas that no message of the pipeline named before it."""
+        if not batch.schemas:
+            return []
+        keys = [item.key for item in batch.schemas]
+        asked = {"pipeline": batch.pipeline, "registry": batch.registry, "keys": keys, "batch_id": batch.batch_id}
+        found = {(row["generation"], row["key"]) for row in self._rows("first_named_in", **asked)}
+        return [item for item in batch.schemas if (item.generation, item.key) in found]
+
     # Dead letters
 
     def dead_letter_counts(self, pipeline: str, reason: str | None) -> list[DeadLetterCount]:
@@ -231,4 +248,16 @@ class Ledger:
             row["unknown_fields"],
             tuple(checks),
             row["timings"],
+            None,
+            row["contract_version"],
+            row["contract_digest"],
+            *self._schemas_of(contract, row["batch_id"]),
         )
+
+    def _schemas_of(self, contract: Contract, batch_id: int) -> tuple[str, tuple[SchemaCount, ...]]:
+        """The registry whose schemas the messages of a batch name, and how many name each."""
+        from platform_defs.engine.schema_ports import SchemaCount
+
+        rows = self._rows("schemas_of_batch", batch_id=batch_id) if contract.wire.framed else []
+        registry = rows[0]["registry"] if rows else ""
+        return registry, tuple(SchemaCount(row["generation"], row["key"], row["messages"]) for row in rows)

@@ -206,20 +206,18 @@ class PostgresPublication:
         )
 
     def _record_schemas(self) -> None:
-        self._execute_all(
-            "write_batch_schema",
-            [
-                {
-                    "partition": item.range.partition,
-                    "from_offset": item.range.from_offset,
-                    "registry": self.staged.registry,
-                    "generation": count.generation,
-                    "key": count.key,
-                    "messages": count.messages,
-                }
-                for item in self.staged.coverage
-                for count in item.schemas
-            ],
+        named = [(item.range, count) for item in self.staged.coverage for count in item.schemas]
+        if not named:
+            return
+        self._execute(
+            "write_batch_schemas",
+            **self._batch,
+            registry=self.staged.registry,
+            partitions=[place.partition for place, _ in named],
+            from_offsets=[place.from_offset for place, _ in named],
+            generations=[count.generation for _, count in named],
+            keys=[count.key for _, count in named],
+            messages=[count.messages for _, count in named],
         )
 
     def _record_checks(self, checks: Sequence[CheckResult]) -> None:

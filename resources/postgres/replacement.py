@@ -248,7 +248,13 @@ class Replacement:
         # 5. The contract that they were made by, and the batches. Their ids keep growing with their offsets, so a
         #    pending one gets a new id.
         ContractLedger(connection, self.live.name).record(self.live.contract, done.who, by_command=False)
-        for name in ("replace_batches", "take_batches_over", "take_positions_over", "renumber_pending"):
+        for name in (
+            "replace_batches",
+            "take_batches_over",
+            "take_schema_use_over",
+            "take_positions_over",
+            "renumber_pending",
+        ):
             connection.execute(queries()[name], key)
         # 6. The record: who, why, and the differences as they were shown. The building pipeline is deleted.
         record = {**key, "executed_by": done.who, "reason": done.reason}

@@ -27,7 +27,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class SchemaInUse:
-    """A schema that messages of the pipeline name, and what it was."""
+    """A schema that messages name, and what it was."""
 
     key: str
     sha256: str
@@ -65,9 +65,13 @@ class SchemaLedger:
             connection.execute(queries()["first_generation"], {"registry": self.registry, "pipeline": pipeline})
 
     def in_use(self, pipeline: str, generation: int) -> tuple[SchemaInUse, ...]:
-        """The schemas that the newest batches of a pipeline name by id."""
+        """The schemas that the newest batches of a pipeline name, then others that are kept of the registry."""
         rows = self._ask("schemas_in_use", pipeline=pipeline, generation=generation, most=MOST_COMPARED)
         return tuple(SchemaInUse(*row) for row in rows)
+
+    def digests(self, generation: int, keys: Iterable[str]) -> dict[str, str]:
+        """What each of `keys` that is kept was (`digest`)."""
+        return dict(self._ask("schema_digests", generation=generation, keys=list(keys)))
 
     def _ask(self, query: str, **given: Any) -> list[tuple[Any, ...]]:
         with connect(self.url) as connection, database_errors():

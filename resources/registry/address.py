@@ -1,8 +1,8 @@
 """Where the schema registry is, and as whom it is asked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 PATIENCE = 30.0  # seconds for one question, however often it is asked
 
@@ -21,17 +21,30 @@ class Registry:
 
     @property
     def secrets(self) -> list[str]:
-        """What no message may show, the longest first: options, and user and password within an address or option."""
-        users = [urlsplit(url).netloc.rpartition("@")[0] for url in self.urls]
-        whole = [*users, *(value for name, value in self.options.items() if name != "url")]
-        parts = [one.partition(":")[2] for one in whole]
-        return sorted(filter(None, [*whole, *parts]), key=len, reverse=True)
+        """What no message may show, the longest first: options, and what an address holds besides host and path; each
+        as it was written, and with and without its percent signs.
+        """
+        whole = [value for name, value in self.options.items() if name != "url"]
+        for url in self.urls:
+            parts = urlsplit(url)
+            whole += [parts.netloc.rpartition("@")[0], parts.query, parts.fragment, *_values(parts.query)]
+        found = {spelled for one in whole for part in (one, one.partition(":")[2]) for spelled in _spelled(part)}
+        return sorted(filter(None, found), key=len, reverse=True)
 
     def __str__(self) -> str:
-        """The addresses, without user and password."""
+        """The addresses, without user, password and query."""
         return ", ".join(_shown(url) for url in self.urls)
+
+
+def _values(query: str) -> Iterator[str]:
+    return (pair.partition("=")[2] for pair in query.split("&"))
+
+
+def _spelled(secret: str) -> tuple[str, ...]:
+    """As it was written; as a password that an address holds; as an address that holds the password."""
+    return secret, unquote(secret), quote(unquote(secret), safe=""), quote(unquote(secret))
 
 
 def _shown(url: str) -> str:
     parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

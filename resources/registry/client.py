@@ -4,11 +4,14 @@ Of confluent-kafka's client only the REST calls are used: fail-over, waiting and
 that client waits for ever by default, and takes any 404 (a proxy's, say) for "no such schema".
 """
 
+import os
 import time
-from collections.abc import Callable, Mapping
-from queue import Empty, SimpleQueue
-from threading import Thread
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import lru_cache
+from threading import Event
+from typing import Any
 
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 
@@ -19,11 +22,10 @@ from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.verdicts import Verdict
 from resources.registry.address import Registry
+from resources.registry.server import ONE_TRY, Server
 
-Answer = TypeVar("Answer")
-
-ONE_TRY = 5.0  # seconds for one request: what comes later, or byte by byte, is not waited for
 PAUSE = 0.2  # seconds before the second try; then twice as long each time, up to two seconds
+AT_ONCE = 8  # questions
 MOST_REFERENCES = 500  # of a schema, theirs included
 MISSING = (
     40401,
@@ -32,14 +34,15 @@ MISSING = (
 )  # subject, version, schema: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
 LARGEST_ID = 2**31 - 1  # of a larger one, Confluent's registry says what it says of a wrong address: 404
 _FORMATS: Mapping[str, Format] = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json"}
-_NUMBERS = (
-    "timeout",
-    "cache.capacity",
-    "cache.latest.ttl.sec",
-    "max.retries",
-    "retries.wait.ms",
-    "retries.max.wait.ms",
-)
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """A question that is being asked until an answer comes: how long, and whether anybody still wants it."""
+
+    until: float  # of time.monotonic()
+    patience: float  # seconds
+    given_up: Event = field(default_factory=Event)
 
 
 class RegistryClient:
@@ -49,67 +52,100 @@ class RegistryClient:
         """Raises BadInput for options that the client does not take."""
         self.registry = registry
         try:
-            self._clients = [_client({**registry.options, "url": url}) for url in registry.urls]
+            self._servers = [Server({**registry.options, "url": url}) for url in registry.urls]
         except (ValueError, TypeError, OSError) as error:
             said = self._without_secrets(str(error))
             raise BadInput(f"the registry's client refuses its options: {said}", field="TIDEGATE_REGISTRY_*") from None
-        if not self._clients:
+        if not self._servers:
             raise BadInput("it names no address", field="TIDEGATE_REGISTRY_URL")
 
-    def schema(self, key: str, subject: str | None = None) -> WriterSchema | None:
+    def schema(self, key: str, subject: str | None = None, patience: float | None = None) -> WriterSchema | None:
         """The schema of this id or GUID with all that it refers to; None where the registry has none, or one that no
         reader could use. `subject` says in which of the registry's contexts the id is meant.
+
+        `patience`: seconds, for the references too.
         """
-        if key.isdecimal() and int(key) > LARGEST_ID:
+        return self._schema(key, subject, self._asking(patience))
+
+    def schemas(
+        self, keys: Iterable[str], subject: str | None = None, patience: float | None = None
+    ) -> dict[str, WriterSchema | None]:
+        """As `schema`, of each key, several at once. `patience` is for all of them together; without it, each has that
+        of the registry. Whoever is first not to get an answer ends the others.
+        """
+        names, all_of_it, given_up = list(keys), self._asking(patience), Event()
+
+        def ask(key: str) -> WriterSchema | None:
+            until = all_of_it.until if patience is not None else time.monotonic() + all_of_it.patience
+            return self._schema(key, subject, _Asking(until, all_of_it.patience, given_up))
+
+        pool = ThreadPoolExecutor(AT_ONCE, "tidegate-registry")
+        try:
+            return dict(zip(names, pool.map(ask, names), strict=True))
+        finally:
+            given_up.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _asking(self, patience: float | None) -> _Asking:
+        seconds = self.registry.patience if patience is None else min(patience, self.registry.patience)
+        return _Asking(time.monotonic() + seconds, seconds)
+
+    def _schema(self, key: str, subject: str | None, asking: _Asking) -> WriterSchema | None:
+        if not is_possible(key):
             return None
-        found = self._ask(f"schema {key}", lambda client: _named(client, key, subject), key)
+        found = self._ask(f"schema {key}", lambda client: _named(client, key, subject), asking, key)
         if found is None:
             return None
         references = dict[str, str]()
         kind = _FORMATS.get(found.schema_type or "AVRO")
-        if kind is None or not _is_text(found.schema_str) or not self._follow(found, references, set()):
+        if kind is None or not _is_text(found.schema_str):
+            return None
+        if not self._follow(found, context_of(subject or ""), references, set(), asking):
             return None
         return WriterSchema(key, kind, found.schema_str, tuple(references.items()), _is_encrypted(found))
 
-    def _follow(self, schema: Any, found: dict[str, str], seen: set[tuple[str, int]]) -> bool:
+    def _follow(
+        self, schema: Any, context: str, found: dict[str, str], seen: set[tuple[str, int]], asking: _Asking
+    ) -> bool:
         """Add what `schema` refers to, each before those that need it. False where one is missing, or there is no end
         to them.
         """
         for reference in schema.references or ():
-            place = (str(reference.subject), int(reference.version))
+            place = (_qualified(str(reference.subject), context), int(reference.version))
             if place in seen:
                 continue
             seen.add(place)
-            below = self._ask(f"version {place[1]} of {place[0]}", lambda client, at=place: _version(client, *at))
+            what = f"version {place[1]} of {place[0]}"
+            below = self._ask(what, lambda client, at=place: _version(client, *at), asking)
             if below is None or len(seen) > MOST_REFERENCES or not _is_text(below.schema_str):
                 return False
-            if not self._follow(below, found, seen):
+            if not self._follow(below, context_of(place[0]), found, seen, asking):
                 return False
             found[str(reference.name)] = below.schema_str
         return True
 
-    def _ask(self, what: str, question: Callable[[SchemaRegistryClient], Any], key: str = "0") -> Any:
+    def _ask(self, what: str, question: Callable[[SchemaRegistryClient], Any], asking: _Asking, key: str = "0") -> Any:
         """The schema, of whichever address gives one first; None where the answer is that there is none."""
-        until, pause, tried = time.monotonic() + self.registry.patience, PAUSE, 0
+        pause, tried = PAUSE, 0
         while True:
-            client = self._clients[tried % len(self._clients)]
+            server = self._servers[tried % len(self._servers)]
+            limit = max(0.1, min(ONE_TRY, asking.until - time.monotonic()))
             try:
-                limit = max(0.1, min(ONE_TRY, until - time.monotonic()))
-                return within(limit, lambda client=client: question(client))
+                return server.ask(question, limit)
             except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
-                if _is_missing(error, key):
+                if _is_missing(error) or (not key.isdecimal() and _knows_no_guids(server, error, limit)):
                     return None
                 tried += 1
-                if time.monotonic() + pause >= until:
-                    raise self._away(what, error) from None
-            if tried % len(self._clients) == 0:
-                time.sleep(pause)
+                if time.monotonic() + pause >= asking.until or asking.given_up.is_set():
+                    raise self._away(what, asking.patience, error) from None
+            if tried % len(self._servers) == 0:
+                asking.given_up.wait(pause)
                 pause = min(2.0, pause * 2)
 
-    def _away(self, what: str, error: Exception) -> RegistryAway:
+    def _away(self, what: str, seconds: float, error: Exception) -> RegistryAway:
         status = error.http_status_code if isinstance(error, SchemaRegistryError) else None
         said = excerpt(self._without_secrets(str(error) or type(error).__name__))
-        return RegistryAway.asked(str(self.registry), what, self.registry.patience, said, status)
+        return RegistryAway.asked(str(self.registry), what, seconds, said, status)
 
     def _without_secrets(self, text: str) -> str:
         for secret in self.registry.secrets:
@@ -117,29 +153,32 @@ class RegistryClient:
         return text
 
 
-def within(seconds: float, call: Callable[[], Answer]) -> Answer:
-    """What `call` returns or raises; TimeoutError after so many seconds, however slowly the other side goes on."""
-    answered: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
-
-    def ask() -> None:
-        try:
-            answered.put((True, call()))
-        except Exception as error:  # noqa: BLE001  # raised where it is waited for
-            answered.put((False, error))
-
-    Thread(target=ask, daemon=True, name="tidegate-registry").start()
-    try:
-        good, answer = answered.get(timeout=seconds)
-    except Empty:
-        raise TimeoutError(f"no whole answer within {seconds:.0f} s") from None
-    if not good:
-        raise answer
-    return answer
+def client_of(registry: Registry) -> RegistryClient:
+    """The one client that this process has for a registry. Raises BadInput as RegistryClient does."""
+    return _shared(os.getpid(), tuple(sorted(registry.options.items())), registry.patience)
 
 
-def _client(options: Mapping[str, str]) -> SchemaRegistryClient:
-    given = {name: float(value) if name in _NUMBERS else value for name, value in options.items()}
-    return SchemaRegistryClient({"timeout": ONE_TRY, "max.retries": 0, **given})
+@lru_cache(8)
+def _shared(_process: int, options: tuple[tuple[str, str], ...], patience: float) -> RegistryClient:
+    return RegistryClient(Registry(dict(options), patience))
+
+
+def is_possible(key: str) -> bool:
+    """Whether a registry could have given this id: a positive int32. Any GUID is possible."""
+    return not key.isdecimal() or 0 < int(key) <= LARGEST_ID
+
+
+def context_of(subject: str) -> str:
+    """The registry's context in a subject (`:.bank:` of `:.bank:transfers`); empty for the default one.
+
+    https://docs.confluent.io/platform/current/schema-registry/schema-linking-cp.html#contexts
+    """
+    return f"{subject[: subject.index(':', 1) + 1]}" if subject.startswith(":.") and ":" in subject[1:] else ""
+
+
+def _qualified(subject: str, context: str) -> str:
+    """The subject of a reference: of the same context as what refers to it, unless it says another one."""
+    return subject if context_of(subject) else f"{context}{subject}"
 
 
 def _named(client: SchemaRegistryClient, key: str, subject: str | None) -> Any:
@@ -172,12 +211,24 @@ def _is_encrypted(schema: Any) -> bool:
     return any(str(rule.type or "").startswith("ENCRYPT") and not rule.disabled for rule in every)
 
 
-def _is_missing(error: Exception, key: str) -> bool:
-    """Whether this is the registry's own word that it has no such schema, and not a 404 of what stands before it.
+def _is_missing(error: Exception) -> bool:
+    """Whether this is the registry's own word that it has no such schema, and not a 404 of what stands before it."""
+    return isinstance(error, SchemaRegistryError) and _is_absent(error) and error.error_code in MISSING
 
-    A registry that knows no GUIDs at all says no more than 404.
+
+def _is_absent(error: Exception) -> bool:
+    known = isinstance(error, SchemaRegistryError)
+    return known and verdicts.of_registry(error.http_status_code) is Verdict.REFUSED_ROW
+
+
+def _knows_no_guids(server: Server, error: Exception, seconds: float) -> bool:
+    """Whether a registry is there that has no GUIDs at all: it says no more than 404, and so does a gateway whose
+    registry is gone. A registry lists its types of schemas.
     """
-    if not isinstance(error, SchemaRegistryError):
+    if not _is_absent(error):
         return False
-    absent = verdicts.of_registry(error.http_status_code) is Verdict.REFUSED_ROW
-    return absent and (error.error_code in MISSING or (not key.isdecimal() and error.error_code in (0, 404)))
+    try:
+        types: Any = server.ask(lambda client: client.get_schema_types(), seconds)
+    except Exception:  # noqa: BLE001  # as above: no answer
+        return False
+    return isinstance(types, list) and "AVRO" in types

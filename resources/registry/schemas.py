@@ -1,52 +1,53 @@
 """Where the schemas that messages name are found: the process's memory, the ledger, and the registry at last."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 
 from platform_defs.contract.model import Contract
+from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.errors import RegistryAway
+from platform_defs.formats.kept import Kept
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.halts import RegistrySwitched
 from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger, digest
 from resources.registry.address import Registry
-from resources.registry.client import RegistryClient
+from resources.registry.client import RegistryClient, client_of, context_of, is_possible
+from resources.registry.lately import Lately
 
 PAUSES = (2.5, 2.5)  # seconds between three questions for an id that nobody knows: a follower may lag behind
-MOST_UNKNOWN = 1_000  # ids that a task asks the registry for in vain; of what garbage names after them, nobody is asked
-QUICKLY = 3.0  # seconds for a question that a run can do without
-AGAIN, RECENT = 1.0, 60.0  # seconds: for a question, where the last one was waited for in vain not longer ago
+QUICKLY = 3.0  # seconds for questions that a run can do without
+AGAIN = 1.0  # seconds for a question, where one was waited for in vain not long ago
 
-Place = tuple[str, str, int, str]  # ledger, registry, generation, key
-
-_kept: dict[Place, WriterSchema] = {}  # of this process: what is known stays as it is
-_MOST_KEPT = 2_000
-_away: dict[str, float] = {}  # when this process last found the registry away
-_compared: set[tuple[str, str, tuple[SchemaInUse, ...]]] = set()  # what this process has compared: once a run
+# Of this process: what it knows, and when it last waited in vain for a registry's schema (as long as it could), in vain
+# for a comparison, and found all schemas in use unchanged.
+_kept = Kept[WriterSchema]()
+_away, _silent, _compared = Lately(), Lately(), Lately()
 
 
 @dataclass
 class RegistrySchemas:
-    """See engine.ports.Schemas. Picklable; each task gets one of its own."""
+    """See engine.schema_ports.Schemas. Picklable; each task gets one of its own."""
 
     ledger: SchemaLedger
     opened: tuple[Generation, ...]  # of the pipeline, ascending
     topic_id: str | None  # of the log that is read; None where the pipeline has none yet
     address: Registry | None  # None: there is nobody to ask
     subject: str | None = None  # in whose context ids are meant; None: the default one
-    in_use: tuple[SchemaInUse, ...] = ()  # what the newest batches named
+    in_use: tuple[SchemaInUse, ...] = ()  # what the newest batches named, and others of the registry that are kept
     pauses: tuple[float, ...] = PAUSES
+    replays: bool = False  # messages that were read before: what nobody knew then is not asked for now
     unknown: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
-    compared: bool = False
+    first_pause: float | None = None  # of time.monotonic()
+    digests: dict[str, str] = field(default_factory=dict[str, str])  # by key, of the newest generation
 
     @property
     def registry(self) -> str:
-        """See engine.ports.Schemas."""
+        """See engine.schema_ports.Schemas."""
         return self.ledger.registry
 
     def generations(self, partition: int) -> list[tuple[int, int]]:
-        """See engine.ports.Schemas."""
+        """See engine.schema_ports.Schemas."""
         starts = {0: 1}  # of generations that begin at the same offset, the newest
         for one in self.opened:
             here = one.topic_id is not None and one.topic_id == self.topic_id
@@ -54,96 +55,146 @@ class RegistrySchemas:
         return sorted(starts.items())
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """See engine.ports.Schemas."""
-        found = {key: _kept[place] for key in keys if (place := self._place(generation, key)) in _kept}
-        rest = [key for key in keys if key not in found and (generation, key) not in self.unknown]
-        if rest:
+        """See engine.schema_ports.Schemas."""
+        found = {key: schema for key in keys if (schema := _kept.get(self._place(generation, key)))}
+        if rest := [key for key in keys if key not in found and self._may_be_known(generation, key)]:
             found |= self._remember(generation, self.ledger.known(generation, rest))
-            found |= self._asked(generation, [key for key in rest if key not in found])
+            missing = [key for key in rest if key not in found]
+            if missing and self._is_asked(generation):
+                found |= self._asked(generation, missing)
+            self.unknown |= {(generation, key) for key in missing if key not in found}
         return {key: found.get(key) for key in keys}
 
     def switched(self) -> RegistrySwitched | None:
-        """See engine.ports.Schemas."""
-        asked = str(self.address), self.registry, self.in_use
-        if asked in _compared:
+        """See engine.schema_ports.Schemas."""
+        asked = str(self.address), self.registry, *self.in_use
+        if _silent.has(str(self.address)) or _compared.has(asked):
             return None
-        try:
-            changed = self._changed(QUICKLY)
-        except RegistryAway:
+        now = self._as_they_are_now(self.in_use)
+        if now and all(now.values()) and not _changed(self.in_use, now):  # one that is gone may come back as another
+            _compared.note(asked)
+        return self._judged(self.in_use, now)
+
+    def switched_since(self, named: Iterable[SchemaCount]) -> RegistrySwitched | None:
+        """See engine.schema_ports.Schemas."""
+        keys = {one.key for one in named if one.generation == self._newest}
+        if not keys or self.replays or self.address is None:
             return None
-        if not changed:
-            _compared.add(asked)
-            return None
-        return RegistrySwitched(self.registry, tuple(changed))
+        if new := keys - self.digests.keys():
+            self.digests |= self.ledger.digests(self._newest, new)
+        known = [SchemaInUse(key, self.digests[key]) for key in sorted(keys & self.digests.keys())]
+        return self._judged(known, self._as_they_are_now(known))
 
     def is_familiar(self) -> bool:
-        """See engine.ports.Schemas."""
-        client = self._client()
-        return any((now := client.schema(one.key, self.subject)) and digest(now) == one.sha256 for one in self.in_use)
+        """See engine.schema_ports.Schemas."""
+        if self.replays:
+            return True
+        now = self._client().schemas([one.key for one in self.in_use], self.subject)
+        return any((found := now[one.key]) and digest(found) == one.sha256 for one in self.in_use)
+
+    @property
+    def _newest(self) -> int:
+        return self.opened[-1].number if self.opened else 1
+
+    def _is_asked(self, generation: int) -> bool:
+        """Whether the registry is asked for what the ledger does not have: one that was replaced cannot be."""
+        return not self.replays and generation == self._newest
+
+    def _may_be_known(self, generation: int, key: str) -> bool:
+        return is_possible(key) and (generation, key) not in self.unknown
 
     def _asked(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema]:
         """What the registry says of these, kept in the ledger. Raises RegistryAway."""
-        if not keys or len(self.unknown) >= MOST_UNKNOWN:
-            return {}
         client = self._client(keys[0])
         try:
-            self._refuse_switched()
-            found = self._ask(client, keys[: MOST_UNKNOWN - len(self.unknown)])
+            found = self._ask(client, keys)
+            if found and _changed(self.in_use, client.schemas(_ids(self.in_use), self.subject)):
+                raise RegistryAway.another(str(self.address))  # what it says now is not kept among what it said before
         except RegistryAway:
-            _away[str(self.address)] = time.monotonic()
+            if not _away.has(str(self.address)):
+                _away.note(str(self.address))
             raise
-        self.unknown |= {(generation, key) for key in keys if key not in found}
         return self._remember(generation, self.ledger.keep(generation, list(found.values()))) if found else {}
 
     def _ask(self, client: RegistryClient, keys: Sequence[str]) -> dict[str, WriterSchema]:
+        """Those that there are. The others were asked for three times, in rounds: pauses are of all of them."""
         found, missing = dict[str, WriterSchema](), list(keys)
-        for pause in (*self.pauses, None):
-            for key in missing:
-                if schema := client.schema(key, self.subject):
-                    found[key] = schema
+        for pause in (0.0, *self.pauses):
+            if pause:
+                time.sleep(self._left_of(pause))
+            answers = client.schemas(missing, self.subject)
+            found |= {key: schema for key, schema in answers.items() if schema}
             missing = [key for key in missing if key not in found]
-            if not missing or pause is None:
+            if not missing:
                 break
-            time.sleep(pause)
         return found
+
+    def _left_of(self, pause: float) -> float:
+        """Seconds to wait now. Once a task has waited, its messages are older than any follower's lag."""
+        now = time.monotonic()
+        self.first_pause = now if self.first_pause is None else self.first_pause
+        return max(0.0, min(pause, self.first_pause + sum(self.pauses) - now))
 
     def _client(self, key: str = "") -> RegistryClient:
+        """The registry's, with less patience where this process has just waited in vain."""
         if self.address is None:
             raise RegistryAway.nowhere(f"schema {key}" if key else "a schema")
-        return RegistryClient(_impatient(self.address))
+        in_haste = _away.has(str(self.address)) or _is_another_try()
+        least = min(self.address.patience, AGAIN)
+        return client_of(replace(self.address, patience=least) if in_haste else self.address)
 
-    def _refuse_switched(self) -> None:
-        """Raise where the registry became another one since the run began: the next one halts for it."""
-        if not self.compared and self._changed():
-            raise RegistryAway.another(str(self.address))
-        self.compared = True
+    def _as_they_are_now(self, known: Iterable[SchemaInUse]) -> Mapping[str, WriterSchema | None]:
+        """What ids mean now; nothing where the registry does not say so in time."""
+        ids = _ids(known)
+        if self.address is None or self.replays or not ids:
+            return {}
+        try:
+            patience = AGAIN if _silent.has(str(self.address)) else QUICKLY
+            return client_of(self.address).schemas(ids, self.subject, patience)
+        except RegistryAway:
+            _silent.note(str(self.address))
+            return {}
 
-    def _changed(self, patience: float | None = None) -> list[str]:
-        """Those of the ids in use that mean something else now. One that is gone may come back."""
-        if self.address is None or not self.in_use:
-            return []
-        client = RegistryClient(replace(self.address, patience=patience) if patience else _impatient(self.address))
-        known = {one.key: client.schema(one.key, self.subject) for one in self.in_use}
-        return [one.key for one in self.in_use if (now := known[one.key]) and digest(now) != one.sha256]
+    def _judged(self, known: Iterable[SchemaInUse], now: Mapping[str, WriterSchema | None]) -> RegistrySwitched | None:
+        changed = _changed(known, now)
+        return RegistrySwitched(self.registry, tuple(changed)) if changed else None
 
     def _remember(self, generation: int, found: Mapping[str, WriterSchema]) -> Mapping[str, WriterSchema]:
-        if len(_kept) + len(found) > _MOST_KEPT:
-            _kept.clear()
-        _kept.update({self._place(generation, key): schema for key, schema in found.items()})
+        for key, schema in found.items():
+            _kept.put(self._place(generation, key), schema, schema.size)
         return found
 
-    def _place(self, generation: int, key: str) -> Place:
+    def _place(self, generation: int, key: str) -> tuple[str, str, int, str]:
         return self.ledger.url, self.ledger.registry, generation, key
 
 
-def _impatient(address: Registry) -> Registry:
-    """The same, with less patience where this process has just waited in vain: Spark tries a failed task again."""
-    since = time.monotonic() - _away.get(str(address), -inf)
-    return replace(address, patience=min(address.patience, AGAIN)) if since < RECENT else address
+def _is_another_try() -> bool:
+    """Whether Spark repeats the task, in a new process: the first try has waited."""
+    from pyspark import TaskContext  # loaded wherever tasks run
+
+    task = TaskContext.get()
+    return task is not None and task.attemptNumber() > 0
+
+
+def _ids(known: Iterable[SchemaInUse]) -> list[str]:
+    """Those that can come to mean something else: a GUID cannot."""
+    return [one.key for one in known if one.key.isdecimal()]
+
+
+def _changed(known: Iterable[SchemaInUse], now: Mapping[str, WriterSchema | None]) -> list[str]:
+    """Those that mean something else now. One that is gone may come back."""
+    return [one.key for one in known if (found := now.get(one.key)) and digest(found) != one.sha256]
 
 
 def schemas_of(
-    contract: Contract, pipeline: str, ledger_url: str, name: str, address: Registry | None, topic_id: str | None
+    contract: Contract,
+    pipeline: str,
+    ledger_url: str,
+    name: str,
+    address: Registry | None,
+    topic_id: str | None,
+    *,
+    replays: bool = False,
 ) -> RegistrySchemas:
     """Where the messages of `contract` find their schemas. `pipeline` is the one whose generations count: of a replay,
     the live one. `topic_id` is that of the log. Raises LedgerAway.
@@ -154,12 +205,4 @@ def schemas_of(
     opened = ledger.generations(pipeline)
     in_use = ledger.in_use(pipeline, opened[-1].number)
     subject = contract.wire.subject if context else None
-    return RegistrySchemas(ledger, opened, topic_id, address, subject, in_use, PAUSES)
-
-
-def context_of(subject: str) -> str:
-    """The registry's context in a subject (`:.bank:` of `:.bank:transfers`); empty for the default one.
-
-    https://docs.confluent.io/platform/current/schema-registry/schema-linking-cp.html#contexts
-    """
-    return f"{subject[: subject.index(':', 1) + 1]}" if subject.startswith(":.") and ":" in subject[1:] else ""
+    return RegistrySchemas(ledger, opened, topic_id, address, subject, in_use, PAUSES, replays)

@@ -6,6 +6,7 @@ A page is written by hand, except for what is between `<!-- generated: name -->`
 
 import importlib
 import inspect
+import json
 import re
 import sys
 import tempfile
@@ -19,9 +20,12 @@ from typer.main import get_command
 
 from platform_defs import errors
 from platform_defs.cli.main import COMMANDS
+from platform_defs.contract.column_types import FIXED, ColumnType, column_type
 from platform_defs.contract.keys import REQUIRED, SECTIONS, TYPES, Key, Section
+from platform_defs.contract.model import Contract, Field
 from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput, TidegateError
+from platform_defs.exchange.exporting import export_schema
 from resources.settings import SETTINGS
 from tests.docs.tables import code, table
 from tests.docs.verdicts import (
@@ -75,6 +79,22 @@ def contract_types() -> str:
         for one in TYPES
     ]
     return table(heads, rows)
+
+
+def exported_types() -> str:
+    """What each type is in a schema that a contract exports."""
+    kinds = [column_type(name) for name in (*FIXED, "decimal(18,2)")]
+    return table(("type", "Avro", "Protobuf", "JSON Schema"), ((code(of.name), *_exported(of)) for of in kinds))
+
+
+def _exported(of: ColumnType) -> Iterator[str]:
+    made = Contract("p", "1", "d", "", "t", "protobuf", (Field("f", of, True, (), number=1),), tables=())
+    avro = json.loads(export_schema(made, "avro"))["fields"][0]["type"]
+    yield code(json.dumps(avro)) if of.kind != "json" else "a union, see below"
+    (proto,) = re.findall(r"^  (\S+) f = 1;", export_schema(made, "protobuf"), re.MULTILINE)
+    yield code(proto)
+    value = json.loads(export_schema(made, "json"))["properties"]["f"]
+    yield code(json.dumps(value)) if value else "anything"
 
 
 def contract_errors() -> str:
@@ -214,6 +234,7 @@ PARTS: dict[str, Callable[[], str]] = {
         contract_keys,
         contract_types,
         contract_errors,
+        exported_types,
         settings,
         error_tree,
         commands,

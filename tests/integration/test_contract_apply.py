@@ -15,6 +15,8 @@ from platform_defs.errors import BadInput, Fenced, LedgerAway, OutcomeUnknown
 from platform_defs.evolution.statements import Given
 from platform_defs.operations import evolve
 from platform_defs.verification.verify import verify
+from resources.postgres import pinning
+from resources.postgres.contract_ledger import SHORT_WAIT
 from tests.adoptions import adopt, restored
 from tests.integration.test_verify import view
 from tests.world import World
@@ -227,7 +229,17 @@ def reader(world: World, table: str) -> Iterator[None]:
         session.execute("rollback")
 
 
-def test_a_reader_that_holds_the_table_is_named_and_nothing_is_changed(world: World) -> None:
+def test_a_lock_is_given_up_within_a_quarter_of_a_minute() -> None:
+    pauses = (evolve.TRIES - 1) * evolve.PAUSE[1]
+    assert SHORT_WAIT == "2s"
+    assert evolve.TRIES * 2 + pauses <= 15
+
+
+def test_a_reader_that_holds_the_table_is_named_and_nothing_is_changed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evolve, "SHORT_WAIT", "50ms")
+    monkeypatch.setattr(evolve, "PAUSE", (0.01, 0.02))
     before = views(world)
     after = with_field(before)
     with reader(world, before.contract.row_table.name), pytest.raises(LedgerAway, match="a report"):
@@ -295,7 +307,10 @@ def _as(url: str, user: str) -> str:
     return f"{scheme}://{user}@{rest.partition('@')[2]}"
 
 
-def test_a_run_that_may_apply_it_waits_for_no_reader_and_tries_again(world: World) -> None:
+def test_a_run_that_may_apply_it_waits_for_no_reader_and_tries_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pinning, "SHORT_WAIT", "100ms")
     before = views(world, evolution="additive")
     after = with_field(before)
     with reader(world, before.contract.row_table.name), pytest.raises(LedgerAway):

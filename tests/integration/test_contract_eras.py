@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from platform_defs.contract.column_types import STRING
-from platform_defs.contract.model import Column, Field
+from platform_defs.contract.model import Column, Field, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.verification.report import Report
 from platform_defs.verification.verify import verify
@@ -31,6 +31,11 @@ def only_with_channel(messages: DataFrame) -> DataFrame:
     return with_channel(messages.withColumn("channel", demanded))
 
 
+def doubled(messages: DataFrame) -> DataFrame:
+    """Postings of twice the amount."""
+    return with_channel(messages.withColumn("amount", (F.col("amount") * 2).cast("decimal(18,2)")))
+
+
 def without_channel(messages: DataFrame) -> DataFrame:
     return with_channel(messages.withColumn("channel", F.lit(None).cast("string"))).drop("channel")
 
@@ -47,7 +52,7 @@ def report(world: World, pipeline: Pipeline) -> Report:
 
 
 def test_a_transform_gets_messages_of_older_contracts_with_the_fields_that_it_reads_now(world: World) -> None:
-    before = replace(world.new_pipeline(), transform=without_channel)
+    before = replace(world.new_pipeline(partitions=1), transform=without_channel)
     before = replace(before, contract=replace(before.contract, tables=_ungated(before)))
     world.send(before, transfers(8))
     world.drain(before)
@@ -58,8 +63,13 @@ def test_a_transform_gets_messages_of_older_contracts_with_the_fields_that_it_re
     world.drain(after)
     exact(world, after)
     world.rows(f"update {after.contract.row_table.name} set currency = 'XXX' where _offset = 0")
-    assert report(world, after).wrong > 0
+    found = report(world, after)
+    assert found.wrong > 0
+    assert "another transform" in found.explanation  # the first batch was made by one that knew no channel
     world.rows(f"update {after.contract.row_table.name} set currency = 'EUR' where _offset = 0")
+    other = report(world, replace(after, transform=doubled))
+    assert not other.ok
+    assert "made by another transform than the one that is there now" in other.explanation
     demanding = report(world, replace(after, transform=only_with_channel))
     assert (demanding.ok, demanding.unverifiable, demanding.rows) == (True, 8, 16), demanding.explanation
     assert "the transform no longer takes them" in demanding.explanation
@@ -72,7 +82,7 @@ def test_a_transform_gets_messages_of_older_contracts_with_the_fields_that_it_re
     exact(world, after)
 
 
-def _ungated(pipeline: Pipeline) -> tuple:
+def _ungated(pipeline: Pipeline) -> tuple[Table, ...]:
     rows = pipeline.contract.row_table
     return (replace(rows, batch_rules=()), *pipeline.contract.accumulates)
 

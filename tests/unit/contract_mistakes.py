@@ -100,12 +100,7 @@ MISTAKES = [
             ("json", "{property: framing, value: prefix}, {property: record, value: R}", "record", "has no record"),
             ("avro", "{property: otherRecords, value: skip}", "otherRecords", "say with record which is meant"),
             ("avro", "{property: keyFormat, value: utf8}", "keyFormat", "use one of: text, avro, protobuf, json"),
-            (
-                "json",
-                "{property: framing, value: none}, {property: keyFormat, value: json}",
-                "keyFormat",
-                "framing: none",
-            ),
+            ("json", "{property: framing, value: none}, {property: keyFormat, value: json}", "keyFormat", "none)"),
             ("json", "{property: framing, value: none}, {property: subject, value: s}", "subject", "framing: none"),
             ("avro", "{property: compatibility, value: BACKWARDS}", "compatibility", "did you mean 'BACKWARD'"),
             ("avro", "{property: subject, value: 1}", "subject.value", "a text, not 1"),

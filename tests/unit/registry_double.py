@@ -4,7 +4,7 @@ import base64
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,6 +16,7 @@ class Answered:
 
     url: str = ""
     answers: dict[str, "Answer"] = field(default_factory=dict[str, "Answer"])
+    otherwise: "Answer | None" = None  # on every other path; None: the registry's word that there is no such schema
     asked: list[str] = field(default_factory=list[str])
     authorization: list[str | None] = field(default_factory=list[str | None])
     registered: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -62,9 +63,31 @@ def drips(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
     """A byte now and then, for ever."""
     handler.send_response(200)
     handler.end_headers()
-    while not answered.released.wait(0.05):
-        handler.wfile.write(b" ")
-        handler.wfile.flush()
+    with suppress(OSError):
+        while not answered.released.wait(0.05):
+            handler.wfile.write(b" ")
+            handler.wfile.flush()
+    handler.close_connection = True
+
+
+def floods(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
+    """As much as the other side takes, for ever."""
+    handler.send_response(200)
+    handler.end_headers()
+    with suppress(OSError):
+        while not answered.released.is_set():
+            handler.wfile.write(b" " * 1_000_000)
+    handler.close_connection = True
+
+
+def after(seconds: float, then: Answer) -> Answer:
+    """An answer that takes its time."""
+
+    def answer(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
+        answered.released.wait(seconds)
+        then(handler, answered)
+
+    return answer
 
 
 @contextmanager
@@ -74,12 +97,13 @@ def registry_double() -> Iterator[Answered]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             answered.asked.append(self.path)
             answered.authorization.append(_credentials(self.headers.get("Authorization")))
-            answered.answers.get(path, refuses(404, 40403))(self, answered)
+            answered.answers.get(path, answered.otherwise or refuses(404, 40403))(self, answered)
 
         def do_POST(self) -> None:
             """Register a schema: its id is how many there are."""

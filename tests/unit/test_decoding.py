@@ -38,6 +38,9 @@ class Remembered:
     def switched(self) -> RegistrySwitched | None:
         return None
 
+    def switched_since(self, named: object) -> RegistrySwitched | None:  # noqa: ARG002
+        return None
+
     def is_familiar(self) -> bool:
         return False
 

@@ -1,5 +1,6 @@
 """`tidegate contract check`: the gate for CI, against git, a file, and what cannot be asked."""
 
+import json
 import shutil
 import subprocess
 import time
@@ -11,7 +12,8 @@ from assets import ASSETS
 from platform_defs.cli.gate_answer import show
 from platform_defs.operations import gate as gates
 from platform_defs.operations.gate import gate
-from tests.commands import HEAVY, tidegate
+from tests.commands import HEAVY, run, tidegate
+from tests.unit.registry_double import registry_double, says
 
 VIEWS = "web/page_views.odcs.yaml"
 
@@ -29,8 +31,7 @@ def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     _git(folder.parent, "init", "-q", "-b", "main")
     _git(folder.parent, "add", ".")
     _git(folder.parent, "commit", "-q", "-m", "contracts")
-    read = gates.read_contracts
-    monkeypatch.setattr(gates, "read_contracts", lambda: read(folder))
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(folder))
     return folder
 
 
@@ -137,6 +138,30 @@ def test_github_gets_one_line_for_each_problem(assets: Path, capsys: pytest.Capt
     show(gate([], "git:main"), "github")
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"::error file={assets}/web/page_views.odcs.yaml,title=web_page_views::")
+
+
+def test_the_gate_against_a_registry_imports_neither_spark_nor_dagster(assets: Path, tmp_path: Path) -> None:
+    record = {"type": "record", "name": "V", "fields": [{"name": "url", "type": "bytes"}]}
+    _edit(assets, "format: json", "format: avro, customProperties: [{property: subject, value: views}]")
+    with registry_double() as server:
+        server.answers["/subjects/views/versions"] = says([3])
+        server.answers["/subjects/views/versions/3"] = says({"id": 7, "version": 3, "schema": "", "subject": "views"})
+        server.answers["/schemas/ids/7"] = says({"schema": json.dumps(record)})
+        asked = run(
+            "from pathlib import Path",
+            "from platform_defs.operations import gate as gates",
+            "from platform_defs.cli.main import main",
+            "read = gates.read_contracts",
+            f"gates.read_contracts = lambda: read(Path({str(assets)!r}))",
+            "main()",
+            arguments=["contract", "check", "--against", "registry", "-o", "json"],
+            environment={"TIDEGATE_REGISTRY_URL": server.url, "TIDEGATE_HOME": str(tmp_path / "home")},
+        )
+    (found,) = asked.document["contracts"]
+    assert (asked.code, found["result"]) == (1, "does not fit")
+    assert found["problems"][0].startswith("version 3 (id 7), which no message has named, does not fit: ")
+    assert "the ledger was not asked: there is none" in found["notices"]
+    assert asked.packages.isdisjoint(HEAVY)
 
 
 def test_the_gate_starts_quickly_and_imports_no_system() -> None:

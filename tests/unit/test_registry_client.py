@@ -1,6 +1,7 @@
 """Whatever a registry answers: a schema, no schema, or RegistryAway in time, without a password in it."""
 
 import pickle
+import threading
 import time
 from collections.abc import Iterator, Mapping
 
@@ -9,8 +10,19 @@ import pytest
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.writer_schema import WriterSchema
 from resources.registry.address import Registry
-from resources.registry.client import RegistryClient
-from tests.unit.registry_double import Answer, Answered, drips, half, hangs, refuses, registry_double, says
+from resources.registry.client import RegistryClient, client_of
+from tests.unit.registry_double import (
+    Answer,
+    Answered,
+    after,
+    drips,
+    floods,
+    half,
+    hangs,
+    refuses,
+    registry_double,
+    says,
+)
 
 GUID = "89791762-2336-4186-9674-299b90a802e2"
 SCHEMA = says({"schema": '"string"'})
@@ -87,9 +99,93 @@ def test_an_id_that_no_registry_gives_is_not_asked_for(server: Answered) -> None
     assert server.asked == [f"/schemas/ids/{2**31 - 1}"]
 
 
-def test_a_registry_that_has_no_guids_knows_none(server: Answered) -> None:
-    server.answers = {f"/schemas/guids/{GUID}": refuses(404, 0)}
+@pytest.mark.parametrize("code", [0, 404])
+def test_a_registry_that_has_no_guids_knows_none(server: Answered, code: int) -> None:
+    types = says(["JSON", "PROTOBUF", "AVRO"])
+    server.answers = {f"/schemas/guids/{GUID}": refuses(404, code), "/schemas/types": types}
     assert client(server.url).schema(GUID) is None
+
+
+@pytest.mark.parametrize("types", [refuses(404), says({}), says(["JSON"]), says(b"<html>", kind="text/html")])
+def test_a_404_of_a_gateway_says_nothing_about_a_guid(server: Answered, types: Answer) -> None:
+    server.answers = {f"/schemas/guids/{GUID}": refuses(404), "/schemas/types": types}
+    with pytest.raises(RegistryAway):
+        client(server.url).schema(GUID)
+
+
+def test_references_are_of_the_context_of_what_refers_to_them(server: Answered) -> None:
+    def refers(document: str, *subjects: str) -> Answer:
+        references = [{"name": subject, "subject": subject, "version": 1} for subject in subjects]
+        return says({"schema": document, "references": references, "subject": "s", "version": 1, "id": 1})
+
+    server.answers = {
+        "/schemas/ids/7": refers("top", "a", ":.:b", ":.other:c"),
+        "/subjects/%3A.bank%3Aa/versions/1": refers("A"),
+        "/subjects/%3A.%3Ab/versions/1": refers("B", "d"),
+        "/subjects/%3A.%3Ad/versions/1": refers("D"),
+        "/subjects/%3A.other%3Ac/versions/1": refers("C"),
+    }
+    found = client(server.url).schema("7", ":.bank:transfers")
+    assert found is not None
+    assert [document for _, document in found.references] == ["A", "D", "B", "C"]
+
+
+def test_many_are_asked_for_at_once(server: Answered) -> None:
+    server.answers = {f"/schemas/ids/{n}": after(0.05, SCHEMA) for n in range(1, 41)}
+    started = time.monotonic()
+    found = client(server.url).schemas([str(n) for n in range(1, 81)])
+    assert {key for key, schema in found.items() if schema} == {str(n) for n in range(1, 41)}
+    assert len(found) == 80
+    assert time.monotonic() - started < 40 * 0.05
+
+
+def test_whoever_is_not_answered_ends_the_others(server: Answered) -> None:
+    server.answers = {f"/schemas/ids/{n}": hangs for n in range(1, 1_001)}
+    started = time.monotonic()
+    with pytest.raises(RegistryAway):
+        client(server.url).schemas([str(n) for n in range(1, 1_001)], patience=0.5)
+    assert time.monotonic() - started < 5
+    assert len(server.asked) < 100
+
+
+def test_the_patience_for_a_schema_is_that_for_all_it_refers_to(server: Answered) -> None:
+    references = [{"name": f"r{n}", "subject": f"r{n}", "version": 1} for n in range(100)]
+    one = after(0.1, says({"schema": "x", "subject": "s", "version": 1, "id": 1}))
+    server.answers = {f"/subjects/r{n}/versions/1": one for n in range(100)}
+    server.answers["/schemas/ids/7"] = says({"schema": "x", "references": references})
+    with pytest.raises(RegistryAway, match="asked for version 1 of r"):
+        client(server.url).schema("7")
+    assert len(server.asked) < 50
+
+
+@pytest.mark.parametrize("answer", [drips, floods])
+def test_an_answer_without_an_end_is_not_read_on(server: Answered, answer: Answer) -> None:
+    server.answers = {"/schemas/ids/7": answer}
+    with pytest.raises(RegistryAway):
+        client(server.url).schema("7")
+    for thread in threading.enumerate():
+        if thread.name.startswith("tidegate-registry"):
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+def test_a_process_has_one_client_of_a_registry() -> None:
+    one = Registry({"url": "http://127.0.0.1:9"})
+    assert client_of(one) is client_of(Registry(dict(one.options)))
+    assert client_of(one) is not client_of(Registry({"url": "http://127.0.0.1:9", "timeout": "2"}))
+
+
+def test_no_password_is_shown_however_it_is_written(server: Answered) -> None:
+    host = server.url.removeprefix("http://")
+    told = says({"error_code": 500, "message": "no p@ss, no p%40ss"}, 500)
+    server.answers = {"/schemas/ids/7": told}
+    with pytest.raises(RegistryAway) as away:
+        client(f"http://me:p%40ss@{host}").schema("7")
+    assert "p@ss" not in str(away.value)
+    assert "p%40ss" not in str(away.value)
+    shown = Registry({"url": f"http://me:p%40ss@{host}/at?token=hush#frag", "bearer.auth.token": "Bearer-abc"})
+    assert str(shown) == f"http://{host}/at"
+    assert {"p@ss", "p%40ss", "hush", "token=hush", "frag", "Bearer-abc"} <= set(shown.secrets)
 
 
 AWAY = {
@@ -108,6 +204,7 @@ AWAY = {
     "half an answer": half,
     "no answer": hangs,
     "byte by byte": drips,
+    "an answer without an end": floods,
 }
 
 

@@ -3,7 +3,6 @@
 import json
 import re
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from assets import read_contracts
 from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Column, Contract, Field, RowRule, Table, WireFormat
+from platform_defs.contract.model import Column, Contract, Field, RowRule, Table
 from platform_defs.errors import BadInput
 from platform_defs.samples.mixture import Mixture
 from platform_defs.samples.samples import Samples
@@ -151,11 +150,3 @@ def test_no_key_and_no_text_makes_trouble_in_a_template() -> None:
     made = contract(*(field(f"f{n}", "integer", "%s", key) for n, key in enumerate(odd)))
     assert list(json.loads(values(Samples(made))[0])["%s"]) == odd
     assert re.search(rb"%s", values(Samples(made))[0])
-
-
-def test_messages_that_name_a_schema_are_not_made_up() -> None:
-    framed = replace(DEVICES, wire=WireFormat("prefix"))
-    with pytest.raises(BadInput, match="those of t are json framed by prefix"):
-        Samples(framed)
-    with pytest.raises(BadInput, match="those of t are avro"):
-        Samples(replace(DEVICES, format="avro"))

@@ -146,6 +146,7 @@ def test_a_variable_that_is_no_setting_is_a_warning_with_the_one_that_was_meant(
 def test_every_setting_has_a_description_and_an_example_that_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {setting.variable for setting in SETTINGS} == {
         "TIDEGATE_HOME",
+        "TIDEGATE_CONTRACTS",
         "TIDEGATE_POSTGRES_URL",
         "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS",
         "TIDEGATE_REGISTRY_URL",

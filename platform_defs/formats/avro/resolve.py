@@ -55,7 +55,7 @@ def resolve(contract: Contract, writer: WriterSchema) -> Plan:
         schema = parse_schema(writer.document, writer.references)
     except NotAvro as wrong:
         raise SchemaNotCompatible([f"the schema cannot be read: {wrong}"]) from None
-    record, branch = _message(schema, contract.wire.record)
+    record, branch = message_of(schema, contract.wire.record)
     wanted, reasons = _wanted(contract.fields, schema, record)
     if reasons:
         raise SchemaNotCompatible(reasons)
@@ -63,7 +63,7 @@ def resolve(contract: Contract, writer: WriterSchema) -> Plan:
     return Plan(contract, schema, root, branch, tuple(_unknown(root)))
 
 
-def _message(schema: Schema, wanted: str) -> tuple[Record, int | None]:
+def message_of(schema: Schema, wanted: str) -> tuple[Record, int | None]:
     """The record that a message holds; and which branch it is, if the schema is a union."""
     root = schema.definite(schema.root)
     branches = root.branches if isinstance(root, Union) else (root,)

@@ -6,8 +6,6 @@ Each schema gets a pool of its own: two versions of a schema define the same nam
 import base64
 import binascii
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,6 +19,7 @@ import platform_defs
 from platform_defs.errors import Retryable
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.kept import Kept
+from platform_defs.formats.protobuf import compiler
 from platform_defs.formats.protobuf.long_names import refuse_long_names
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
@@ -112,16 +111,20 @@ def _main(writer: WriterSchema) -> str:
 
 def _run_compiler(folder: Path, main: str, has_descriptors: bool) -> None:
     (folder / "src").mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "grpc_tools.protoc", "--include_imports", f"-o{folder / 'compiled'}"]
-    command += [f"-I{path}" for path in (folder / "src", *_KNOWN)]
-    command += [f"--descriptor_set_in={folder / 'given'}"] * has_descriptors
-    done = subprocess.run([*command, main], capture_output=True, check=False, encoding="utf-8", errors="replace")
+    arguments = ["--include_imports", f"-o{folder / 'compiled'}"]
+    arguments += [f"-I{path}" for path in (folder / "src", *_KNOWN)]
+    arguments += [f"--descriptor_set_in={folder / 'given'}"] * has_descriptors
+    done = compiler.run([*arguments, main])
     if done.returncode:
         raise _failure(done.returncode, done.stderr.replace(f"{folder / 'src'}/", ""))
 
 
 def _failure(status: int, told: str) -> SchemaNotCompatible | Retryable:
-    """Whose fault it is: the schema's, if the compiler names it or crashes on it; otherwise the system's."""
+    """Whose fault it is: the schema's, if the compiler names it, crashes on it or reaches a limit; otherwise the
+    system's.
+    """
+    if limit := compiler.limit_reached(status, told):
+        return SchemaNotCompatible([f"the schema does not compile: the compiler needs more than {limit}"])
     crashed = status < 0 and -status not in _FROM_OUTSIDE
     if crashed or f"{MAIN}:" in told:
         return SchemaNotCompatible([f"the schema does not compile: {_first_error(told)}"])

@@ -126,7 +126,7 @@ def _column(of: Descriptor, item: Field, picked: "_Picked") -> ColumnPlan:
     elif (recipe := _MESSAGES.get(item.type.kind, {}).get(message.full_name)) and _is_genuine(message):
         parts = [[*fields, message.fields_by_number[n + 1]] for n in range(len(_PARTS[message.full_name]))]
         return _planned(item, recipe, picked, parts)
-    raise _DoesNotFitError(f"is {_spelt(fields[-1])} in {of.full_name}, which is not read as {item.type.name}")
+    raise _DoesNotFitError(f"is {spelt(fields[-1])} in {of.full_name}, which is not read as {item.type.name}")
 
 
 def _planned(
@@ -166,13 +166,13 @@ def _named(of: Descriptor, name: str) -> FieldDescriptor | None:
 
 def _inside(found: FieldDescriptor, path: MessagePath) -> Descriptor:
     if found.message_type is None or found.is_repeated:
-        raise _DoesNotFitError(f"cannot be reached: {spell_path(path)} is {_spelt(found)}, not one message")
+        raise _DoesNotFitError(f"cannot be reached: {spell_path(path)} is {spelt(found)}, not one message")
     return found.message_type
 
 
 def _refuse_repeated(found: FieldDescriptor, item: Field) -> None:
     if found.is_repeated:
-        raise _DoesNotFitError(f"is {_spelt(found)}, and the contract wants one {item.type.name}")
+        raise _DoesNotFitError(f"is {spelt(found)}, and the contract wants one {item.type.name}")
 
 
 def _is_genuine(message: Descriptor) -> bool:
@@ -182,7 +182,7 @@ def _is_genuine(message: Descriptor) -> bool:
     return kinds == _PARTS[message.full_name]
 
 
-def _spelt(found: FieldDescriptor) -> str:
+def spelt(found: FieldDescriptor) -> str:
     of = found.message_type or found.enum_type
     if found.message_type is not None and found.message_type.GetOptions().map_entry:
         return "a map"

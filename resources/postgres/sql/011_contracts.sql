@@ -20,3 +20,6 @@ ALTER TABLE tidegate.pipeline ADD COLUMN contract_digest text;
 ALTER TABLE tidegate.staging ADD COLUMN contract_digest text;
 -- NULL: a batch from before this migration; the pipeline's first contract stands for it.
 ALTER TABLE tidegate.batch ADD COLUMN contract_digest text;
+-- What made its rows, beside the contract: a digest of the transform, empty without one; NULL where it is not known.
+ALTER TABLE tidegate.staging ADD COLUMN transform_digest text;
+ALTER TABLE tidegate.batch ADD COLUMN transform_digest text;

@@ -77,8 +77,9 @@ UPDATE tidegate.pipeline
 RETURNING recent_messages;
 
 -- open_staging: one try at a batch, by one contract; the tries of a fenced run have its epoch.
-INSERT INTO tidegate.staging (staging_id, pipeline, batch_id, epoch, contract_digest)
-VALUES (nextval('tidegate.staging_id'), %(pipeline)s, %(batch_id)s, %(epoch)s, %(contract_digest)s)
+INSERT INTO tidegate.staging (staging_id, pipeline, batch_id, epoch, contract_digest, transform_digest)
+VALUES (nextval('tidegate.staging_id'), %(pipeline)s, %(batch_id)s, %(epoch)s, %(contract_digest)s,
+        %(transform_digest)s)
 RETURNING staging_id;
 
 -- stale_staging: tries that will not be published any more.
@@ -125,13 +126,14 @@ UPDATE tidegate.source_position AS p
 -- the try that is published.
 WITH written AS (UPDATE tidegate.output SET batch_id = %(batch_id)s
                   WHERE pipeline = %(pipeline)s AND table_name = ANY(%(tables)s)),
-     pinned AS (SELECT contract_digest FROM tidegate.staging WHERE staging_id = %(staging_id)s),
+     pinned AS (SELECT contract_digest, transform_digest FROM tidegate.staging WHERE staging_id = %(staging_id)s),
      first AS (UPDATE tidegate.contract AS c SET first_batch = %(batch_id)s FROM pinned AS p
                 WHERE c.pipeline = %(pipeline)s AND c.digest = p.contract_digest AND c.first_batch IS NULL)
 INSERT INTO tidegate.batch (batch_id, pipeline, epoch, owner, run_id, messages, rows, dead_letters, unknown_fields,
-                            contract_version, contract_digest, timings)
+                            contract_version, contract_digest, transform_digest, timings)
 VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages)s, %(rows)s, %(dead_letters)s,
-        %(unknown_fields)s, %(contract_version)s, (SELECT contract_digest FROM pinned), %(timings)s);
+        %(unknown_fields)s, %(contract_version)s, (SELECT contract_digest FROM pinned),
+        (SELECT transform_digest FROM pinned), %(timings)s);
 
 -- write_batch_range: which offsets the batch read.
 INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps,
@@ -209,7 +211,7 @@ UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
 SELECT batch_failures FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- unreported: committed batches that have not been reported to Dagster.
-SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings
+SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings, contract_version, contract_digest
   FROM tidegate.batch WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
 
 -- ranges_of: the offsets of a batch.

@@ -65,12 +65,14 @@ WITH gone AS (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(beside)s),
      b AS (DELETE FROM tidegate.batch_range WHERE batch_id IN (SELECT batch_id FROM gone)),
      c AS (DELETE FROM tidegate.check_result WHERE batch_id IN (SELECT batch_id FROM gone)),
      d AS (DELETE FROM tidegate.lineage_event WHERE batch_id IN (SELECT batch_id FROM gone)),
+     f AS (DELETE FROM tidegate.batch_schema WHERE batch_id IN (SELECT batch_id FROM gone)),
      e AS (DELETE FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL)
 DELETE FROM tidegate.batch WHERE pipeline = %(beside)s;
 
 -- forget_builder: deletes the building pipeline, once nothing else is left of it.
 WITH a AS (DELETE FROM tidegate.output WHERE pipeline = %(beside)s),
-     b AS (DELETE FROM tidegate.source_position WHERE pipeline = %(beside)s)
+     b AS (DELETE FROM tidegate.source_position WHERE pipeline = %(beside)s),
+     c AS (DELETE FROM tidegate.schema_use WHERE pipeline = %(beside)s)
 DELETE FROM tidegate.pipeline WHERE name = %(beside)s;
 
 -- messages_read: by partition, what the building pipeline was given by the broker.

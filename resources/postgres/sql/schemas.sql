@@ -28,14 +28,45 @@ SELECT %(pipeline)s, %(registry)s, greatest(o.own + 1, o.newest), p.topic_id, p.
                coalesce(max(generation), 1) AS newest
           FROM tidegate.schema_generation WHERE registry = %(registry)s) AS o;
 
--- schemas_in_use: the numeric ids that the pipeline's messages named last, with what they meant. GUIDs cannot change.
-SELECT s.key, s.sha256 FROM tidegate.schema AS s
-  JOIN (SELECT key, max(batch_id) AS latest FROM tidegate.batch_schema JOIN tidegate.batch USING (batch_id)
-         WHERE pipeline = %(pipeline)s AND registry = %(registry)s AND generation = %(generation)s GROUP BY key) AS used
-    USING (key)
- WHERE s.registry = %(registry)s AND s.generation = %(generation)s AND s.key ~ '^[0-9]+$'
- ORDER BY used.latest DESC, key LIMIT %(most)s;
+-- schemas_in_use: what the pipeline's newest batches named, with what it meant; then what else is kept of the registry.
+WITH newest AS (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(pipeline)s ORDER BY batch_id DESC LIMIT 100),
+     used AS (SELECT key, max(batch_id) AS latest FROM tidegate.batch_schema JOIN newest USING (batch_id)
+               WHERE registry = %(registry)s AND generation = %(generation)s GROUP BY key)
+SELECT s.key, s.sha256 FROM tidegate.schema AS s LEFT JOIN used USING (key)
+ WHERE s.registry = %(registry)s AND s.generation = %(generation)s
+ ORDER BY used.latest DESC NULLS LAST, s.first_seen_at DESC, key LIMIT %(most)s;
 
--- write_batch_schema: how many messages of a range name a schema.
-INSERT INTO tidegate.batch_schema (batch_id, partition, from_offset, registry, generation, key, messages)
-VALUES (%(batch_id)s, %(partition)s, %(from_offset)s, %(registry)s, %(generation)s, %(key)s, %(messages)s);
+-- schema_digests: what these were.
+SELECT key, sha256 FROM tidegate.schema
+ WHERE registry = %(registry)s AND generation = %(generation)s AND key = ANY(%(keys)s);
+
+-- write_batch_schemas: how many messages of each range name each schema.
+WITH named AS (
+  INSERT INTO tidegate.batch_schema (batch_id, partition, from_offset, registry, generation, key, messages)
+  SELECT %(batch_id)s, n.partition, n.from_offset, %(registry)s, n.generation, n.key, n.messages
+    FROM unnest(%(partitions)s::int[], %(from_offsets)s::bigint[], %(generations)s::int[], %(keys)s::text[],
+                %(messages)s::bigint[]) AS n (partition, from_offset, generation, key, messages)
+  RETURNING generation, key)
+INSERT INTO tidegate.schema_use (pipeline, registry, generation, key, first_batch, last_batch)
+SELECT DISTINCT %(pipeline)s, %(registry)s, generation, key, %(batch_id)s::bigint, %(batch_id)s::bigint FROM named
+    ON CONFLICT (pipeline, registry, generation, key) DO UPDATE SET last_batch = excluded.last_batch;
+
+-- first_named_in: those of these schemas that no message of the pipeline named before this batch.
+SELECT generation, key FROM tidegate.schema_use
+ WHERE pipeline = %(pipeline)s AND registry = %(registry)s AND key = ANY(%(keys)s) AND first_batch >= %(batch_id)s;
+
+-- schemas_used: which schemas the messages of these pipelines name, and whether any did in the last seven days.
+SELECT u.pipeline, u.registry, u.generation, u.key,
+       coalesce(b.committed_at > now() - interval '7 days', false) AS of_late
+  FROM tidegate.schema_use AS u LEFT JOIN tidegate.batch AS b ON b.batch_id = u.last_batch
+ WHERE u.pipeline = ANY(%(pipelines)s) ORDER BY u.pipeline, u.registry, u.generation, u.key;
+
+-- take_schema_use_over: what the messages of a replay name, its pipeline's messages name.
+WITH used AS (DELETE FROM tidegate.schema_use WHERE pipeline = %(beside)s RETURNING *)
+INSERT INTO tidegate.schema_use (pipeline, registry, generation, key, first_batch, last_batch)
+SELECT %(pipeline)s, registry, generation, key, first_batch, last_batch FROM used
+    ON CONFLICT (pipeline, registry, generation, key) DO UPDATE SET last_batch = excluded.last_batch;
+
+-- schemas_of_batch: how many messages of a batch name each schema.
+SELECT registry, generation, key, sum(messages)::bigint AS messages
+  FROM tidegate.batch_schema WHERE batch_id = %(batch_id)s GROUP BY registry, generation, key ORDER BY generation, key;

@@ -1,0 +1,58 @@
+"""Sends a thousand orders in Avro, with Confluent's own serializer: nothing here is Tidegate's but the addresses."""
+
+import json
+import subprocess
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+TOPIC = "shop.orders"
+SCHEMA = Path(__file__).with_name("orders.avsc").read_text()
+CITIES = {"Bern": "CHF", "Lyon": "EUR", "Boston": "USD"}
+
+
+def order(number: int) -> dict[str, Any]:
+    """An order, as the serializer takes it."""
+    city = list(CITIES)[number % len(CITIES)]
+    return {
+        "order_id": str(uuid4()),
+        "placed_at": datetime.now(UTC),
+        "amount": Decimal(number % 500 + 1) / 4,
+        "currency": CITIES[city],
+        "shipTo": {"city": city, "country": "..."},
+        "coupon": "SPRING" if number % 10 == 0 else None,
+    }
+
+
+def create_topic(admin: AdminClient) -> None:
+    if TOPIC not in admin.list_topics(timeout=10).topics:
+        admin.create_topics([NewTopic(TOPIC, 4)])[TOPIC].result()
+
+
+def main() -> None:
+    status = json.loads(subprocess.check_output(["tidegate", "stack", "status", "-o", "json"]))
+    registry = SchemaRegistryClient({"url": status["registry"]["url"]})
+    # A schema is registered on purpose, before anybody writes with it. The serializer registers nothing.
+    registry.register_schema(f"{TOPIC}-value", Schema(SCHEMA, "AVRO"))
+    settings = {"auto.register.schemas": False, "use.latest.version": True, "subject.name.strategy.type": "TOPIC"}
+    serialize: Any = AvroSerializer(registry, conf=settings)
+    servers = {"bootstrap.servers": status["kafka"]["bootstrap_servers"]}
+    create_topic(AdminClient(servers))
+    producer = Producer(servers)
+    for number in range(1_000):
+        producer.produce(TOPIC, serialize(order(number), SerializationContext(TOPIC, MessageField.VALUE)))
+    producer.flush()
+    print(f"1,000 orders sent to {TOPIC}")
+
+
+if __name__ == "__main__":
+    main()

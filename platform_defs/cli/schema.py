@@ -1,0 +1,140 @@
+"""`tidegate schema`: the schemas that a contract's messages are written with."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from platform_defs.cli.output import (
+    Output,
+    OutputOption,
+    print_answer,
+    print_error,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+)
+from platform_defs.words import plural
+
+if TYPE_CHECKING:
+    from platform_defs.operations.kept_schemas import Shown
+    from platform_defs.operations.writer_schemas import Survey
+
+app = typer.Typer(help="The schemas that a contract's messages are written with.", no_args_is_help=True)
+
+Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
+
+
+@app.command("list")
+def list_(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
+    """List versions of the subject, and schemas that messages named.
+
+    Each with how many messages named it, in which batches, and whether
+    messages of it can become rows of the contract.
+
+    \b
+    JSON: pipeline, subject, unasked (the registry, the ledger), schemas:
+      key           the registry's id, or a GUID
+      version       of the subject; null where the subject does not have it
+      format, fit (fits, does not fit, other record), reason
+      messages, first_batch, last_batch, first_seen_at, generation
+    """
+    from assets import find_contract
+    from platform_defs.operations.writer_schemas import survey
+    from resources.endpoints import ledger_alone, registry_if_any
+    from resources.settings import settings
+
+    found = survey(find_contract(pipeline), registry_if_any(), ledger_alone(), settings().registry_name)
+    for who in found.unasked:
+        print_error(f"{who} was not asked: there is none that runs or is named by a TIDEGATE_* variable")
+    if output is Output.json:
+        print_json({"pipeline": pipeline, **asdict(found)})
+    else:
+        _print(found)
+
+
+def _print(found: Survey) -> None:
+    if not found.schemas:
+        print_line(f"{found.subject} has no version yet: tidegate contract register")
+        return
+    rows = [
+        (one.key, one.version, one.format, f"{one.messages:,}", one.first_batch, one.last_batch, one.fit)
+        for one in found.schemas
+    ]
+    print_table(["id", "version", "format", "messages", "first batch", "last batch", "fit"], rows, found.subject)
+    for one in found.schemas:
+        if one.reason:
+            print_line(f"{one.key}: {one.reason}")
+
+
+@app.command()
+def show(
+    pipeline: Pipeline,
+    key: Annotated[str, typer.Argument(help="An id, or a GUID, of tidegate schema list.")],
+    output: OutputOption = Output.human,
+) -> None:
+    """Show a schema as the ledger has it, or else the registry.
+
+    \b
+    JSON: pipeline, key, format, document (its text), source
+      references    name and text of each schema that it refers to
+      batches       the newest: batch_id, committed_at, messages
+    """
+    from assets import find_contract
+    from platform_defs.operations.kept_schemas import show as shown
+    from resources.endpoints import registry_if_any
+    from resources.settings import settings
+
+    found = shown(find_contract(pipeline), key, _ledger(), settings().registry_name, registry_if_any())
+    if output is Output.json:
+        print_json({"pipeline": pipeline, **_document(found)})
+    else:
+        _print_one(found)
+
+
+def _document(found: Shown) -> dict[str, object]:
+    schema = found.schema
+    references = [{"name": name, "document": text} for name, text in schema.references]
+    document = {"key": schema.key, "format": schema.format, "document": schema.document, "source": found.source}
+    return {**document, "references": references, "batches": [asdict(one) for one in found.batches]}
+
+
+def _print_one(found: Shown) -> None:
+    names = ", ".join(name for name, _ in found.schema.references) or None
+    print_fields({"id": found.schema.key, "format": found.schema.format, "source": found.source, "refers to": names})
+    print_line(found.schema.document)
+    if found.batches:
+        rows = [(one.batch_id, one.committed_at.isoformat(timespec="seconds"), one.messages) for one in found.batches]
+        print_table(["batch", "committed", "messages"], rows)
+
+
+@app.command()
+def fetch(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
+    """Keep every version of the contract's subjects in the ledger.
+
+    Runs do so by themselves when a message names a schema; fetched
+    beforehand, they need no registry at all.
+
+    \b
+    JSON: pipeline, subject, schemas (how many), new (ids)
+    """
+    from assets import find_contract
+    from platform_defs.operations.kept_schemas import fetch as fetched
+    from resources.endpoints import registry_alone
+    from resources.settings import settings
+
+    done = fetched(find_contract(pipeline), _ledger(), settings().registry_name, registry_alone())
+    said = f"{plural(done.schemas, 'schema')} of {done.subject}, of which {len(done.new)} new: the ledger has them all."
+    print_answer({"pipeline": pipeline, **asdict(done)}, said, output)
+
+
+def _ledger() -> str:
+    from platform_defs.errors import BadInput
+    from resources.endpoints import ledger_alone
+
+    if (url := ledger_alone()) is None:
+        raise BadInput("the embedded Postgres is not running (start it with `tidegate stack up`)")
+    return url

@@ -1,0 +1,93 @@
+"""The fields of an Avro schema, for people."""
+
+from collections.abc import Iterator
+
+from platform_defs.contract.column_types import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    JSON,
+    STRING,
+    TIMESTAMP,
+    ColumnType,
+    column_type,
+)
+from platform_defs.contract.message_path import MessagePath
+from platform_defs.formats.avro.conversions import PER_SECOND
+from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
+from platform_defs.formats.avro.resolve import message_of, nullable_record
+from platform_defs.formats.avro.schema import NULL, AvroType, Definite, Enum, Fixed, Primitive, Record, Schema, Union
+from platform_defs.formats.writer_fields import MOST_LEVELS, WriterField
+from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+
+_PLAIN = {"string": STRING, "int": INTEGER, "long": INTEGER, "float": DOUBLE, "double": DOUBLE, "boolean": BOOLEAN}
+MOST_DIGITS = 38
+
+
+def avro_fields(writer: WriterSchema, record: str) -> Iterator[WriterField]:
+    """See `writer_fields.fields_of`."""
+    try:
+        schema = parse_schema(writer.document, writer.references)
+        found, _ = message_of(schema, record)
+    except NotAvro as wrong:
+        raise SchemaNotCompatible([f"the schema cannot be read: {wrong}"]) from None
+    except OtherRecord as other:
+        raise SchemaNotCompatible([f"the schema is of {other.record}"]) from None
+    return _within((), found, schema, optional=False)
+
+
+def _within(path: MessagePath, record: Record, schema: Schema, *, optional: bool) -> Iterator[WriterField]:
+    for item in record.fields:
+        place = (*path, item.name)
+        of, nullable = _without_null(item.type, schema)
+        inner = nullable_record(item.type, schema)
+        if inner is not None and inner.fields and len(place) < MOST_LEVELS:  # each step leads to a field
+            yield from _within(place, inner, schema, optional=optional or nullable)
+        else:
+            yield WriterField(place, _words(of, schema), optional or nullable, _column(of))
+
+
+def _without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
+    """The type, and whether null is beside it."""
+    found = schema.definite(of)
+    if not isinstance(found, Union) or NULL not in found.branches:
+        return found, False
+    others = tuple(branch for branch in found.branches if branch != NULL)
+    return (schema.definite(others[0]) if len(others) == 1 else found), True
+
+
+def _words(of: Definite, schema: Schema) -> str:
+    """`long (timestamp-micros)`, `bytes (decimal(18,2))`, `enum bank.Currency`."""
+    match of:
+        case Primitive():
+            return of.name + _logical(of)
+        case Fixed() | Enum() | Record():
+            return f"{type(of).__name__.lower()} {of.name}" + (_logical(of) if isinstance(of, Fixed) else "")
+        case Union():
+            return " or ".join(dict.fromkeys(_name(branch, schema) for branch in of.branches))
+        case _:
+            return type(of).__name__.lower()
+
+
+def _name(of: AvroType, schema: Schema) -> str:
+    found = schema.definite(of)
+    return found.name if isinstance(found, Primitive | Fixed | Enum | Record) else type(found).__name__.lower()
+
+
+def _logical(of: Primitive | Fixed) -> str:
+    if of.logical is None:
+        return ""
+    digits = f"({of.logical.precision},{of.logical.scale})" if of.logical.name == "decimal" else ""
+    return f" ({of.logical.name}{digits})"
+
+
+def _column(of: Definite) -> ColumnType:
+    logical = of.logical if isinstance(of, Primitive | Fixed) else None
+    if isinstance(of, Enum) or (logical is not None and logical.name == "uuid"):
+        return STRING
+    if logical is not None:
+        if logical.name == "decimal" and logical.precision <= MOST_DIGITS:
+            return column_type(f"decimal({logical.precision},{logical.scale})")
+        return DATE if logical.name == "date" else TIMESTAMP if logical.name in PER_SECOND else JSON
+    return _PLAIN.get(of.name, JSON) if isinstance(of, Primitive) else JSON

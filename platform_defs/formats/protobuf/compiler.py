@@ -1,0 +1,66 @@
+"""Google's compiler of Protobuf schemas, in a process apart: limited in time and memory, and without our secrets.
+
+The process runs this file. Its limits are the kernel's (setrlimit(2)): seconds of CPU are the schema's doing however
+busy the machine is, and what is allocated is refused, instead of the machine running out of memory.
+"""
+
+import os
+import resource
+import runpy
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from platform_defs.errors import Retryable
+
+CPU_SECONDS = 30  # a schema of 1 MB takes about one
+MEMORY = 2_000_000_000  # bytes of address space
+OUTPUT = 256_000_000  # bytes of a file
+WAIT = 300.0  # seconds by the clock: only a machine that stands still needs as many
+_PASSED_ON = ("PATH", "HOME", "TMPDIR", "LANG", "LC_", "LD_", "DYLD_", "PYTHON", "VIRTUAL_ENV")  # what Python needs
+
+
+def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """The compiler with these arguments, once it has ended. Raises Retryable where the machine does not let it."""
+    command = [sys.executable, "-m", __name__, str(CPU_SECONDS), str(MEMORY), *arguments]
+    given = {name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)}
+    given["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    try:
+        return subprocess.run(
+            command, capture_output=True, check=False, encoding="utf-8", errors="replace", env=given, timeout=WAIT
+        )
+    except subprocess.TimeoutExpired:
+        raise Retryable(f"the compiler of Protobuf schemas did not end within {WAIT:.0f} s") from None
+
+
+def limit_reached(status: int, told: str) -> str | None:
+    """The limit that a schema's compiler reached; None where it ended in another way."""
+    if status == -signal.SIGXCPU:
+        return f"{CPU_SECONDS} s of CPU time"
+    if status == -signal.SIGXFSZ:
+        return f"{OUTPUT:,} bytes for what it writes"
+    if status and ("bad_alloc" in told or "MemoryError" in told or "Cannot allocate memory" in told):
+        return f"{MEMORY:,} bytes of memory"
+    return None
+
+
+def _limit(cpu_seconds: int, memory: int) -> None:
+    limits = {
+        resource.RLIMIT_CPU: cpu_seconds,
+        resource.RLIMIT_AS: memory,
+        resource.RLIMIT_FSIZE: OUTPUT,
+        resource.RLIMIT_CORE: 0,
+    }
+    for which, most in limits.items():
+        hard = resource.getrlimit(which)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with suppress(ValueError, OSError):  # macOS knows no limit of address space
+            resource.setrlimit(which, (most, hard))
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which Python ignores
+    _limit(int(sys.argv.pop(1)), int(sys.argv.pop(1)))
+    runpy.run_module("grpc_tools.protoc", run_name="__main__", alter_sys=True)

@@ -1,0 +1,69 @@
+"""The fields of a Protobuf schema, for people."""
+
+from collections.abc import Iterator
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from platform_defs.contract.column_types import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    JSON,
+    STRING,
+    TIMESTAMP,
+    ColumnType,
+)
+from platform_defs.contract.message_path import MessagePath
+from platform_defs.formats.protobuf.descriptors import file_of
+from platform_defs.formats.protobuf.message_index import types_of
+from platform_defs.formats.protobuf.resolve import spelt
+from platform_defs.formats.protobuf.shapes import KINDS
+from platform_defs.formats.writer_fields import MOST_LEVELS, WriterField
+from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+
+_PLAIN = {"string": STRING, "enum": STRING, "bool": BOOLEAN, "double": DOUBLE, "float": DOUBLE}
+_MESSAGES = {
+    "google.type.Date": DATE,
+    "google.protobuf.Timestamp": TIMESTAMP,
+    "google.protobuf.StringValue": STRING,
+    "google.protobuf.BoolValue": BOOLEAN,
+    **{f"google.protobuf.{name}Value": DOUBLE for name in ("Double", "Float")},
+    **{f"google.protobuf.{name}Value": INTEGER for name in ("Int64", "UInt64", "Int32", "UInt32")},
+}
+
+
+def protobuf_fields(writer: WriterSchema, record: str) -> Iterator[WriterField]:
+    """See `writer_fields.fields_of`."""
+    found = [of for types in types_of(file_of(writer)).values() for of in types if record in ("", of.full_name)]
+    if not found:
+        raise SchemaNotCompatible([f"the schema does not define the message {record}" if record else "it is empty"])
+    return _within((), (), found[0], optional=False)
+
+
+def _within(path: MessagePath, in_json: MessagePath, of: Descriptor, *, optional: bool) -> Iterator[WriterField]:
+    for item in of.fields:
+        place, other = (*path, item.name), (*in_json, item.json_name)
+        lacking = optional or item.has_presence
+        inner = _taken_apart(item)
+        if inner is not None and len(place) < MOST_LEVELS:
+            yield from _within(place, other, inner, optional=lacking)
+        else:
+            yield WriterField(place, spelt(item), lacking, _column(item), (other,), item.number)
+
+
+def _taken_apart(item: FieldDescriptor) -> Descriptor | None:
+    """The type of one message of the schema's own; None for one that stands for a single value, and for all else."""
+    of = item.message_type
+    if of is None or item.is_repeated or not of.fields:
+        return None
+    return None if of.full_name.startswith(("google.", "confluent.")) else of
+
+
+def _column(item: FieldDescriptor) -> ColumnType:
+    if item.is_repeated:
+        return JSON
+    if item.message_type is not None:
+        return _MESSAGES.get(item.message_type.full_name, JSON)
+    kind = KINDS[item.type]
+    return _PLAIN.get(kind, INTEGER if "int" in kind or "fixed" in kind else JSON)

@@ -1,0 +1,127 @@
+"""What a writer's schema holds, for people: its fields, and how they differ from those of a contract."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.message_path import MessagePath, spell_path
+from platform_defs.contract.model import Contract, Field
+from platform_defs.contract.names import snake_case
+from platform_defs.contract.reserved import column_mistake
+from platform_defs.formats.writer_schema import WriterSchema
+
+MOST_FIELDS = 500  # of a schema that are shown
+MOST_LEVELS = 10  # of records in each other; what is deeper is shown as a whole
+
+
+@dataclass(frozen=True)
+class WriterField:
+    """A field of a writer's schema, by its path; one of a nested record has the record's name in front."""
+
+    path: MessagePath
+    type: str  # in the words of the format: long (timestamp-micros)
+    optional: bool  # whether a message may lack it
+    reads_as: ColumnType  # the contract's type that takes every value of it, as far as there is one
+    spelled_as: tuple[MessagePath, ...] = ()  # other paths that lead to it
+    number: int | None = None  # Protobuf
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What one of the two has and the other has not."""
+
+    unknown: tuple[WriterField, ...]  # that the contract does not read
+    missing: tuple[Field, ...]  # that the schema does not have
+
+
+def fields_of(writer: WriterSchema, record: str = "") -> tuple[WriterField, ...]:
+    """The first MOST_FIELDS fields of the record of this full name, of the only one or the first where it is empty.
+
+    Raises SchemaNotCompatible for a schema that cannot be read, or has no such record.
+    """
+    found = list[WriterField]()
+    for field in _READERS[writer.format](writer, record):
+        found.append(field)
+        if len(found) == MOST_FIELDS:
+            break
+    return tuple(found)
+
+
+def difference(contract: Contract, fields: tuple[WriterField, ...]) -> Difference:
+    """Between a contract and a schema with these fields."""
+    unknown = tuple(field for field in fields if not any(_reads(item, field) for item in contract.fields))
+    missing = tuple(item for item in contract.fields if not any(_reads(item, field) for field in fields))
+    return Difference(unknown, missing)
+
+
+def doubts(contract: Contract, fields: tuple[WriterField, ...]) -> tuple[str, ...]:
+    """Why values of a schema that fits may not fit all the same: a sentence for each field."""
+    pairs = ((item, field) for item in contract.fields for field in fields if _reads(item, field))
+    return tuple(text for item, field in pairs if (text := _doubt(item, field)))
+
+
+def _doubt(item: Field, field: WriterField) -> str | None:
+    if item.type.kind == "json":
+        return None
+    if item.required and field.optional:
+        return f"{item.place} is required by the contract, and {field.type} may be missing in a message"
+    wanted, written = item.type.digits, field.reads_as.digits
+    if item.type.kind == field.reads_as.kind == "decimal" and wanted and written and not _holds(wanted, written):
+        return f"{item.place} is {field.type}, and the contract's {item.type.name} does not hold all of its values"
+    if item.type.kind == "timestamp" and "nanos" in field.type:
+        return f"{item.place} is {field.type}, and a timestamp has whole microseconds"
+    return None
+
+
+def _holds(wanted: tuple[int, int], written: tuple[int, int]) -> bool:
+    return wanted[0] >= written[0] and wanted[1] >= written[1]
+
+
+def line_to_add(field: WriterField) -> str | None:
+    """The line by which a contract's message reads the field; None where its name suggests no column."""
+    name = snake_case("_".join(field.path))
+    if name is None or column_mistake(name):
+        return None
+    parts = {"name": name, "physicalName": spell_path(field.path) if field.path != (name,) else None}
+    kind = field.reads_as
+    parts |= {"logicalType": kind.logical_types[0]}
+    parts |= {"physicalType": kind.name if kind.name != kind.logical_types[0] else None}
+    return f"- {{{', '.join(f'{key}: {_quoted(value)}' for key, value in parts.items() if value)}}}"
+
+
+def _quoted(value: str) -> str:
+    """As a value within a flow mapping of YAML."""
+    return value if value.replace("_", "").replace(".", "").isalnum() else f"'{value.replace(chr(39), chr(39) * 2)}'"
+
+
+def _reads(item: Field, field: WriterField) -> bool:
+    """Whether the contract's field is the writer's, or a part of it, or holds it."""
+    if item.number is not None and field.number is not None:
+        return item.number == field.number and item.path[:-1] == field.path[:-1]
+    theirs = (field.path, *field.spelled_as)
+    return any(one[: len(other)] == other[: len(one)] for one in (item.path, *item.aliases) for other in theirs)
+
+
+def _avro(writer: WriterSchema, record: str) -> Iterator[WriterField]:
+    from platform_defs.formats.avro.fields import avro_fields  # a format is loaded where it is read
+
+    return avro_fields(writer, record)
+
+
+def _protobuf(writer: WriterSchema, record: str) -> Iterator[WriterField]:
+    from platform_defs.formats.protobuf.fields import protobuf_fields
+
+    return protobuf_fields(writer, record)
+
+
+def _json(writer: WriterSchema, _record: str) -> Iterator[WriterField]:
+    from platform_defs.formats.json.schema_fields import json_fields
+
+    return json_fields(writer)
+
+
+_READERS: dict[str, Callable[[WriterSchema, str], Iterator[WriterField]]] = {
+    "avro": _avro,
+    "protobuf": _protobuf,
+    "json": _json,
+}

@@ -1,0 +1,139 @@
+"""The schemas of a contract's subject and those that its messages named: which of them fit the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+from platform_defs.contract.model import Contract
+from platform_defs.errors import BadInput
+from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.operations.writer_fit import AnotherRecord, why_not
+from platform_defs.words import plural
+
+if TYPE_CHECKING:
+    from resources.postgres.schema_answers import Named
+    from resources.registry.address import Registry
+    from resources.registry.subjects import Version
+
+Fit = Literal["fits", "does not fit", "other record"]
+
+
+@dataclass(frozen=True)
+class WriterFit:
+    """A schema, where it was met, and whether messages of it can become rows."""
+
+    key: str  # the registry's id, or a GUID
+    format: str
+    fit: Fit
+    reason: str  # why it does not fit, or which record it is of; empty where it fits
+    version: int | None = None  # of the subject; None: messages named it, and the subject does not have it
+    generation: int | None = None  # of the registry; None: no message has named it
+    messages: int = 0
+    first_batch: int | None = None
+    last_batch: int | None = None
+    first_seen_at: datetime | None = None
+
+    @property
+    def place(self) -> str:
+        """The schema in a sentence."""
+        version = f"version {self.version} (id {self.key})" if self.version is not None else f"schema {self.key}"
+        if not self.messages:
+            return f"{version}, which no message has named"
+        return f"{version}, which {plural(self.messages, 'message')} named since batch {self.first_batch}"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the registry and the ledger have."""
+
+    subject: str
+    schemas: tuple[WriterFit, ...]  # versions first, ascending, then those that only messages named
+    unasked: tuple[str, ...] = ()  # who was not asked, and why
+
+
+def survey(contract: Contract, address: Registry | None, ledger_url: str | None, registry_name: str) -> Survey:
+    """Each version of the subject and each schema that messages named, against the contract.
+
+    Raises BadInput for a contract whose messages name none, RegistryAway, LedgerMissing, LedgerAway.
+    """
+    subject = subject_of(contract)
+    versions, keys = _registered(contract, address) if address else ((), frozenset[str]())
+    named, newest = _named(contract, ledger_url, registry_name) if ledger_url else ((), 1)
+    fits = _Fits(contract)
+    found = list(fits.of_versions(versions, {one.schema.key: one for one in named if one.generation == newest}))
+    known = {one.key for one in found} | keys
+    found += [fits.of_named(one) for one in named if one.generation != newest or one.schema.key not in known]
+    missing = {"the registry": address, "the ledger": ledger_url}
+    return Survey(subject, tuple(found), tuple(name for name, at in missing.items() if at is None))
+
+
+def subject_of(contract: Contract) -> str:
+    """Raises BadInput for a contract whose messages name no schema of a registry."""
+    if contract.wire.framed:
+        return contract.wire.subject
+    file = str(contract.path) if contract.path else None
+    raise BadInput("its messages name no schema of a registry (framing: none)", file=file, field=contract.pipeline)
+
+
+def key_subject(contract: Contract) -> str | None:
+    """The subject of the keys, where these are written with a schema."""
+    if contract.wire.key_format == "text":
+        return None
+    return f"{contract.wire.subject.removesuffix('-value')}-key"
+
+
+def _registered(contract: Contract, address: Registry) -> tuple[Sequence[Version], frozenset[str]]:
+    """The versions of the subject; and the ids of those of the keys' subject, which the contract does not read."""
+    from resources.registry.subjects import Subjects
+
+    subjects, keys = Subjects(address), key_subject(contract)
+    of_keys = subjects.versions(keys) if keys else ()
+    return subjects.versions(contract.wire.subject), frozenset(one.key for one in of_keys)
+
+
+def _named(contract: Contract, url: str, registry_name: str) -> tuple[Sequence[Named], int]:
+    from resources.postgres.schema_answers import SchemaAnswers
+    from resources.registry.client import context_of
+
+    answers = SchemaAnswers(url, f"{registry_name}{context_of(contract.wire.subject)}")
+    return answers.named(contract.pipeline), answers.newest_generation(contract.pipeline)
+
+
+@dataclass(frozen=True)
+class _Fits:
+    """Finds out what fits the contract."""
+
+    contract: Contract
+
+    def of_versions(self, versions: Sequence[Version], named: dict[str, Named]) -> Iterator[WriterFit]:
+        for version in versions:
+            if version.schema is None:
+                reason = "it refers to a schema that the registry does not have"
+                yield WriterFit(version.key, self.contract.format, "does not fit", reason, version.number)
+                continue
+            fit = replace(self._of(version.schema), version=version.number)
+            yield _seen(fit, named[version.key]) if version.key in named else fit
+
+    def of_named(self, one: Named) -> WriterFit:
+        return _seen(self._of(one.schema), one)
+
+    def _of(self, schema: WriterSchema) -> WriterFit:
+        try:
+            reason = why_not(self.contract, schema)
+        except AnotherRecord as other:
+            return WriterFit(schema.key, schema.format, "other record", f"it is of {other}")
+        return WriterFit(schema.key, schema.format, "does not fit" if reason else "fits", reason or "")
+
+
+def _seen(fit: WriterFit, one: Named) -> WriterFit:
+    return replace(
+        fit,
+        generation=one.generation,
+        messages=one.messages,
+        first_batch=one.first_batch,
+        last_batch=one.last_batch,
+        first_seen_at=one.first_seen_at,
+    )

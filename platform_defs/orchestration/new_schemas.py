@@ -1,0 +1,137 @@
+"""A schema that messages name for the first time, as Dagster shows it: an observation of the topic's asset.
+
+The run that read it records it. It changes no table; the observation says which line of the contract would.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+
+from platform_defs.contract.message_path import spell_path
+from platform_defs.contract.model import Contract
+from platform_defs.engine.ports import Published
+from platform_defs.engine.schema_ports import SchemaCount
+from platform_defs.errors import BadInput
+from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.writer_fields import WriterField, difference, fields_of, line_to_add
+from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.operations.writer_fit import AnotherRecord, why_not
+from platform_defs.orchestration.events import schema_name
+from platform_defs.orchestration.keys import topic_key
+from platform_defs.words import plural
+from resources.endpoints import Endpoints
+from resources.postgres.ledger import Ledger
+from resources.postgres.schema_ledger import SchemaLedger
+
+MOST_NEW = 20  # of a batch that are shown: messages may name as many as they like
+
+
+def new_schemas(
+    contract: Contract, batch: Published, ledger: Ledger, endpoints: Endpoints
+) -> list[dg.AssetObservation]:
+    """An observation for each schema that messages of `batch` were the first of the pipeline to name.
+
+    Raises LedgerAway. What the registry does not answer is left out.
+    """
+    named = ledger.first_named(batch)[:MOST_NEW]
+    if not named:
+        return []
+    return [
+        observation(contract, batch, item, schema, _places(contract, item.key, endpoints))
+        for item, schema in zip(named, _schemas(endpoints.postgres_url, batch.registry, named), strict=True)
+        if schema is not None
+    ]
+
+
+def observation(
+    contract: Contract, batch: Published, named: SchemaCount, schema: WriterSchema, places: Sequence[tuple[str, int]]
+) -> dg.AssetObservation:
+    """What there is to say of a schema. `places`: subject and version of each place where the registry has it."""
+    where = ", ".join(f"version {version} of {subject}" for subject, version in places[:5])
+    said = f"{plural(named.messages, 'message')} of batch {batch.batch_id} name it, the first of {contract.pipeline}"
+    return dg.AssetObservation(
+        topic_key(contract.topic),
+        description=f"Schema {schema_name(named)}{f' ({where})' if where else ''}: {said}.",
+        metadata={
+            "schema": schema_name(named),
+            "format": schema.format,
+            "pipeline": contract.pipeline,
+            "contract_version": contract.version,
+            "batch_id": batch.batch_id,
+            **({"subject": places[0][0], "version": places[0][1]} if places else {}),
+            **_compared(contract, schema, places),
+        },
+    )
+
+
+def key_subject(contract: Contract) -> str:
+    """The subject of the schemas of the messages' keys, where these have some."""
+    return f"{contract.wire.subject.removesuffix('-value')}-key"
+
+
+def _compared(contract: Contract, schema: WriterSchema, places: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    """With the contract, if it is a schema of values."""
+    of_keys = contract.wire.key_format != "text" and key_subject(contract) in {subject for subject, _ in places}
+    if of_keys:
+        return {"fits": "it is a schema of keys"}
+    return {"fits": fits(contract, schema) or "yes", **_fields(contract, schema)}
+
+
+def fits(contract: Contract, schema: WriterSchema) -> str | None:
+    """Why no message of the schema becomes a row of the contract; None where they may, or are skipped on purpose."""
+    try:
+        why = why_not(contract, schema)
+    except AnotherRecord as other:
+        skipped = contract.wire.other_records == "skip"
+        why = None if skipped else f"it is of {other}, and the contract reads {contract.wire.record}"
+    return why and why[:2_000]
+
+
+def _fields(contract: Contract, schema: WriterSchema) -> dict[str, Any]:
+    try:
+        fields = fields_of(schema, contract.wire.record)
+    except (SchemaNotCompatible, ValueError, RecursionError):
+        return {}
+    found = difference(contract, fields)
+    return {
+        "dagster/column_schema": dg.TableSchema(columns=[_column(item) for item in fields]),
+        "fields_unknown_to_the_contract": len(found.unknown),
+        "fields_missing_in_the_schema": ", ".join(item.place for item in found.missing) or "none",
+        **({"lines_to_add": _lines(found.unknown)} if found.unknown else {}),
+    }
+
+
+def _column(item: WriterField) -> dg.TableColumn:
+    constraints = dg.TableColumnConstraints(nullable=item.optional)
+    return dg.TableColumn(excerpt(spell_path(item.path)), excerpt(item.type), constraints=constraints)
+
+
+def _lines(unknown: Sequence[WriterField]) -> dg.TableMetadataValue:
+    """For each field that the contract does not know, the line that would read it, under the message's properties."""
+    records = [
+        dg.TableRecord({"field": excerpt(spell_path(item.path)), "line to add": line_to_add(item) or ""})
+        for item in unknown
+    ]
+    columns = [dg.TableColumn("field"), dg.TableColumn("line to add")]
+    return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
+
+
+def _schemas(url: str, registry: str, named: Sequence[SchemaCount]) -> list[WriterSchema | None]:
+    """As the ledger keeps them."""
+    kept = SchemaLedger(url, registry)
+    by_generation = {
+        number: kept.known(number, [item.key for item in named]) for number in {n.generation for n in named}
+    }
+    return [by_generation[item.generation].get(item.key) for item in named]
+
+
+def _places(contract: Contract, key: str, endpoints: Endpoints) -> list[tuple[str, int]]:
+    """Subject and version of each place where the registry has the schema, the contract's own subject first."""
+    from resources.registry.versions import SubjectVersions  # the client takes its time to load; bare JSON needs none
+
+    try:
+        found = SubjectVersions(endpoints.registry).places(key) if endpoints.registry else []
+    except BadInput:  # of the client's options; where a schema has to be asked for, the run says so
+        return []
+    return sorted(found, key=lambda place: (place[0] != contract.wire.subject, place))

@@ -1,0 +1,249 @@
+"""`writer_schemas_fit_contract`, a check of the topic: whether what producers have registered becomes rows.
+
+The ledger says which schemas messages name, for all pipelines in one statement; the registry, which others are under
+the contracts' subjects. A schema is judged once for each contract. Contracts whose messages name no schema have no such
+check.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from platform_defs.contract.model import Contract
+from platform_defs.contract.reserved import WRITER_SCHEMAS_FIT
+from platform_defs.contract.written import digest
+from platform_defs.errors import BadInput, RegistryAway, TidegateError
+from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.orchestration.halts import shows_otherwise
+from platform_defs.orchestration.keys import topic_key
+from platform_defs.orchestration.new_schemas import key_subject
+from platform_defs.orchestration.schema_judgements import Judged, Judgement, evaluation, judge
+from platform_defs.orchestration.survey import kept_survey
+from platform_defs.orchestration.topics import Topic
+from platform_defs.words import plural
+from resources.dagster.run_session import RunSession
+from resources.endpoints import Endpoints, connection
+from resources.postgres.answers import UsedSchema
+from resources.postgres.ledger import Ledger
+from resources.postgres.schema_ledger import SchemaLedger
+
+if TYPE_CHECKING:
+    from resources.registry.versions import SubjectVersions
+
+SENSOR, OP = "writer_schemas", "judge_writer_schemas"
+EVERY = 60  # seconds between two looks at what messages name, in one statement for all pipelines
+AGAIN = 300.0  # seconds between two questions to the registry about the subjects of a topic
+BUDGET = 20.0  # seconds of a tick; what is left is judged by the next one
+AFRESH = 3600.0  # seconds after which versions are asked for again: a registry may have been built again
+MOST_KEPT = 10_000  # judgements in a process
+
+
+@dataclass
+class Memory:
+    """What a process keeps from one look to the next."""
+
+    judgements: dict[tuple[str, WriterSchema], Judgement] = field(
+        default_factory=dict[tuple[str, WriterSchema], Judgement]
+    )
+    known: dict[tuple[str, int, str], WriterSchema] = field(default_factory=dict[tuple[str, int, str], WriterSchema])
+    looked: dict[str, tuple[float, frozenset[UsedSchema]]] = field(
+        default_factory=dict[str, tuple[float, frozenset[UsedSchema]]]
+    )
+    subjects: "SubjectVersions | None" = None
+    asked_since: float = 0.0
+
+    def of(self, endpoints: Endpoints) -> "SubjectVersions | None":
+        """The registry's subjects; None where there is none to ask. Raises BadInput for its options."""
+        from resources.registry.versions import SubjectVersions  # the client takes its time to load
+
+        if time.monotonic() - self.asked_since > AFRESH or self.subjects is None:
+            self.subjects = SubjectVersions(endpoints.registry) if endpoints.registry else None
+            self.asked_since = time.monotonic()
+        return self.subjects
+
+
+def naming_topics(topics: Iterable[Topic]) -> list[Topic]:
+    """The topics whose messages name schemas, each with the contracts that read them so."""
+    found = [Topic(one.name, tuple(item for item in one.contracts if item.wire.framed)) for one in topics]
+    return [one for one in found if one.contracts]
+
+
+def schemas_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
+    """The checks of these topics, in one op. They can be run by hand; otherwise the sensor reports them."""
+    by_key = {check_key(topic): topic for topic in topics}
+
+    @dg.multi_asset_check(name=OP, specs=[_spec(topic) for topic in topics], can_subset=True)
+    def judge_schemas(
+        context: dg.AssetCheckExecutionContext,
+        run_session: RunSession,  # noqa: ARG001  # open while the run is alive
+    ) -> Iterator[dg.AssetCheckResult]:
+        chosen = [by_key[key] for key in context.selected_asset_check_keys]
+        try:
+            endpoints = connection()
+            look = Look(endpoints, Ledger(endpoints.postgres_url), Memory())
+            used = look.used(chosen)
+            for topic in chosen:
+                yield _result(look.evaluation(topic, used.get(topic.name, frozenset())))
+        except TidegateError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+
+    return judge_schemas
+
+
+def _spec(topic: Topic) -> dg.AssetCheckSpec:
+    key = check_key(topic)
+    return dg.AssetCheckSpec(
+        key.name,
+        asset=key.asset_key,
+        description=(
+            f"Messages of {topic.name} become rows, whichever registered schema they were written with. Failed: "
+            "messages of the last seven days name one that does not fit the contract. Warning: none of them names it, "
+            "or values of one that fits may not fit."
+        ),
+        metadata={"evaluated": f"when messages name another schema, and every {AGAIN / 60:.0f} minutes"},
+    )
+
+
+def _result(found: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        passed=found.passed,
+        asset_key=found.asset_key,
+        check_name=found.check_name,
+        severity=found.severity,
+        description=found.description,
+        metadata=found.metadata,
+    )
+
+
+def schemas_sensor(topics: Sequence[Topic]) -> dg.SensorDefinition:
+    """Reports the checks of these topics without a run, where they are not what Dagster shows."""
+    memory = Memory()
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
+        name=SENSOR,
+        minimum_interval_seconds=EVERY,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Compares the registered schemas with the contracts. Starts nothing.",
+    )
+    def compare(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        try:
+            endpoints = connection()
+        except BadInput as error:  # the stack is not running
+            return dg.SensorResult(skip_reason=str(error))
+        look = Look(endpoints, kept_survey(endpoints).ledger, memory)
+        found = look.at(topics)
+        news = shows_otherwise(context.instance, found)
+        said = f"Judged the schemas of {len(found)} of {plural(len(topics), 'topic')}, {len(news)} with news"
+        return dg.SensorResult(asset_events=news, skip_reason=said)
+
+    return compare
+
+
+def check_key(topic: Topic) -> dg.AssetCheckKey:
+    return dg.AssetCheckKey(topic_key(topic.name), WRITER_SCHEMAS_FIT)
+
+
+class Look:
+    """One look at the schemas of topics."""
+
+    def __init__(self, endpoints: Endpoints, ledger: Ledger, memory: Memory) -> None:
+        self._endpoints, self._ledger, self._memory = endpoints, ledger, memory
+        self._away: str | None = None  # why the registry is not asked any more in this look
+
+    def at(self, topics: Sequence[Topic]) -> list[dg.AssetCheckEvaluation]:
+        """The checks of the topics that are due: those whose messages name other schemas than before, and those that
+        were judged AGAIN seconds ago. Raises LedgerAway.
+        """
+        used, began = self.used(topics), time.monotonic()
+        found = list[dg.AssetCheckEvaluation]()
+        for topic in sorted(topics, key=lambda one: self._memory.looked.get(one.name, (0.0, None))[0]):
+            named = used.get(topic.name, frozenset())
+            if self._is_due(topic, named, began):
+                found.append(self.evaluation(topic, named))
+                self._memory.looked[topic.name] = (time.monotonic(), named)
+            if time.monotonic() - began > BUDGET:
+                break
+        return found
+
+    def used(self, topics: Sequence[Topic]) -> Mapping[str, frozenset[UsedSchema]]:
+        """By topic, the schemas that messages name: one question for all. Raises LedgerAway."""
+        names = {item.pipeline: topic.name for topic in topics for item in topic.contracts}
+        found = dict[str, set[UsedSchema]]()
+        for item in self._ledger.schemas_used(list(names)):
+            found.setdefault(names[item.pipeline], set()).add(item)
+        return {name: frozenset(every) for name, every in found.items()}
+
+    def evaluation(self, topic: Topic, used: frozenset[UsedSchema]) -> dg.AssetCheckEvaluation:
+        """The check of one topic, now."""
+        known = self._known(used)
+        judged = [
+            item
+            for contract in topic.contracts
+            for item in self._judged(contract, [one for one in used if one.pipeline == contract.pipeline], known)
+        ]
+        return evaluation(topic.name, judged, self._away)
+
+    def _is_due(self, topic: Topic, used: frozenset[UsedSchema], now: float) -> bool:
+        when, before = self._memory.looked.get(topic.name, (0.0, None))
+        return before != used or now - when >= AGAIN
+
+    def _judged(
+        self, contract: Contract, used: Sequence[UsedSchema], known: Mapping[UsedSchema, WriterSchema]
+    ) -> list[Judged]:
+        """What messages name, then what is only registered."""
+        keys = self._of_keys(contract)
+        mine = [(item, known[item]) for item in used if item in known and not keys(known[item])]
+        found = [
+            Judged(contract.pipeline, f"id {item.key}", item.of_late, self._judge(contract, schema))
+            for item, schema in sorted(mine, key=lambda pair: (pair[0].generation, len(pair[0].key), pair[0].key))
+        ]
+        texts = {(schema.document, schema.references) for _, schema in mine}
+        for number, schema in self._registered(contract.wire.subject).items():
+            if schema is not None and (schema.document, schema.references) not in texts:
+                name = f"version {number} of {contract.wire.subject}"
+                found.append(Judged(contract.pipeline, name, False, self._judge(contract, schema)))
+        return found
+
+    def _of_keys(self, contract: Contract) -> Callable[[WriterSchema], bool]:
+        """Whether a schema is that of the messages' keys, which the ledger counts with those of their values. While
+        the registry does not say, whatever does not fit as a value is taken for one.
+        """
+        if contract.wire.key_format == "text":
+            return lambda _: False
+        found = self._registered(key_subject(contract)).values()
+        if self._away is not None:
+            return lambda schema: self._judge(contract, schema).misfit is not None
+        texts = {(schema.document, schema.references) for schema in found if schema}
+        return lambda schema: (schema.document, schema.references) in texts
+
+    def _registered(self, subject: str) -> Mapping[int, WriterSchema | None]:
+        """The versions of a subject; none where the registry does not answer."""
+        if self._away is not None:
+            return {}
+        try:
+            subjects = self._memory.of(self._endpoints)
+            return subjects.under(subject) if subjects else {}
+        except (RegistryAway, BadInput) as error:
+            self._away = str(error)
+            return {}
+
+    def _known(self, used: Iterable[UsedSchema]) -> Mapping[UsedSchema, WriterSchema]:
+        """The schemas themselves. The ledger is asked for those that this process has not seen."""
+        places = {item: (item.registry, item.generation, item.key) for item in used}
+        new = set(places.values()) - self._memory.known.keys()
+        for registry, generation in {(place[0], place[1]) for place in new}:
+            keys = [key for *group, key in new if tuple(group) == (registry, generation)]
+            kept = SchemaLedger(self._endpoints.postgres_url, registry).known(generation, keys)
+            self._memory.known |= {(registry, generation, key): schema for key, schema in kept.items()}
+        return {item: self._memory.known[place] for item, place in places.items() if place in self._memory.known}
+
+    def _judge(self, contract: Contract, schema: WriterSchema) -> Judgement:
+        if len(self._memory.judgements) > MOST_KEPT:
+            self._memory.judgements.clear()
+        place = digest(contract), schema
+        if place not in self._memory.judgements:
+            self._memory.judgements[place] = judge(contract, schema)
+        return self._memory.judgements[place]

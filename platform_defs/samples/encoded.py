@@ -1,0 +1,169 @@
+"""Made-up messages in the contract's own format: Avro, Protobuf or framed JSON, with the id of a schema before them.
+
+What is made up is JSON (samples.py), which is then written by a schema that is registered, or in the contract's schema
+file. Of bad messages, verify's judge says beforehand which reason a dead letter of each must give.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from platform_defs.contract.model import UNFRAMED, Contract
+from platform_defs.errors import BadInput
+from platform_defs.formats.framing import HEADERS
+from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.samples.samples import Sample, Samples
+from platform_defs.samples.values import json_text
+from platform_defs.samples.values_at import CannotWriteError, ValuesAt, by_place, parsed
+from platform_defs.verification.framed import FramedJudge
+from platform_defs.verification.judge import NoRow
+from platform_defs.verification.writer_schemas import KnownSchemas, NamedSchema
+
+Headers = tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True)
+class Outlet:
+    """What messages are written with."""
+
+    value: WriterSchema
+    key: WriterSchema | None = None  # where keys are written with a schema
+
+
+class EncodedSamples:
+    """As `Samples`, in bytes of the contract's format. Raises BadInput where its schema has no way to write them."""
+
+    def __init__(self, contract: Contract, outlet: Outlet, seed: int | None = None) -> None:
+        bare = replace(contract, format="json", wire=UNFRAMED)
+        self._contract, self._outlet, self._plain = contract, outlet, Samples(bare, seed)
+        self._write, index = _writer(contract, outlet.value)
+        self._before, self.headers = _framing(contract, outlet, index)
+        self._key = _key_writer(contract, outlet.key)
+        self._spare = next(one for one in self._plain.good(_POOL) if one.value is not None)
+        self._bytes = self._written(self._spare)
+        self._faults = list(self._find_faults())
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """See `Samples`."""
+        return tuple(reason for _, reason in self._faults)
+
+    def good(self, count: int) -> Iterator[Sample]:
+        """See `Samples`."""
+        for sample in self._plain.good(count):
+            value = None if sample.value is None else self._written(sample)
+            yield Sample(None if sample.key is None else self._key(sample.key), value)
+
+    def bad(self, number: int, good: Sample) -> Sample:
+        """See `Samples`."""
+        value, reason = self._faults[number % len(self._faults)]
+        return Sample(good.key, value, reason)
+
+    def _written(self, sample: Sample) -> bytes:
+        try:
+            return self._before + self._write(sample.value or b"")
+        except CannotWriteError as wrong:
+            raise BadInput(
+                f"schema {self._outlet.value.key} has no way to write a message of the contract: {wrong}",
+                field=self._contract.pipeline,
+            ) from None
+
+    def _find_faults(self) -> Iterator[tuple[bytes, str]]:
+        """A message for each way to spoil one, with its reason; of those with the same reason, the first."""
+        judge, found = _judge(self._contract, self._outlet.value), set[str]()
+        for value in self._spoiled():
+            judged = judge(value, self.headers)
+            if isinstance(judged, NoRow) and judged.reason not in found:
+                found.add(judged.reason)
+                yield value, judged.reason
+
+    def _spoiled(self) -> Iterator[bytes]:
+        yield self._bytes[:-1]
+        yield self._bytes + b"\0"
+        yield self._spare.value or b""
+        for number in range(len(self._plain.reasons)):
+            spoiled = self._plain.bad(number, self._spare)
+            try:
+                yield self._before + self._write(spoiled.value or b"")
+            except (CannotWriteError, ValueError):  # it cannot be wrong in that way
+                continue
+
+
+_POOL = 1_000
+
+
+def _writer(contract: Contract, schema: WriterSchema) -> tuple[Callable[[bytes], bytes], bytes]:
+    """What writes a JSON document, and Protobuf's index of the message."""
+    if contract.format == "json":
+        return (lambda document: document), b""
+    fields = by_place(contract.fields)
+    if contract.format == "avro":
+        from platform_defs.samples.avro_writer import avro_writer
+
+        made: Any = avro_writer(schema, contract.wire.record)
+        index = b""
+    else:
+        from platform_defs.samples.protobuf_writer import protobuf_writer
+
+        made = protobuf_writer(schema, contract.wire.record)
+        index = made.index
+    return (lambda document: made.payload(ValuesAt(parsed(document), fields))), index
+
+
+def _framing(contract: Contract, outlet: Outlet, index: bytes) -> tuple[bytes, Headers]:
+    """What stands before each payload, and the headers of each message."""
+    if not contract.wire.framed:
+        return b"", ()
+    named = _id(outlet.value) + index
+    if contract.wire.framing != "header":
+        return named, ()
+    keys = ((HEADERS["key"], _id(outlet.key)),) if outlet.key else ()
+    return b"", ((HEADERS["value"], named), *keys)
+
+
+def _id(schema: WriterSchema) -> bytes:
+    return b"\0" + int(schema.key).to_bytes(4, "big")
+
+
+def _key_writer(contract: Contract, schema: WriterSchema | None) -> Callable[[bytes], bytes]:
+    """What makes a key of a text. Raises BadInput where the keys' schema has no place for one."""
+    if schema is None:
+        return lambda key: key
+    before = _id(schema) if contract.wire.framing != "header" else b""
+    write = _TEXT_KEYS[contract.wire.key_format]
+    try:
+        write(schema, "")
+    except CannotWriteError:
+        raise BadInput(
+            f"schema {schema.key}, of the keys, is not of a text, and only keys that are texts are made up",
+            field=contract.pipeline,
+        ) from None
+    return lambda key: before + write(schema, key.decode())
+
+
+def _json_key(_: WriterSchema, key: str) -> bytes:
+    return json_text(key)
+
+
+def _avro_key(schema: WriterSchema, key: str) -> bytes:
+    from platform_defs.samples.avro_writer import text_key
+
+    return text_key(schema, key)
+
+
+def _protobuf_key(schema: WriterSchema, key: str) -> bytes:
+    from platform_defs.samples.protobuf_writer import text_key
+
+    return text_key(schema, key)
+
+
+_TEXT_KEYS = {"json": _json_key, "avro": _avro_key, "protobuf": _protobuf_key}
+
+
+def _judge(contract: Contract, schema: WriterSchema) -> Callable[[bytes, Headers], object]:
+    """What verify would say of a value."""
+    known = KnownSchemas()
+    named = NamedSchema(schema.key, schema.format, schema.document, schema.references, encrypted=False)
+    known.add(0, 0, 1, named)
+    judge = FramedJudge(contract, known)
+    return lambda value, headers: judge.at(0, 0, value, dict(headers).get(HEADERS["value"]))

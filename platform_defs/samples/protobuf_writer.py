@@ -1,0 +1,126 @@
+"""Writes messages that are given as JSON documents in Protobuf, by any schema that fits their contract."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.json_format import ParseDict, ParseError
+from google.protobuf.message_factory import GetMessageClass
+
+from platform_defs.contract.model import Field
+from platform_defs.formats.protobuf.descriptors import file_of
+from platform_defs.formats.protobuf.message_index import spellings, types_of
+from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.samples.values_at import CannotWriteError, ValuesAt
+
+_BIAS = (ValueError, TypeError, OverflowError, AttributeError, ArithmeticError, ParseError)  # a value that does not fit
+
+
+@dataclass(frozen=True)
+class ProtobufWriter:
+    """Writes messages of one type."""
+
+    made_of: Any  # the class of the messages
+    index: bytes  # which message of its file it is, as a framed payload begins
+
+    def payload(self, values: ValuesAt) -> bytes:
+        """The message, without its index. Raises CannotWriteError where a value does not fit the schema."""
+        message = self.made_of()
+        for item in dict.fromkeys(values.fields.values()):
+            value = values.of(item)
+            if value is not None:
+                _put(message, item, value)
+        return message.SerializeToString(deterministic=True)
+
+
+def protobuf_writer(writer: WriterSchema, record: str) -> ProtobufWriter:
+    """What writes the message of the schema, which is known to fit a contract; the file's first where none is named."""
+    types = types_of(file_of(writer))
+    indexes, of = next(
+        (indexes, of) for indexes, found in types.items() for of in found if record in ("", of.full_name)
+    )
+    return ProtobufWriter(GetMessageClass(of), spellings(indexes)[0])
+
+
+def text_key(writer: WriterSchema, key: str) -> bytes:
+    """A key whose first text is `key`, with its index. Raises CannotWriteError where the message has no text."""
+    made = protobuf_writer(writer, "")
+    message = made.made_of()
+    found = next((one for one in message.DESCRIPTOR.fields if _is_text(one)), None)
+    if found is None:
+        raise CannotWriteError(f"{message.DESCRIPTOR.full_name} has no field of a text")
+    setattr(message, found.name, key)
+    return made.index + message.SerializeToString(deterministic=True)
+
+
+def _is_text(found: FieldDescriptor) -> bool:
+    return found.type == FieldDescriptor.TYPE_STRING and not found.is_repeated
+
+
+def _put(message: Any, item: Field, value: Any) -> None:
+    """Set the field of `message` that the contract's field reads, wherever in it that is."""
+    for path in (item.path, *item.aliases):
+        here = message
+        for depth, name in enumerate(path, 1):
+            found = _field(here.DESCRIPTOR, name, item.number if depth == len(path) else None)
+            if found is None:
+                break
+            if depth == len(path):
+                _set(here, found, value, is_json=item.type.kind == "json")
+                return
+            here = getattr(here, found.name)
+
+
+def _field(of: Descriptor, name: str, number: int | None) -> FieldDescriptor | None:
+    if number:
+        return of.fields_by_number.get(number)
+    return of.fields_by_name.get(name) or next((one for one in of.fields if one.json_name == name), None)
+
+
+def _set(message: Any, found: FieldDescriptor, value: Any, *, is_json: bool) -> None:
+    """Of what a json column holds, any value will do: one that the schema does not take is left out."""
+    try:
+        if found.message_type is not None and not found.is_repeated:
+            _set_message(getattr(message, found.name), found.message_type, value)
+        else:
+            ParseDict({found.json_name: _plain(value)}, message)
+    except _BIAS as wrong:
+        if not is_json:
+            raise CannotWriteError(f"{value!r} is not what {found.full_name} takes") from wrong
+        message.ClearField(found.name)
+
+
+def _set_message(message: Any, of: Descriptor, value: Any) -> None:
+    message.SetInParent()
+    match of.full_name:
+        case "google.protobuf.Timestamp":
+            since = datetime.fromisoformat(value).astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+            message.seconds = since.days * 86_400 + since.seconds
+            message.nanos = since.microseconds * 1_000
+        case "google.type.Date":
+            day = date.fromisoformat(value)
+            message.year, message.month, message.day = day.year, day.month, day.day
+        case "google.type.Decimal":
+            message.value = str(value)
+        case "confluent.type.Decimal":
+            _set_decimal(message, Decimal(value))
+        case _:
+            ParseDict(_plain(value), message)
+
+
+def _set_decimal(message: Any, value: Decimal) -> None:
+    scale = max(0, -int(value.as_tuple().exponent))
+    number = int(value.scaleb(scale))
+    message.value = number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)
+    message.precision, message.scale = 38, scale
+
+
+def _plain(value: Any) -> Any:
+    """The same without decimals, which json_format does not know."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return [_plain(inner) for inner in value] if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType]

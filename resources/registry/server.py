@@ -1,0 +1,103 @@
+"""One address of the registry, by confluent-kafka's REST client: its answers are bounded in time and in bytes."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any, TypeVar
+
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.common import _httpx_compat  # pyright: ignore[reportPrivateUsage]
+
+Answer = TypeVar("Answer")
+httpx: Any = _httpx_compat.httpx  # that of the two packages which the client uses
+
+ONE_TRY = 5.0  # seconds for one request: what comes later, or byte by byte, is not waited for
+LARGEST_ANSWER = 16_000_000  # bytes
+_NUMBERS = (
+    "timeout",
+    "cache.capacity",
+    "cache.latest.ttl.sec",
+    "max.retries",
+    "retries.wait.ms",
+    "retries.max.wait.ms",
+)
+
+
+class Server:
+    """One address. Connections are kept; several threads may ask."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        """Raises ValueError, TypeError or OSError for options that the client does not take."""
+        self._options, self._lock = options, Lock()
+        self._client = _client(options)
+
+    def ask(self, question: Callable[[SchemaRegistryClient], Answer], seconds: float) -> Answer:
+        """What `question` returns or raises; TimeoutError after so many seconds."""
+        client = self._client
+        try:
+            return within(seconds, lambda: question(client))
+        except TimeoutError:
+            self._hang_up(client)
+            raise
+
+    def _hang_up(self, client: SchemaRegistryClient) -> None:
+        """End the reading of an answer that nobody waits for any more. Its other questions will be asked again."""
+        with self._lock:
+            if self._client is client:
+                self._client = _client(self._options)
+        client.close()
+
+
+def within(seconds: float, call: Callable[[], Answer]) -> Answer:
+    """What `call` returns or raises; TimeoutError after so many seconds, however slowly the other side goes on."""
+    answered: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answered.put((True, call()))
+        except Exception as error:  # noqa: BLE001  # raised where it is waited for
+            answered.put((False, error))
+
+    Thread(target=ask, daemon=True, name="tidegate-registry").start()
+    try:
+        good, answer = answered.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError(f"no whole answer within {seconds:.0f} s") from None
+    if not good:
+        raise answer
+    return answer
+
+
+class _Bounded(httpx.SyncByteStream):
+    """The body of an answer, as long as it is neither too long nor too slow."""
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+
+    def __iter__(self) -> Iterator[bytes]:
+        until, length = time.monotonic() + ONE_TRY, 0
+        for piece in self._body:
+            length += len(piece)
+            if length > LARGEST_ANSWER:
+                raise httpx.ReadError(f"the answer is longer than {LARGEST_ANSWER:,} bytes")
+            if time.monotonic() > until:
+                raise httpx.ReadError(f"the answer took longer than {ONE_TRY:.0f} s")
+            yield piece
+
+    def close(self) -> None:
+        self._body.close()
+
+
+def _client(options: Mapping[str, str]) -> SchemaRegistryClient:
+    given = {name: float(value) if name in _NUMBERS else value for name, value in options.items()}
+    client = SchemaRegistryClient({"timeout": ONE_TRY, "max.retries": 0, **given})
+    rest: Any = client
+    session = rest._rest_client.session  # there is no option for either
+    session.event_hooks["response"].append(_bound)
+    session.headers["Accept-Encoding"] = "identity"  # so that bytes are counted as they are read
+    return client
+
+
+def _bound(response: Any) -> None:
+    response.stream = _Bounded(response.stream)

@@ -1,0 +1,203 @@
+"""Which schemas the ledger keeps, and which the registry is asked for: against Postgres, and a registry that is told
+what to answer.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from uuid import uuid4
+
+import pytest
+
+from platform_defs.engine.schema_ports import SchemaCount
+from platform_defs.errors import RegistryAway
+from platform_defs.formats.writer_schema import WriterSchema
+from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger, digest
+from resources.registry import schemas as process
+from resources.registry.address import Registry
+from resources.registry.client import LARGEST_ID
+from resources.registry.schemas import RegistrySchemas
+from tests.unit.registry_double import Answered, hangs, refuses, registry_double, says
+from tests.world import World
+
+GUID = "89791762-2336-4186-9674-299b90a802e2"
+
+
+@pytest.fixture
+def server() -> Iterator[Answered]:
+    for remembered in (process._kept, process._away, process._silent, process._compared):
+        remembered.clear()
+    with registry_double() as answered:
+        yield answered
+
+
+@pytest.fixture
+def ledger(world: World) -> SchemaLedger:
+    world.ledger.migrate()
+    return SchemaLedger(world.endpoints.postgres_url, uuid4().hex)
+
+
+def schemas(ledger: SchemaLedger, server: Answered, *in_use: SchemaInUse, **more: object) -> RegistrySchemas:
+    address = Registry({"url": server.url}, patience=0.5)
+    given: dict[str, object] = {"pauses": (0.0, 0.0), **more}
+    return RegistrySchemas(ledger, (), "now", address, in_use=in_use, **given)  # type: ignore[arg-type]
+
+
+def registered(server: Answered, documents: Mapping[str, str]) -> tuple[SchemaInUse, ...]:
+    """Let the registry have these, by id; what they are."""
+    server.answers |= {f"/schemas/ids/{key}": says({"schema": text}) for key, text in documents.items()}
+    return tuple(SchemaInUse(key, digest(WriterSchema(key, "avro", text))) for key, text in documents.items())
+
+
+def test_no_id_is_unknown_that_was_not_asked_for_three_times(ledger: SchemaLedger, server: Answered) -> None:
+    registered(server, {"5": '"string"'})
+    garbage = [str(n) for n in range(100_000, 101_200)]
+    found = schemas(ledger, server).find(1, [*garbage, "5"])
+    assert [key for key, schema in found.items() if schema] == ["5"]
+    assert sorted(server.asked) == sorted(["/schemas/ids/5", *(f"/schemas/ids/{n}" for n in garbage * 3)])
+    assert ledger.known(1, garbage) == {}
+
+
+def test_what_is_unknown_is_asked_for_once_a_task_and_what_is_known_once_for_good(
+    ledger: SchemaLedger, server: Answered
+) -> None:
+    registered(server, {"5": '"string"'})
+    one = schemas(ledger, server)
+    for _ in range(3):
+        one.find(1, ["5", "6"])
+    assert server.asked.count("/schemas/ids/5") == 1
+    assert server.asked.count("/schemas/ids/6") == 3
+    registered(server, {"6": '"int"'})
+    server.asked.clear()
+    process._kept.clear()
+    found = schemas(ledger, server).find(1, ["5", "6"])
+    assert (found["6"], server.asked) == (WriterSchema("6", "avro", '"int"'), ["/schemas/ids/6"])
+
+
+def test_a_task_waits_for_a_follower_once_however_many_ids_nobody_knows(ledger: SchemaLedger, server: Answered) -> None:
+    one = schemas(ledger, server, pauses=(2.5, 2.5))
+    assert one._left_of(2.5) == 2.5
+    assert one.first_pause is not None
+    one.first_pause -= 3.5
+    assert 1 < one._left_of(2.5) <= 1.5
+    one.first_pause -= 5
+    assert one._left_of(2.5) == 0
+
+
+def test_ids_that_no_registry_gives_are_not_asked_for(ledger: SchemaLedger, server: Answered) -> None:
+    odd = ["0", str(LARGEST_ID + 1), str(2**32 - 1)]
+    assert schemas(ledger, server).find(1, odd) == dict.fromkeys(odd)
+    assert server.asked == []
+
+
+def test_a_replay_asks_nobody(ledger: SchemaLedger, server: Answered) -> None:
+    in_use = registered(server, {"5": '"string"', "6": '"int"'})
+    schemas(ledger, server).find(1, ["5"])
+    server.asked.clear()
+    process._kept.clear()
+    replay = schemas(ledger, server, *in_use, replays=True)
+    assert replay.find(1, ["5", "6"]) == {"5": WriterSchema("5", "avro", '"string"'), "6": None}
+    assert replay.is_familiar()
+    assert replay.switched() is None
+    assert replay.switched_since([SchemaCount(1, "5", 1)]) is None
+    assert server.asked == []
+
+
+def test_ids_of_a_registry_that_was_replaced_are_not_asked_for(ledger: SchemaLedger, server: Answered) -> None:
+    registered(server, {"5": '"string"'})
+    one = schemas(ledger, server)
+    one.opened = (Generation(1, None, {}), Generation(2, "now", {0: 10}))
+    assert one.find(1, ["5"]) == {"5": None}
+    assert one.find(2, ["5"]) == {"5": WriterSchema("5", "avro", '"string"')}
+
+
+def test_a_registry_that_was_wiped_is_neither_another_one_nor_unchanged(ledger: SchemaLedger, server: Answered) -> None:
+    in_use = registered(server, {"5": '"string"', "6": '"int"'})
+    server.answers.clear()
+    assert schemas(ledger, server, *in_use).switched() is None
+    registered(server, {"5": '"bytes"'})  # it is filled again, within the same minute
+    switched = schemas(ledger, server, *in_use).switched()
+    assert switched is not None
+    assert switched.keys == ("5",)
+
+
+def test_what_was_compared_is_compared_again_after_a_minute(
+    ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_use = registered(server, {"5": '"string"'})
+    for _ in range(2):
+        assert schemas(ledger, server, *in_use).switched() is None
+    assert len(server.asked) == 1
+    registered(server, {"5": '"bytes"'})
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 61)
+    assert schemas(ledger, server, *in_use).switched() is not None
+
+
+def test_the_ids_of_a_batch_are_compared_after_it_was_read(ledger: SchemaLedger, server: Answered) -> None:
+    in_use = registered(server, {"5": '"string"', "6": '"int"'})
+    one = schemas(ledger, server, *in_use)
+    one.find(1, ["5", "6"])
+    assert one.switched() is None
+    registered(server, {"6": '"bytes"'})
+    assert one.switched() is None, "within the minute"
+    counts = [SchemaCount(1, "5", 7)]
+    assert one.switched_since(counts) is None
+    found = one.switched_since([*counts, SchemaCount(1, "6", 1)])
+    assert found is not None
+    assert (found.registry, found.keys) == (ledger.registry, ("6",))
+    assert one.switched_since([SchemaCount(0, "6", 1)]) is None, "of a generation before"
+    server.answers.clear()
+    assert one.switched_since([*counts, SchemaCount(1, "6", 1)]) is None, "gone is not changed"
+
+
+def test_what_a_rebuilt_registry_says_of_a_new_id_is_not_kept(ledger: SchemaLedger, server: Answered) -> None:
+    in_use = registered(server, {"5": '"string"'})
+    registered(server, {"5": '"bytes"', "6": '"int"'})
+    with pytest.raises(RegistryAway, match="other schemas under ids"):
+        schemas(ledger, server, *in_use).find(1, ["6"])
+    assert ledger.known(1, ["6"]) == {}
+
+
+def test_a_registry_is_familiar_by_whatever_the_ledger_keeps_of_it(ledger: SchemaLedger, server: Answered) -> None:
+    by_guid = (SchemaInUse(GUID, digest(WriterSchema(GUID, "avro", '"int"'))),)
+    server.answers = {f"/schemas/guids/{GUID}": says({"schema": '"int"'})}
+    assert schemas(ledger, server, *by_guid).is_familiar()
+    assert schemas(ledger, server, *by_guid).switched() is None
+    server.answers = {}
+    server.answers["/schemas/types"] = says(["AVRO"])
+    assert not schemas(ledger, server, *by_guid).is_familiar()
+    assert not schemas(ledger, server).is_familiar()
+
+
+def test_a_run_waits_once_for_a_registry_that_does_not_answer(ledger: SchemaLedger, server: Answered) -> None:
+    in_use = registered(server, {str(n): '"string"' for n in range(1, 21)})
+    server.answers = dict.fromkeys(server.answers, hangs)
+    started = time.monotonic()
+    assert schemas(ledger, server, *in_use).switched() is None
+    assert time.monotonic() - started < 10
+    asked = len(server.asked)
+    assert schemas(ledger, server, *in_use).switched() is None
+    assert len(server.asked) == asked, "another pipeline of this process"
+
+
+def test_waiting_in_vain_makes_impatient_for_a_minute_and_no_longer(
+    ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answers = {"/schemas/ids/5": refuses(503)}
+    now, later = time.monotonic(), [0.0]
+    real = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: real() + later[0])
+    for minute in (0, 45, 61):  # the second one, in haste, does not begin the minute again
+        later[0] = minute
+        with pytest.raises(RegistryAway):
+            schemas(ledger, server).find(1, ["5"])
+        assert process._away._at[str(Registry({"url": server.url}))] - now < (30 if minute < 61 else 100)
+    assert process._away._at[str(Registry({"url": server.url}))] - now > 60
+
+
+def test_those_in_use_are_the_newest_that_the_ledger_keeps(world: World, ledger: SchemaLedger) -> None:
+    ledger.keep(1, [WriterSchema(str(n), "avro", f'"{n}"') for n in range(30)])
+    found = ledger.in_use("none yet", 1)
+    assert len(found) == 20
+    (row,) = world.rows("select sha256 from tidegate.schema where registry = %s and key = '29'", ledger.registry)
+    assert ledger.digests(1, ["29", "x"]) == {"29": row["sha256"]}

@@ -1,0 +1,85 @@
+"""Every change of a writer's schema: verdict, row or dead letter by both readers, and what the table needs."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pytest
+
+from platform_defs.contract.model import Contract
+from platform_defs.engine.row_checks import check_rows
+from platform_defs.evolution.plan import plan
+from platform_defs.formats.decoded import Decoded
+from platform_defs.formats.framed import FramedReader
+from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.verification.framed import FramedJudge
+from platform_defs.verification.judge import NoRow
+from platform_defs.verification.writer_schemas import KnownSchemas, NamedSchema
+from tests.unit.changes_avro import AVRO
+from tests.unit.changes_json import JSON
+from tests.unit.changes_protobuf import PROTOBUF
+from tests.unit.evolution_matrix import NEVER, Change
+
+CHANGES = (*AVRO, *PROTOBUF, *JSON)
+BLOCK = 70  # messages of each: enough for the readers of blocks
+
+
+def _framed(change: Change) -> list[bytes]:
+    """Messages of the old schema, and as many of the new one."""
+    before, after = (b"\0" + number.to_bytes(4) + body for number, body in enumerate(change.payloads, 1))
+    return [before] * BLOCK + [after] * BLOCK
+
+
+def _read(change: Change, values: Sequence[bytes]) -> Decoded:
+    schemas = {str(n): WriterSchema(str(n), change.format, text) for n, text in enumerate(change.schemas, 1)}
+
+    def find(keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
+        return {key: schemas[key] for key in keys}
+
+    found = FramedReader(change.contract, find).read(pa.array(values, pa.binary()), None)
+    return check_rows(change.contract, found.decoded)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
+def test_a_message_of_the_new_schema_becomes_the_same_row_or_a_dead_letter(change: Change) -> None:
+    values = _framed(change)
+    found = _read(change, values)
+    late = [fault for fault in found.faults if fault.index >= BLOCK]
+    if isinstance(change.becomes, str):
+        assert {fault.error_class for fault in late} == {change.becomes}
+        assert len(late) == BLOCK
+        assert (change.becomes == NEVER) is late[0].message.startswith("schema 2 does not fit the contract: ")
+    else:
+        assert found.rows.to_pylist()[-BLOCK:] == [dict(change.becomes)] * BLOCK
+    assert [fault for fault in found.faults if fault.index < BLOCK] == [] or change.format == "json"
+    judged = _judge(change).at(0, BLOCK, values[-1], None)
+    wanted = change.becomes if isinstance(change.becomes, str) else tuple(change.becomes.values())
+    assert (judged.reason if isinstance(judged, NoRow) else judged) == wanted
+
+
+def _judge(change: Change) -> FramedJudge:
+    known = KnownSchemas()
+    for number, text in enumerate(change.schemas, 1):
+        known.add(0, 0, 2 * BLOCK, NamedSchema(str(number), change.format, text, (), encrypted=False))
+    return FramedJudge(change.contract, known)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
+def test_a_writers_schema_changes_no_table_and_a_contract_that_goes_along_only_by_its_plan(change: Change) -> None:
+    assert plan(change.contract, change.contract).empty
+    assert (change.followed is not None) or change.ddl == ()
+    if change.followed is not None:
+        assert _ddl(change.contract, change.followed) == change.ddl
+        assert not plan(change.contract, change.followed).empty
+
+
+def _ddl(old: Contract, new: Contract) -> tuple[str, ...]:
+    found = plan(old, new).statements
+    return tuple(f"{'replay: ' if item.refused else ''}{item.action}" for item in found)
+
+
+def test_what_a_registry_takes_for_the_same_is_refused_or_converted() -> None:
+    """The two that change every value without a word: https://issues.apache.org/jira/browse/AVRO-2078."""
+    known = {change.name: change for change in CHANGES if change.registry == "FULL"}
+    refused = {name for name, change in known.items() if isinstance(change.becomes, str)}
+    assert {"avro: more decimals", "avro: timestamp to local timestamp", "protobuf: the package renamed"} <= refused
+    assert {"avro: millis to micros", "avro: fewer decimals"} <= known.keys() - refused

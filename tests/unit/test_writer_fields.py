@@ -1,0 +1,201 @@
+"""What the schemas of writers hold, and the lines by which a contract would read what it does not know."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from platform_defs.contract.message_path import spell_path
+from platform_defs.contract.model import Contract
+from platform_defs.contract.odcs import load
+from platform_defs.formats.writer_fields import MOST_FIELDS, difference, doubts, fields_of, line_to_add
+from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+
+MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 3}
+PARTY = {"type": "record", "name": "Party", "fields": [{"name": "iban", "type": "string"}]}
+AVRO = {
+    "type": "record",
+    "name": "bank.Transfer",
+    "fields": [
+        {"name": "transfer_id", "type": "string"},
+        {"name": "amount", "type": MONEY},
+        {"name": "occurredAt", "type": MICROS},
+        {"name": "payer", "type": ["null", PARTY]},
+        {"name": "fee", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}]},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "channel", "type": {"type": "enum", "name": "Channel", "symbols": ["APP"]}},
+    ],
+}
+PROTOBUF = """
+syntax = "proto3";
+package bank;
+import "google/protobuf/timestamp.proto";
+message Other { string x = 1; }
+message Transfer {
+  string transfer_id = 1;
+  string amount = 2;
+  google.protobuf.Timestamp occurred_at = 3;
+  Party payer = 4;
+  repeated string tags = 5;
+  optional sint32 fee = 6;
+  message Party { string home_iban = 1; }
+}
+"""
+JSON = {
+    "type": "object",
+    "required": ["transfer_id", "payer"],
+    "properties": {
+        "transfer_id": {"type": "string"},
+        "amount": {"type": "number"},
+        "occurred_at": {"type": ["string", "null"], "format": "date-time"},
+        "payer": {"type": "object", "properties": {"iban": {"type": "string"}}},
+        "tags": {"type": "array"},
+    },
+}
+CONTRACT = """
+apiVersion: v3.1.0
+kind: DataContract
+id: bank_transfers
+version: 1.0.0
+domain: bank
+servers: [{server: kafka, type: kafka, format: %s}]
+schema:
+  - physicalType: topic
+    physicalName: bank.transfers
+    properties:
+      - {name: transfer_id, logicalType: string, required: true}
+      - {name: amount, logicalType: number, physicalType: 'decimal(18,2)', required: true}
+      - {name: memo, logicalType: string}
+%s
+  - physicalType: table
+    physicalName: bank.t
+    customProperties: [{property: disposition, value: append}]
+    properties: [{name: transfer_id, logicalType: string}]
+"""
+
+
+def contract(tmp_path: Path, kind: str = "avro", lines: str = "") -> Contract:
+    path = tmp_path / "t.odcs.yaml"
+    path.write_text(CONTRACT % (kind, "".join(f"      {line}\n" for line in lines.splitlines())))
+    return load(path)
+
+
+def avro(fields: object = None, name: str = "bank.Transfer") -> WriterSchema:
+    document = AVRO if fields is None else {"type": "record", "name": name, "fields": fields}
+    return WriterSchema("1", "avro", json.dumps(document))
+
+
+WRITERS = {
+    "avro": avro(),
+    "protobuf": WriterSchema("1", "protobuf", PROTOBUF),
+    "json": WriterSchema("1", "json", json.dumps(JSON)),
+}
+SHOWN = {
+    "avro": [
+        ("transfer_id", "string", False),
+        ("amount", "bytes (decimal(20,3))", False),
+        ("occurredAt", "long (timestamp-micros)", False),
+        ("payer.iban", "string", True),
+        ("fee", "bytes (decimal(9,2))", True),
+        ("tags", "array", False),
+        ("channel", "enum bank.Channel", False),
+    ],
+    "protobuf": [
+        ("transfer_id", "string", False),
+        ("amount", "string", False),
+        ("occurred_at", "google.protobuf.Timestamp", True),
+        ("payer.home_iban", "string", True),
+        ("tags", "repeated string", False),
+        ("fee", "sint32", True),
+    ],
+    "json": [
+        ("transfer_id", "string", False),
+        ("amount", "number", True),
+        ("occurred_at", "string (date-time)", True),
+        ("payer.iban", "string", True),
+        ("tags", "array", True),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", list(WRITERS))
+def test_the_fields_of_a_schema_are_named_by_their_paths(kind: str) -> None:
+    found = fields_of(WRITERS[kind], "" if kind == "json" else "bank.Transfer")
+    assert [(spell_path(item.path), item.type, item.optional) for item in found] == SHOWN[kind]
+
+
+@pytest.mark.parametrize("kind", list(WRITERS))
+def test_the_lines_to_add_make_a_contract_that_knows_every_field(kind: str, tmp_path: Path) -> None:
+    fields = fields_of(WRITERS[kind], "" if kind == "json" else "bank.Transfer")
+    found = difference(contract(tmp_path, kind), fields)
+    assert [item.name for item in found.missing] == ["memo"]
+    lines = [line_to_add(item) for item in found.unknown]
+    assert len(lines) == len(fields) - 2
+    assert None not in lines
+    complete = contract(tmp_path, kind, "\n".join(map(str, lines)))
+    assert difference(complete, fields).unknown == ()
+
+
+def test_a_line_to_add_names_the_type_that_takes_every_value(tmp_path: Path) -> None:
+    unknown = difference(contract(tmp_path), fields_of(avro())).unknown
+    assert [line_to_add(item) for item in unknown] == [
+        "- {name: occurred_at, physicalName: occurredAt, logicalType: timestamp}",
+        "- {name: payer_iban, physicalName: payer.iban, logicalType: string}",
+        "- {name: fee, logicalType: number, physicalType: 'decimal(9,2)'}",
+        "- {name: tags, logicalType: object, physicalType: json}",
+        "- {name: channel, logicalType: string}",
+    ]
+
+
+def test_a_field_is_known_by_alias_by_number_by_its_name_in_json_and_within_a_json_column(tmp_path: Path) -> None:
+    lines = """- {name: who, physicalName: payer.homeIban, logicalType: string}
+- {name: labels, physicalName: labels, logicalType: object, physicalType: json, customProperties: [
+    {property: aliases, value: [tags]}]}
+- {name: cost, logicalType: integer, customProperties: [{property: fieldNumber, value: 6}]}"""
+    known = contract(tmp_path, "protobuf", lines)
+    unknown = difference(known, fields_of(WRITERS["protobuf"], "bank.Transfer")).unknown
+    assert [item.path for item in unknown] == [("occurred_at",)]
+    whole = contract(tmp_path, "avro", "- {name: payer, logicalType: object, physicalType: json}")
+    assert ("payer", "iban") not in [item.path for item in difference(whole, fields_of(avro())).unknown]
+
+
+def test_values_that_may_not_fit_are_told(tmp_path: Path) -> None:
+    lines = "- {name: occurred_at, logicalType: timestamp}"
+    nullable = [{"name": "transfer_id", "type": ["null", "string"]}, {"name": "amount", "type": MONEY}]
+    nanos = [{"name": "occurred_at", "type": {"type": "long", "logicalType": "timestamp-nanos"}}]
+    assert doubts(contract(tmp_path, lines=lines), fields_of(avro([*nullable, *nanos]))) == (
+        "transfer_id is required by the contract, and string may be missing in a message",
+        "amount is bytes (decimal(20,3)), and the contract's decimal(18,2) does not hold all of its values",
+        "occurred_at is long (timestamp-nanos), and a timestamp has whole microseconds",
+    )
+    exact = {"type": "bytes", "logicalType": "decimal", "precision": 17, "scale": 1}
+    good = [{"name": "transfer_id", "type": "string"}, {"name": "amount", "type": exact}]
+    assert doubts(contract(tmp_path), fields_of(avro(good))) == ()
+
+
+def test_records_that_hold_each_other_many_times_over_are_shown_in_part() -> None:
+    def record(level: int) -> object:
+        of = "string" if level == 20 else record(level + 1)
+        first = {"name": "f0", "type": of}
+        again = [{"name": f"f{n}", "type": "string" if level == 20 else f"R{level + 1}"} for n in (1, 2, 3)]
+        return {"type": "record", "name": f"R{level}", "fields": [first, *again]}
+
+    assert len(fields_of(WriterSchema("1", "avro", json.dumps(record(0))))) == MOST_FIELDS
+    empty = {"type": "record", "name": "E", "fields": []}
+    assert [item.type for item in fields_of(avro([{"name": "e", "type": empty}]))] == ["record bank.E"]
+
+
+@pytest.mark.parametrize(
+    "writer",
+    [
+        WriterSchema("1", "avro", '"nothing"'),
+        WriterSchema("1", "avro", json.dumps({**AVRO, "name": "bank.Refund"})),
+        WriterSchema("1", "protobuf", "message"),
+        WriterSchema("1", "protobuf", 'syntax = "proto3"; message Refund {}'),
+        WriterSchema("1", "json", "{"),
+    ],
+)
+def test_a_schema_that_cannot_be_read_says_so(writer: WriterSchema) -> None:
+    with pytest.raises(SchemaNotCompatible):
+        fields_of(writer, "bank.Transfer")
