@@ -209,7 +209,8 @@ REGISTRY: Sequence[Ruling] = (
         "404",
         REFUSED,
         "The registry has no schema of this id. Asked three times over 5 seconds, since a follower may lag; then the "
-        "messages that name it become dead letters, unless no id of the batch is known.",
+        "messages that name it become dead letters, unless the registry has no id of the batch, nor any that the "
+        "ledger keeps of it.",
     ),
 )
 

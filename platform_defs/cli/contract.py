@@ -73,8 +73,8 @@ def diff(
       refused       why it cannot be applied; empty where it can
       needs_replay  whether rows must be made again
       loosened      by rule: open dead letters that may pass now
-      writers       of schemas that the ledger has: key, generation,
-                    messages, first_batch, why (it does not fit; or empty)
+      writers       of schemas that messages named: key, generation, fit,
+                    reason, messages, first_batch
       applied       false
       preview       with --messages: messages, rows and dead letters by
                     reason, before and after

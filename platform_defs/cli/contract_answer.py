@@ -1,13 +1,14 @@
 """How `tidegate contract diff` and `apply` answer: the changes, the statements, and what to do next."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from platform_defs.cli.gate_answer import changes_json
 from platform_defs.cli.output import print_line, print_table
 from platform_defs.operations.evolve import Proposal
 from platform_defs.operations.preview import Preview
-from platform_defs.operations.writers import said
-from platform_defs.words import plural
+from platform_defs.operations.writer_schemas import WriterFit
+from platform_defs.words import noun_for, plural
 
 
 def as_json(found: Proposal, *, applied: bool, preview: Preview | None) -> dict[str, Any]:
@@ -28,7 +29,7 @@ def as_json(found: Proposal, *, applied: bool, preview: Preview | None) -> dict[
         "refused": list(found.refusals),
         "needs_replay": plan.needs_replay,
         "loosened": dict(found.dead_letters),
-        "writers": [one.to_json() for one in found.writers],
+        "writers": [_writer_json(one) for one in found.writers],
         "applied": applied,
     }
     return document | ({"preview": preview.to_json()} if preview else {})
@@ -50,7 +51,7 @@ def show(found: Proposal, preview: Preview | None) -> None:
     for rule, count in found.dead_letters:
         print_line(f"{plural(count, 'open dead letter')} broke {rule}: a replay makes rows of those that pass now.")
     if found.writers:
-        print_line(said(found.writers))
+        print_line(_writers(found.writers))
     if preview:
         _show_preview(preview)
 
@@ -74,6 +75,18 @@ def sentence(found: Proposal, *, applied: bool) -> str:
 
 def _unfilled(found: Proposal) -> bool:
     return any("--fill" in item.refused for item in found.plan.statements)
+
+
+def _writer_json(one: WriterFit) -> dict[str, Any]:
+    names = ("key", "generation", "fit", "reason", "messages", "first_batch")
+    return {name: getattr(one, name) for name in names}
+
+
+def _writers(found: Sequence[WriterFit]) -> str:
+    refused = [one for one in found if one.fit == "does not fit"]
+    fit = sum(one.fit == "fits" for one in found)
+    first = f"The ledger has {plural(len(found), 'schema')} of its writers; {noun_for(fit, '1 fits', f'{fit} fit')}."
+    return "\n".join([first, *(f"  Does not fit: {one.place}: {one.reason}" for one in refused)])
 
 
 def _show_preview(preview: Preview) -> None:

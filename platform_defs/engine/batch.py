@@ -193,8 +193,8 @@ def _attempt(
     checks = _audit(contract, outside, staged)
     clock.lap("audit")
     crash_points.reach("after_audit")
-    refuse_switched_since(contract, schemas, staged)
     record = BatchRecord(checks, clock.steps, outside.lineage.of_batch(contract, staged, checks))
+    refuse_switched_since(contract, schemas, staged)
     try:
         view = publish(ledger, outside.broker, contract, staged, record)
     except RowRefused as refusal:

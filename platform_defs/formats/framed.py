@@ -13,7 +13,7 @@ from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded, in_order
 from platform_defs.formats.framing import Group, Part, Unframed, one_group, unframe
-from platform_defs.formats.kept import Kept
+from platform_defs.formats.kept import MOST_BYTES, MOST_THINGS, Kept
 from platform_defs.formats.supported import JsonReader, Reader, reader_of
 from platform_defs.formats.wire.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.wire.columns import binary_column
@@ -46,15 +46,13 @@ class FramedBlock:
 
 @dataclass
 class FramedReader:
-    """Reads the blocks of one task. What a schema means for the contract is found once, as long as there are not too
-    many of them.
-    """
+    """Reads the blocks of one task. What a schema means for the contract is found once."""
 
     contract: Contract
     find: Find
     part: Part = "value"  # of the messages that is read
     make: Make = reader_of
-    known: Mapping[str, WriterSchema | None] = field(default_factory=dict[str, "WriterSchema | None"])  # of this block
+    known: dict[str, WriterSchema | None] = field(default_factory=dict[str, "WriterSchema | None"])
     readers: Kept[Reader | Refused] = field(default_factory=Kept[Reader | Refused])
 
     def read(self, values: pa.BinaryArray, names: pa.BinaryArray | None) -> FramedBlock:
@@ -62,7 +60,7 @@ class FramedReader:
         message holds, save BlockTooLarge for several messages; what `find` raises is raised.
         """
         block = unframe(self.contract.wire.framing, values, names, self.part)
-        self.known = self.find(sorted({group.key for group in block.groups})) if block.groups else {}
+        self._meet({group.key for group in block.groups})
         parts, budget = list[Decoded](), Budget(len(values))
         for group in self._merged(block.groups):
             parts.append(self._read_group(block.data, group))
@@ -78,6 +76,13 @@ class FramedReader:
         if self.contract.wire.other_records != "skip":
             return found
         return replace(found, faults=[fault for fault in found.faults if fault.error_class != "OtherRecord"])
+
+    def _meet(self, keys: set[str]) -> None:
+        """Find the schemas that have not been named before, or were forgotten."""
+        if len(self.known) > MOST_THINGS or sum(one.size for one in self.known.values() if one) > MOST_BYTES:
+            self.known.clear()
+        if new := sorted(keys - self.known.keys()):
+            self.known.update(self.find(new))
 
     def _merged(self, groups: Sequence[Group]) -> Sequence[Group]:
         """The same, those as one that are read alike: JSON, whatever schema it names."""

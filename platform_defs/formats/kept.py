@@ -29,9 +29,14 @@ class Kept(Generic[Made]):
 
     def put(self, key: Hashable, made: Made, size: int) -> Made:
         """Keep `made`, of a schema of `size` bytes, and forget what was not used for the longest time."""
+        self._bytes += size - self._made.pop(key, (made, 0))[1]
         self._made[key] = made, size
-        self._bytes += size
         while len(self._made) > 1 and (self._bytes > self._most or len(self._made) > MOST_THINGS):
             _, (_, freed) = self._made.popitem(last=False)
             self._bytes -= freed
         return made
+
+    def clear(self) -> None:
+        """Forget all of it."""
+        self._made.clear()
+        self._bytes = 0

@@ -18,12 +18,13 @@ from platform_defs.engine import crash_points
 from platform_defs.errors import BadInput, LedgerAway, OutcomeUnknown
 from platform_defs.evolution.plan import Plan, plan, unused
 from platform_defs.evolution.statements import Given
-from platform_defs.operations.writers import WriterFit, judge_writers
+from platform_defs.operations.writer_schemas import WriterFit, survey
 from platform_defs.words import plural
 from resources.postgres.claims import claim
 from resources.postgres.connection import DURABLE, Connection, connect, database_errors, queries
 from resources.postgres.contract_ledger import SHORT_WAIT, ContractLedger, run
 from resources.postgres.migrations import require_current
+from resources.settings import settings
 
 TRIES = 5  # for the locks, each for SHORT_WAIT; with the pauses between them, 13 seconds at most
 PAUSE = 0.3, 0.7  # seconds
@@ -65,7 +66,7 @@ def propose(url: str, contract: Contract, given: Given) -> Proposal:
         require_current(connection)
         with connection.transaction():
             found = _proposed(connection, contract, given)
-        return replace(found, writers=judge_writers(connection, contract))
+    return replace(found, writers=_writers(url, contract))
 
 
 def apply(url: str, contract: Contract, given: Given, who: str) -> Proposal:
@@ -127,6 +128,13 @@ def _proposed(connection: Connection, contract: Contract, given: Given) -> Propo
         raise BadInput(wrong, field=contract.pipeline)
     missing = tuple(table for table in contract.accumulates if table.name not in shapes)
     return Proposal(found, applied is not None, missing, _nulls(ledger, found), _loosened(ledger, found))
+
+
+def _writers(url: str, contract: Contract) -> tuple[WriterFit, ...]:
+    """What the ledger has; nothing where messages name the schemas of their keys too, which it does not tell apart."""
+    if not contract.wire.framed or contract.wire.key_format != "text":
+        return ()
+    return survey(contract, None, url, settings().registry_name).schemas
 
 
 def _nulls(ledger: ContractLedger, found: Plan) -> tuple[tuple[str, int], ...]:

@@ -80,11 +80,13 @@ class Expected:
         """The fields of the contract's file. Raises NotMade for a value that is none of the type that it has there."""
         named = {item.name: item.name for item in self._contract.fields}
         found = {item.path: item.name for item in self._contract.fields}
-        columns = dict[str, Any]()
+        columns = list[Any]()
         for item in self._pipeline.contract.fields:
             was = named.get(item.name) or found.get(item.path)
-            columns[item.name] = _cast(messages, was, item.type.arrow)
-        return pa.table(columns | {name: messages[name] for name, _ in OWN})
+            columns.append(_cast(messages, was, item.type.arrow))
+        columns += [messages[name] for name, _ in OWN]
+        names = [*(item.name for item in self._pipeline.contract.fields), *(name for name, _ in OWN)]
+        return pa.Table.from_arrays(columns, names=names)
 
 
 def _fields(contract: Contract) -> list[Any]:
@@ -95,7 +97,7 @@ def _fields(contract: Contract) -> list[Any]:
 def _cast(messages: pa.Table, name: str | None, of: pa.DataType) -> Any:
     """A column as this type; NULL where there is none."""
     if name is None:
-        return pa.nulls(messages.num_rows, of)
+        return pa.array([None] * messages.num_rows, of)
     try:
         return messages[name].cast(of)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -8,6 +8,7 @@ from psycopg import sql
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.written import digest
+from platform_defs.engine import crash_points
 from platform_defs.engine.replay_plan import SUFFIX as REPLAY
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import ChangeClass
@@ -50,7 +51,7 @@ def _evolve(ledger: ContractLedger, found: Plan) -> None:
         raise _for_a_person(found)
     ledger.connection.execute(_lock_timeout(SHORT_WAIT))
     for _ in run(ledger.connection, found.statements):
-        pass
+        crash_points.reach("apply_altered")
     ledger.connection.execute(_lock_timeout(LOCK_WAIT))
 
 

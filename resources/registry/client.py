@@ -213,7 +213,7 @@ def _is_encrypted(schema: Any) -> bool:
 
 def _is_missing(error: Exception) -> bool:
     """Whether this is the registry's own word that it has no such schema, and not a 404 of what stands before it."""
-    return _is_absent(error) and error.error_code in MISSING  # pyright: ignore[reportAttributeAccessIssue]
+    return isinstance(error, SchemaRegistryError) and _is_absent(error) and error.error_code in MISSING
 
 
 def _is_absent(error: Exception) -> bool:

@@ -7,20 +7,21 @@ from dataclasses import dataclass, field, replace
 from platform_defs.contract.model import Contract
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.errors import RegistryAway
+from platform_defs.formats.kept import Kept
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.halts import RegistrySwitched
 from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger, digest
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient, client_of, context_of, is_possible
-from resources.registry.kept import KeptSchemas, Lately, Place
+from resources.registry.lately import Lately
 
 PAUSES = (2.5, 2.5)  # seconds between three questions for an id that nobody knows: a follower may lag behind
 QUICKLY = 3.0  # seconds for questions that a run can do without
-AGAIN = 1.0  # seconds for a question, where the last one was waited for in vain not long ago: Spark repeats tasks
+AGAIN = 1.0  # seconds for a question, where one was waited for in vain not long ago
 
 # Of this process: what it knows, and when it last waited in vain for a registry's schema (as long as it could), in vain
 # for a comparison, and found all schemas in use unchanged.
-_kept = KeptSchemas()
+_kept = Kept[WriterSchema]()
 _away, _silent, _compared = Lately(), Lately(), Lately()
 
 
@@ -138,8 +139,9 @@ class RegistrySchemas:
         """The registry's, with less patience where this process has just waited in vain."""
         if self.address is None:
             raise RegistryAway.nowhere(f"schema {key}" if key else "a schema")
+        in_haste = _away.has(str(self.address)) or _is_another_try()
         least = min(self.address.patience, AGAIN)
-        return client_of(replace(self.address, patience=least) if _away.has(str(self.address)) else self.address)
+        return client_of(replace(self.address, patience=least) if in_haste else self.address)
 
     def _as_they_are_now(self, known: Iterable[SchemaInUse]) -> Mapping[str, WriterSchema | None]:
         """What ids mean now; nothing where the registry does not say so in time."""
@@ -159,11 +161,19 @@ class RegistrySchemas:
 
     def _remember(self, generation: int, found: Mapping[str, WriterSchema]) -> Mapping[str, WriterSchema]:
         for key, schema in found.items():
-            _kept.keep(self._place(generation, key), schema)
+            _kept.put(self._place(generation, key), schema, schema.size)
         return found
 
-    def _place(self, generation: int, key: str) -> Place:
+    def _place(self, generation: int, key: str) -> tuple[str, str, int, str]:
         return self.ledger.url, self.ledger.registry, generation, key
+
+
+def _is_another_try() -> bool:
+    """Whether Spark repeats the task, in a new process: the first try has waited."""
+    from pyspark import TaskContext  # loaded wherever tasks run
+
+    task = TaskContext.get()
+    return task is not None and task.attemptNumber() > 0
 
 
 def _ids(known: Iterable[SchemaInUse]) -> list[str]:

@@ -14,6 +14,7 @@ from tests.chaos import (  # noqa: F401
     messages,
     network,
     postgres,
+    registries,
     renames,
     spark,
     stale,

@@ -16,6 +16,7 @@ from platform_defs.errors import Fenced
 from platform_defs.evolution.statements import Given
 from platform_defs.operations import evolve
 from resources.endpoints import connection
+from resources.postgres.ledger import Ledger
 from tests.chaos.moments import Intruder
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
@@ -58,6 +59,26 @@ def contract_applied_between_staging_and_publish(chaos: Chaos) -> Verdict:
     return chaos.judge(after, intruder.fired, "fenced, and read again")
 
 
+@scenario(FaultClass.CONTRACT_APPLIED)
+def run_killed_while_it_applies_a_free_change(chaos: Chaos) -> Verdict:
+    """Neither the table nor the ledger has changed. The next run applies it, and continues."""
+    world, pipeline = chaos.world, chaos.world.caught_up()
+    after = replace(pipeline, contract=additive(pipeline.contract))
+    run = Run(pipeline, "apply_altered", play=play_begin)
+    run.process.join(120)
+    assert run.process.exitcode == -signal.SIGKILL, run.words
+    assert _applied(world, after) == (False, False)
+    world.send(pipeline, transfers(8, start=8))
+    assert [batch.rows for batch in world.drain(after)] == [16]
+    assert _applied(world, after) == (True, True)
+    return chaos.judge(after, 1, "applied by the next run")
+
+
+def additive(contract: Contract) -> Contract:
+    """The next version, which runs apply by themselves."""
+    return replace(loosened(contract), evolution="additive")
+
+
 def loosened(contract: Contract) -> Contract:
     """The next version, in which a posting's currency may be NULL."""
     rows = contract.row_table
@@ -70,10 +91,23 @@ def play_apply(
 ) -> None:
     """What the process of an apply does."""
     os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
+    _apply(loosened(_given(name, changed)))
+    mouth.send(("done",))
+
+
+def play_begin(
+    name: str, changed: Any, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
+) -> None:
+    """What the process of a run does before its first batch."""
+    os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
+    Ledger(connection().postgres_url).acquire(additive(_given(name, changed))).close()
+    mouth.send(("done",))
+
+
+def _given(name: str, changed: Any) -> Contract:
     contract = renamed(find_pipeline("bank_transfers").contract, name)
     limits = replace(contract.limits, batch_messages=changed[0])
-    _apply(loosened(replace(contract, limits=limits, delivery=changed[1])))
-    mouth.send(("done",))
+    return replace(contract, limits=limits, delivery=changed[1])
 
 
 def _apply(contract: Contract) -> None:

@@ -238,7 +238,8 @@ def test_a_lock_is_given_up_within_a_quarter_of_a_minute() -> None:
 def test_a_reader_that_holds_the_table_is_named_and_nothing_is_changed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evolve, "SHORT_WAIT", "100ms")
+    monkeypatch.setattr(evolve, "SHORT_WAIT", "50ms")
+    monkeypatch.setattr(evolve, "PAUSE", (0.01, 0.02))
     before = views(world)
     after = with_field(before)
     with reader(world, before.contract.row_table.name), pytest.raises(LedgerAway, match="a report"):

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from platform_defs.contract.column_types import STRING
-from platform_defs.contract.model import Column, Field
+from platform_defs.contract.model import Column, Field, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.verification.report import Report
 from platform_defs.verification.verify import verify
@@ -52,7 +52,7 @@ def report(world: World, pipeline: Pipeline) -> Report:
 
 
 def test_a_transform_gets_messages_of_older_contracts_with_the_fields_that_it_reads_now(world: World) -> None:
-    before = replace(world.new_pipeline(), transform=without_channel)
+    before = replace(world.new_pipeline(partitions=1), transform=without_channel)
     before = replace(before, contract=replace(before.contract, tables=_ungated(before)))
     world.send(before, transfers(8))
     world.drain(before)
@@ -82,7 +82,7 @@ def test_a_transform_gets_messages_of_older_contracts_with_the_fields_that_it_re
     exact(world, after)
 
 
-def _ungated(pipeline: Pipeline) -> tuple:
+def _ungated(pipeline: Pipeline) -> tuple[Table, ...]:
     rows = pipeline.contract.row_table
     return (replace(rows, batch_rules=()), *pipeline.contract.accumulates)
 

@@ -54,6 +54,7 @@ class Expectations(RuleBasedStateMachine):
     committed: dict[int, tuple[int, str]]  # by batch: epoch and owner
     judged: Judged
     failures: Counter[int]  # of the pending batch, by its id, that count
+    applied: bool  # a person has applied a contract
     died: bool  # the last owner, without a word; nobody has taken over since
     seen: Seen  # after the last step
 

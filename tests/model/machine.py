@@ -48,6 +48,7 @@ class Machine(TopicEvents):
         self.keyed, self.all_tables, self.log = keyed, self.contract.tables, Log(self.contract.topic, partitions)
         self.ledger, self.session = Ledger(self.url), connect(self.url, "the model")
         self.runs, self.owner, self.halted, self.settling, self.died = [], None, None, False, False
+        self.applied = False
         self.kept, self.committed, self.failures, self.seen, self.judged = [], {}, Counter(), {}, Judged()
         self._start(survives=True)
 

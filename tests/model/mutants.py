@@ -126,6 +126,7 @@ MUTANTS: dict[str, Mutate] = {
     "a partition that the answer lacks is forgotten": _forgetful,
     "a contract is applied beside a run": _instead(ContractLedger, "fence", lambda _: None),
     "a batch names another contract than its own": _with("write_batch", "(SELECT contract_digest FROM pinned)", "''"),
+    "a version need not fit where a run took the one before": _with("record_contract", "was.by_command", "false"),
     "a log that was read before is read again": _instead(SettledLog, "_first", lambda _self, _number, held: held.low),
 }
 
@@ -184,6 +185,10 @@ PATHS: dict[str, tuple[str, ...]] = {
         "settle",
     ),
     "a contract is applied beside a run": ("produce", "stage_a_batch", "apply_a_contract", "be_refused"),
+    "a version need not fit where a run took the one before": (
+        *("produce", "publish_a_batch", "apply_a_contract"),
+        *("rename", "publish_a_batch", "settle", "publish_a_batch", "stop", "start_with_an_older_file"),
+    ),
     "a log that was read before is read again": ("produce", "publish_a_batch", "rename", "plan_a_batch", "settle"),
 }
 

@@ -67,6 +67,7 @@ HAPPENED = {
     "red gate: dead-letters",
     "topic_changed",
     "contract applied",
+    "older file refused",
     "stale",
     "stale at ack",
 }

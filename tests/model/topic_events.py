@@ -1,10 +1,13 @@
 """What may happen to the topic under a pipeline, and how an event is registered for the state machine (machine.py)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
+from platform_defs.errors import BadInput
 from platform_defs.evolution.statements import Given
 from platform_defs.operations import evolve
 from tests.model.expectations import Expectations
@@ -98,8 +101,15 @@ class TopicEvents(Expectations):
         """A person applies the next version. Who is at work on the pipeline is fenced, and lives on."""
         self.contract = next_version(self.contract)
         evolve.apply(self.url, self.contract, Given(), "nobody")
-        self.owner, self.died = None, False  # nobody holds it any more, dead or alive
+        self.owner, self.died, self.applied = None, False, True  # nobody holds it any more, dead or alive
         self.fired["contract applied"] += 1
+
+    @event(1, lambda self: self.applied and self._in_force and not (self.halted or self.owner or self.died))
+    def start_with_an_older_file(self, _draw: Draw) -> None:
+        """Once a person has applied a contract, versions have to fit, though runs have taken newer ones since."""
+        with pytest.raises(BadInput, match="this is an older file"):
+            self.ledger.acquire(replace(self.contract, version=str(int(self.contract.version) - 1)))
+        self.fired["older file refused"] += 1
 
     @property
     def _in_force(self) -> bool:

@@ -16,6 +16,7 @@ class Answered:
 
     url: str = ""
     answers: dict[str, "Answer"] = field(default_factory=dict[str, "Answer"])
+    otherwise: "Answer | None" = None  # on every other path; None: the registry's word that there is no such schema
     asked: list[str] = field(default_factory=list[str])
     authorization: list[str | None] = field(default_factory=list[str | None])
     registered: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -102,7 +103,7 @@ def registry_double() -> Iterator[Answered]:
             path = self.path.partition("?")[0]
             answered.asked.append(self.path)
             answered.authorization.append(_credentials(self.headers.get("Authorization")))
-            answered.answers.get(path, refuses(404, 40403))(self, answered)
+            answered.answers.get(path, answered.otherwise or refuses(404, 40403))(self, answered)
 
         def do_POST(self) -> None:
             """Register a schema: its id is how many there are."""

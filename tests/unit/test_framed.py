@@ -13,8 +13,6 @@ from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Contract, Field, Framing, OtherRecords, RowRule, WireFormat
 from platform_defs.formats.arrow import integers
 from platform_defs.formats.framed import FramedBlock, FramedReader
-from platform_defs.formats.kept import MOST_THINGS
-from platform_defs.formats.supported import Reader, reader_of
 from platform_defs.formats.writer_schema import WriterSchema
 
 REQUIRED = RowRule("name_required", "name", "required", None, "")
@@ -91,25 +89,12 @@ def test_a_schema_that_cannot_be_read_is_a_fault_of_its_messages_alone(
     assert found.schemas == ({"1": 1} if number == 9 else {"1": 1, str(number): 1})
 
 
-def test_what_a_schema_means_is_found_once_and_what_is_unknown_is_not_kept() -> None:
-    made, known = list[str](), {key: WriterSchema(key, "json", "") for key in ("1", "2")}
-
-    def make(of: Contract, writer: WriterSchema, *, indexed: bool) -> Reader:
-        made.append(writer.key)
-        return reader_of(of, writer, indexed=indexed)
-
-    of_task = FramedReader(contract(), lambda keys: {key: known.get(key) for key in keys}, make=make)
-    for garbage in (7, 8, 9):
-        of_task.read(pa.array([prefixed(n, b"{}") for n in (garbage, 1, 2, 1)], pa.binary()), None)
-        assert set(of_task.known) == {"1", "2", str(garbage)}, "of one block"
-    assert made == ["1", "2"]
-
-
-def test_readers_are_kept_of_so_many_schemas() -> None:
-    of_task = FramedReader(contract(), lambda keys: {key: WriterSchema(key, "json", "") for key in keys})
-    values = [prefixed(n + 1, b'{"name": "a"}') for n in range(MOST_THINGS + 50)]
-    found = of_task.read(pa.array(values, pa.binary()), None)
-    assert (found.decoded.rows.num_rows, len(of_task.readers)) == (len(values), MOST_THINGS)
+def test_a_schema_is_asked_for_once_whether_it_is_known_or_not() -> None:
+    asked: list[Sequence[str]] = []
+    of_task = reader(asked=asked)
+    for _ in range(3):
+        of_task.read(pa.array([prefixed(n, b"{}") for n in (9, 1, 2, 1)], pa.binary()), None)
+    assert asked == [["1", "2", "9"]]
 
 
 RECORDS = {

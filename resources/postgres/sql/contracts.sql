@@ -47,11 +47,3 @@ SELECT a.pid, a.usename, a.application_name, extract(epoch FROM now() - a.xact_s
  WHERE l.granted AND l.relation = ANY(SELECT to_regclass(t)::oid FROM unnest(%(tables)s::text[]) AS t)
    AND l.pid <> pg_backend_pid()
  ORDER BY a.xact_start LIMIT 1;
-
--- writers_of: the schemas that messages of the pipeline's batches name, with how many do, the oldest first.
-SELECT s.key, s.generation, s.format, s.document, s."references", s.encrypted, u.messages, u.first_batch
-  FROM (SELECT registry, generation, key, sum(n.messages)::bigint AS messages, min(batch_id) AS first_batch
-          FROM tidegate.batch_schema AS n JOIN tidegate.batch USING (batch_id)
-         WHERE pipeline = %(pipeline)s AND replaced_by IS NULL GROUP BY registry, generation, key) AS u
-  JOIN tidegate.schema AS s USING (registry, generation, key)
- ORDER BY u.first_batch, s.key;

@@ -1,0 +1,26 @@
+"""What a process notes of registries for a while."""
+
+import time
+from collections.abc import Hashable
+
+RECENT = 60.0  # seconds for which something is still lately
+_MOST_NOTED = 1_000
+
+
+class Lately:
+    """What has happened within the last minute."""
+
+    def __init__(self) -> None:
+        self._at = dict[Hashable, float]()
+
+    def note(self, what: Hashable) -> None:
+        if len(self._at) >= _MOST_NOTED:
+            self._at.clear()
+        self._at[what] = time.monotonic()
+
+    def has(self, what: Hashable) -> bool:
+        at = self._at.get(what)
+        return at is not None and time.monotonic() - at < RECENT
+
+    def clear(self) -> None:
+        self._at.clear()
