@@ -72,7 +72,8 @@ def _fields(
             yield from _fields(of, here, schema, (*above, record.name), required=needed)
         else:
             kind, note = _column(of)
-            yield FoundField(here, kind, needed, note=note)
+            symbols = of.symbols if isinstance(of, Enum) else ()
+            yield FoundField(here, kind, needed, note=note, symbols=symbols)
 
 
 def _without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:

@@ -71,7 +71,8 @@ def _fields(
             yield from _fields(inner, here, places, (*above, of.full_name), required=needed)
         else:
             kind, note = _column(item)
-            yield FoundField(here, kind, needed, places, note)
+            symbols = tuple(one.name for one in item.enum_type.values) if item.enum_type and kind == "string" else ()
+            yield FoundField(here, kind, needed, places, note, symbols)
 
 
 def _is_taken_apart(of: Descriptor, above: tuple[str, ...]) -> bool:

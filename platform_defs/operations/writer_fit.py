@@ -52,7 +52,8 @@ def _is_read(wanted: str, found: str) -> bool:
     return wanted in ("json", found) or found in _ALSO.get(wanted, ()) or found == "json"
 
 
-_ALSO = {  # JSON values that are read too, and whose schema says less than the contract
+_ALSO = {  # JSON values that are read too: their schema says less than the contract, or more
+    "string": ("date", "timestamp", "decimal"),
     "double": ("integer",),
     "decimal": ("integer", "double", "string"),
     "date": ("string",),

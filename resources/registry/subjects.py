@@ -123,8 +123,8 @@ class Subjects(RegistryClient):
         status = error.http_status_code if isinstance(error, SchemaRegistryError) else None
         said = excerpt(self._without_secrets(str(error) or type(error).__name__))
         return RegistryAway(
-            f"the schema registry at {self.registry} gave no answer when it was asked for {what}: {said}. Nothing was "
-            "changed. Is it up (tidegate stack status), and is TIDEGATE_REGISTRY_URL right?",
+            f"the schema registry at {self.registry} could not be asked for {what}: {said}. Nothing was changed. Is "
+            "it up (tidegate stack status), and are TIDEGATE_REGISTRY_URL and the user right?",
             registry=str(self.registry),
             status=status,
         )

@@ -94,3 +94,10 @@ def test_a_schema_that_cannot_hold_the_messages_is_refused() -> None:
     more["fields"].append({"name": "must", "type": "long"})
     with pytest.raises(BadInput, match="schema 7 has no way to write a message of the contract: None is not a long"):
         EncodedSamples(contract, Outlet(WriterSchema("7", "avro", json.dumps(more))))
+
+
+def test_an_enum_of_the_schema_gets_its_symbols_where_the_contract_names_none() -> None:
+    contract = contract_of("avro")
+    free = tuple(replace(item, rules=()) if item.name == "currency" else item for item in contract.fields)
+    written = EncodedSamples(replace(contract, fields=free), Outlet(WriterSchema("7", "avro", AVRO))).good(100)
+    assert len({one.value for one in written}) == 100

@@ -152,7 +152,7 @@ def test_the_gate_against_a_registry_imports_neither_spark_nor_dagster(assets: P
             "from platform_defs.operations import gate as gates",
             "from platform_defs.cli.main import main",
             "read = gates.read_contracts",
-            f"gates.read_contracts = lambda: read(Path({str(assets)!r}))",
+            f"gates.read_contracts = lambda *_: read(Path({str(assets)!r}))",
             "main()",
             arguments=["contract", "check", "--against", "registry", "-o", "json"],
             environment={"TIDEGATE_REGISTRY_URL": server.url, "TIDEGATE_HOME": str(tmp_path / "home")},
