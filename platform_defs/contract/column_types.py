@@ -47,7 +47,7 @@ class ColumnType:
     @property
     def logical_types(self) -> tuple[str, ...]:
         """The ODCS logicalTypes that a property of this type may be given."""
-        return {"json": ("object", "array"), "double": ("number",), "decimal": ("number",)}.get(self.kind, (self.name,))
+        return _LOGICAL.get(self.kind, (self.name,))
 
     @property
     def digits(self) -> tuple[int, int] | None:
@@ -57,6 +57,13 @@ class ColumnType:
         return (18, 0) if self.kind == "integer" else None
 
 
+_LOGICAL = {
+    "json": ("object", "array"),
+    "double": ("number",),
+    "decimal": ("number",),
+    "uuid": ("string",),
+    "bytes": ("string",),
+}
 STRING = ColumnType("string", "string", "text")
 INTEGER = ColumnType("integer", "bigint", "bigint")
 DOUBLE = ColumnType("double", "double", "double precision")
@@ -64,15 +71,19 @@ BOOLEAN = ColumnType("boolean", "boolean", "boolean")
 DATE = ColumnType("date", "date", "date")
 TIMESTAMP = ColumnType("timestamp", "timestamp", "timestamp with time zone")
 JSON = ColumnType("json", "string", "jsonb", in_staging="text")  # any JSON value, as its text
-FIXED = {of.name: of for of in (STRING, INTEGER, DOUBLE, BOOLEAN, DATE, TIMESTAMP, JSON)}
+# As Postgres prints them, so that each value has one text: 6f1c…, lower case; 10:00:00.5, without zeros behind.
+UUID = ColumnType("uuid", "string", "uuid", in_staging="text")
+TIME = ColumnType("time", "string", "time without time zone", in_staging="text")
+BYTES = ColumnType("bytes", "binary", "bytea")
+FIXED = {of.name: of for of in (STRING, INTEGER, DOUBLE, BOOLEAN, DATE, TIMESTAMP, TIME, UUID, BYTES, JSON)}
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)", re.ASCII)
 
 PARTITION = ColumnType("int", "int", "integer")  # this and the next are for Tidegate's own columns
-ATTEMPT = ColumnType("uuid", "binary", "uuid")
+ATTEMPT = ColumnType("attempt", "binary", "uuid")
 
 
 def column_type(name: str) -> ColumnType:
-    """The type named `name`: string, integer, double, boolean, date, timestamp, json or decimal(precision,scale).
+    """The type named `name`: one of FIXED, or decimal(precision,scale).
 
     Raises BadInput for any other name, or a decimal outside 1 <= precision <= 38, 0 <= scale <= precision.
     """
@@ -106,6 +117,9 @@ def _arrow(of: ColumnType) -> pa.DataType:
         "timestamp": pa.timestamp("us", "UTC"),
         "json": pa.string(),
         "int": pa.int32(),
-        "uuid": pa.binary(16),
+        "uuid": pa.string(),
+        "time": pa.string(),
+        "bytes": pa.binary(),
+        "attempt": pa.binary(16),
     }
     return fixed[of.name]

@@ -6,7 +6,7 @@ from typing import Any
 
 from open_data_contract_standard.model import SchemaProperty
 
-from platform_defs.contract.column_types import ColumnType, column_type
+from platform_defs.contract.column_types import FIXED, ColumnType, column_type
 from platform_defs.contract.keys import CUSTOM_ENTRY
 from platform_defs.contract.node import Node, one_of
 from platform_defs.contract.reserved import column_mistake
@@ -25,7 +25,7 @@ _PHYSICAL_TYPE_NEEDED = {
     "array": "is not one column: keep it in a column of physicalType: json",
     "map": "is not one column: keep it in a column of physicalType: json",
 }
-_TYPES = ("string", "integer", "double", "boolean", "date", "timestamp", "json", "decimal(18,2)")  # to guess from
+_TYPES = (*FIXED, "decimal(18,2)")  # to guess from
 
 
 def checked_name(name: Node[str | None], *, qualified: bool = False) -> str:

@@ -30,7 +30,7 @@ def pattern_mistake(pattern: str) -> str | None:
     return None
 
 
-def fits(value: str | int | float | bool | date | datetime | Decimal, of: ColumnType) -> bool:
+def fits(value: str | bytes | int | float | bool | date | datetime | Decimal, of: ColumnType) -> bool:
     """Whether a column of the type can hold the value, which is of the type's Python class."""
     if isinstance(value, str):
         return _is_unicode(value)

@@ -7,7 +7,7 @@ from typing import Any, get_args
 from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
 from platform_defs.contract.batch_rules import read_batch_rules
-from platform_defs.contract.column_types import BOOLEAN, DOUBLE, INTEGER, JSON, ColumnType
+from platform_defs.contract.column_types import BOOLEAN, BYTES, DOUBLE, INTEGER, JSON, TIME, UUID, ColumnType
 from platform_defs.contract.model import Aggregate, Column, Disposition, Table
 from platform_defs.contract.names import checked_name, column_name, column_type_of, custom_values
 from platform_defs.contract.node import Node, one_of
@@ -15,6 +15,7 @@ from platform_defs.contract.reserved import table_mistake
 from platform_defs.contract.schema_keys import COLUMN, COLUMN_PROPERTIES, TABLE, TABLE_PROPERTIES
 
 _AGGREGATE = re.compile(r"(\w+)\(\s*(\*|\w+)\s*\)")
+_UNGROUPED = (UUID, TIME, BYTES)
 _FUNCTIONS = ("sum", "count", "min", "max")
 
 
@@ -159,6 +160,8 @@ def _group_mistake(column: Column, source: Column) -> str | None:
         return f"{column.name} is {source.type.name} in the row table, {column.type.name} here"
     if column.type == JSON:
         return f"{column.name} is json: rows cannot be grouped by it; group by a field inside it instead"
+    if column.type in _UNGROUPED:
+        return f"{column.name} is {column.type.name}: rows cannot be grouped by it; group by a string instead"
     if column.type == DOUBLE:
         return "doubles are not exact: do not group by one"
     if not (source.required and column.required):  # NULL equals nothing: such groups would never be merged
@@ -171,6 +174,8 @@ def _result_mistake(aggregate: Aggregate, column: Column, source: Column | None)
     result = column.type
     if source is not None and source.type == JSON:
         return f"{source.name} is json: it cannot be aggregated; aggregate a field inside it instead"
+    if source is not None and source.type in _UNGROUPED and aggregate.function != "count":
+        return f"{source.name} is {source.type.name}: it has no {aggregate.function}"
     if aggregate.function == "count":
         return None if result == INTEGER else f"a count is an integer, not {result.name}"
     if source is None:

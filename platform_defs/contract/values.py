@@ -8,8 +8,9 @@ from typing import Any, cast
 
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.one_value import fits
+from platform_defs.contract.spellings import plain_bytes, plain_time, plain_uuid
 
-Value = str | int | float | bool | date | datetime | Decimal
+Value = str | bytes | int | float | bool | date | datetime | Decimal
 
 
 def contract_value(written: Any, of: ColumnType) -> Value:
@@ -83,6 +84,25 @@ def _timestamp(written: Any) -> datetime:
     return value.astimezone(UTC)
 
 
+def _time(written: Any) -> str:
+    if not isinstance(written, str) or not (found := plain_time(written)):
+        raise ValueError(f"{written!r} is not a time such as '10:00:00.5', in quotes")
+    return found
+
+
+def _uuid(written: Any) -> str:
+    if not isinstance(written, str) or not (found := plain_uuid(written)):
+        raise ValueError(f"{written!r} is not a uuid, such as 6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60")
+    return found
+
+
+def _bytes(written: Any) -> bytes:
+    found = plain_bytes(written) if isinstance(written, str) else None
+    if found is None:
+        raise ValueError(f"{written!r} is not base64, such as 'AAH/'")
+    return found
+
+
 def _json(written: Any) -> str:
     """The text of any JSON value: mappings, lists, strings, numbers, booleans, null."""
     try:
@@ -100,4 +120,7 @@ _READERS = {
     "date": _date,
     "timestamp": _timestamp,
     "json": _json,
+    "time": _time,
+    "uuid": _uuid,
+    "bytes": _bytes,
 }

@@ -41,4 +41,6 @@ def _written(name: str, value: str, of: ColumnType) -> str:
 def _spelt(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, bytes):
+        return rf"\x{value.hex()}"
     return value.isoformat() if isinstance(value, date) else str(value)

@@ -7,6 +7,9 @@
     boolean    boolean
     date       int (date)
     timestamp  long (timestamp-micros)
+    time       long (time-micros)
+    uuid       string (uuid)
+    bytes      bytes
     json       null, a scalar, or arrays and maps of those, three levels deep: Avro has no type for any JSON
 
 A field that is not required is a union with null first, so that null can be its default.
@@ -28,6 +31,9 @@ _TYPES: dict[str, Any] = {
     "boolean": "boolean",
     "date": {"type": "int", "logicalType": "date"},
     "timestamp": {"type": "long", "logicalType": "timestamp-micros"},
+    "time": {"type": "long", "logicalType": "time-micros"},
+    "uuid": {"type": "string", "logicalType": "uuid"},
+    "bytes": "bytes",
 }
 
 

@@ -16,6 +16,9 @@ _TYPES: Mapping[str, Mapping[str, Any]] = {
     "boolean": {"type": "boolean"},
     "date": {"type": "string", "format": "date"},
     "timestamp": {"type": "string", "format": "date-time"},
+    "time": {"type": "string"},  # JSON Schema's own format demands an offset
+    "uuid": {"type": "string", "format": "uuid"},
+    "bytes": {"type": "string", "contentEncoding": "base64"},
 }
 _LIMITS = {"minimum": "minimum", "maximum": "maximum", "min_length": "minLength", "max_length": "maxLength"}
 

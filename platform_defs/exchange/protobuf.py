@@ -7,6 +7,8 @@
     boolean    bool
     date       string (ISO 8601)
     timestamp  google.protobuf.Timestamp
+    time, uuid string
+    bytes      bytes
     json       google.protobuf.Value
 
 A field that is not required is `optional`. One that is has no label, as proto3 has it: a message never lacks it, and
@@ -29,13 +31,16 @@ _TYPES = {
     "boolean": "bool",
     "date": "string",
     "timestamp": "google.protobuf.Timestamp",
+    "time": "string",
+    "uuid": "string",
+    "bytes": "bytes",
     "json": "google.protobuf.Value",
 }
 _IMPORTS = {
     "google.protobuf.Timestamp": "google/protobuf/timestamp.proto",
     "google.protobuf.Value": "google/protobuf/struct.proto",
 }
-_NOTES = {"decimal": "a decimal, such as 12.34", "date": "ISO 8601, such as 2026-11-01"}
+_NOTES = {"decimal": "a decimal, such as 12.34", "date": "ISO 8601, such as 2026-11-01", "time": "such as 10:00:00.5"}
 
 
 def proto_text(contract: Contract) -> str:

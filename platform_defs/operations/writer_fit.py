@@ -58,4 +58,5 @@ _ALSO = {  # JSON values that are read too: their schema says less than the cont
     "decimal": ("integer", "double", "string"),
     "date": ("string",),
     "timestamp": ("string",),
+    **dict.fromkeys(("time", "uuid", "bytes"), ("string",)),
 }

@@ -4,11 +4,13 @@ import math
 import random
 import re
 import warnings
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from json import dumps, loads
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 from rstr import Rstr
@@ -52,6 +54,9 @@ class Values:
             "date": self._date,
             "timestamp": self._timestamp,
             "json": self._json,
+            "uuid": lambda: str(UUID(int=self._random.getrandbits(128), version=4)),
+            "time": self._time,
+            "bytes": lambda: b64encode(self._random.randbytes(self._random.randrange(12))).decode(),
         }[self._item.type.name]
 
     def _text(self) -> str:
@@ -116,6 +121,10 @@ class Values:
         at = min(at, self._rule("maximum", at))
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
+    def _time(self) -> str:
+        at = str(timedelta(seconds=self._random.randrange(86_400))).rjust(8, "0")
+        return min(max(at, self._rule("minimum", at)), self._rule("maximum", at))
+
     def _json(self) -> Value:
         """One of the examples, or an object with a bit of everything that JSON has."""
         if self._item.examples:
@@ -138,6 +147,8 @@ def json_text(value: Value) -> bytes:
 def _as_string(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
     if isinstance(value, date | Decimal):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no JSON")

@@ -11,13 +11,15 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from math import isfinite
 from typing import Any
+from uuid import UUID
 
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.model import Contract, Field
 from platform_defs.verification.avro_schema import WriterTypes
 from platform_defs.verification.avro_types import Record, Spelling, Tape, Type, Union
-from platform_defs.verification.avro_values import EPOCH, LARGEST_SCALE, day, text, unscaled
+from platform_defs.verification.avro_values import EPOCH, LARGEST_SCALE, day, moment, text, unscaled
 from platform_defs.verification.documents import NotTheType, check_jsonb, check_text, compact
+from platform_defs.verification.values import time_text, uuid_text
 
 UNITS = {"timestamp-millis": 1_000, "timestamp-micros": 1}  # microseconds
 _EXACT = Context(prec=60)
@@ -123,6 +125,8 @@ def _taker(column: ColumnType, of: Type) -> Take:
         return _json
     held = _not_null(of)
     found = _TAKERS.get((column.kind, held.logical or held.kind))
+    if column.kind == "string" and held.kind == "fixed":
+        found = None  # a uuid in sixteen bytes is no text
     if found is None or (held.logical == "decimal" and held.scale > LARGEST_SCALE):
         raise NotTheType("SchemaNotCompatible")
     return found(column)
@@ -138,6 +142,18 @@ def _string(_: Type, value: bytes) -> str:
     found = text(value)
     check_text(found)
     return found
+
+
+def _uuid(of: Type, value: bytes) -> str:
+    return str(UUID(bytes=value)) if of.kind == "fixed" else uuid_text(_string(of, value))
+
+
+def _bytes(_: Type, value: bytes | None) -> bytes:
+    return value or b""
+
+
+def _time(of: Type, value: int) -> str:
+    return time_text(moment(value, of.logical))
 
 
 def _same(_: Type, value: Any) -> Any:
@@ -191,6 +207,12 @@ _TAKERS: dict[tuple[str, str], Callable[[ColumnType], Take]] = {
     ("decimal", "long"): _decimals,
     ("boolean", "boolean"): lambda _: _same,
     ("date", "date"): lambda _: lambda _, value: day(value),
+    ("uuid", "string"): lambda _: _uuid,
+    ("uuid", "uuid"): lambda _: _uuid,
+    ("bytes", "bytes"): lambda _: _bytes,
+    ("bytes", "fixed"): lambda _: _bytes,
+    ("time", "time-millis"): lambda _: _time,
+    ("time", "time-micros"): lambda _: _time,
     ("timestamp", "timestamp-millis"): lambda _: _timestamp,
     ("timestamp", "timestamp-micros"): lambda _: _timestamp,
     ("timestamp", "timestamp-nanos"): lambda _: _timestamp,

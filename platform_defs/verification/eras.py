@@ -14,6 +14,7 @@ import pyarrow as pa
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.model import Column, Contract
 from platform_defs.evolution.message import widens
+from platform_defs.verification.json_columns import TEXTUAL
 from resources.postgres.contract_ledger import ContractLedger
 
 
@@ -32,9 +33,9 @@ class Eras:
         return tuple((name, of.arrow) for name, of in self.types.items())
 
     @property
-    def json(self) -> tuple[str, ...]:
-        """Those of them that are json."""
-        return tuple(name for name, of in self.types.items() if of.name == "json")
+    def as_text(self) -> Mapping[str, str]:
+        """Those of them that are read as text, and their types."""
+        return {name: of.name for name, of in self.types.items() if of.name in TEXTUAL}
 
     def contract(self, digest: str | None) -> Contract:
         """The one of this digest; the newest where the ledger has none of it."""

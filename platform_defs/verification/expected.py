@@ -39,20 +39,20 @@ class Expected:
         self.retyped = "; ".join(eras.retyped(contract).values())
         types = dict(eras.columns)
         self.schema = pa.schema([*((name, types[name]) for name in self._names.values()), *OWN])
-        self._json = [name for name in self._names.values() if name in eras.json]
+        self._as_text = {name: eras.as_text[name] for name in self._names.values() if name in eras.as_text}
 
     def rows(self, partition: int, offsets: Sequence[int], rows: Sequence[Row]) -> pa.Table:
         """The table's columns, _partition, _offset: none, one or (with a transform) several rows for each message.
 
-        `rows` are the messages' fields in the contract's order. json columns are in canonical form. Raises BadInput
-        where the transform fails, NotMade where it fails on messages of an older contract.
+        `rows` are the messages' fields in the contract's order. json, uuid and time have one spelling each. Raises
+        BadInput where the transform fails, NotMade where it fails on messages of an older contract.
         """
         if not rows:
             return self.schema.empty_table()
         messages = self._messages(partition, offsets, rows)
         names = [*self._names, *(name for name, _ in OWN)]
         made = messages.select(names) if self._pipeline.transform is None else self._transformed(messages, names)
-        return canonical_columns(made.rename_columns(self.schema.names).cast(self.schema), self._json)
+        return canonical_columns(made.rename_columns(self.schema.names).cast(self.schema), self._as_text)
 
     def _messages(self, partition: int, offsets: Sequence[int], rows: Sequence[Row]) -> pa.Table:
         schema = pa.schema([*((item.name, item.type.arrow) for item in self._contract.fields), *OWN])

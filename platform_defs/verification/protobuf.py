@@ -113,7 +113,7 @@ class _JudgedField:
         last = self.path[-1]
         _refuse(last.is_repeated and item.type.name != "json")
         self._convert = _conversion(item.type, last)
-        self._empty_is_none = last.type == F.TYPE_STRING and item.type.kind in ("decimal", "date")
+        self._empty_is_none = last.type == F.TYPE_STRING and item.type.kind in ("decimal", "date", "uuid", "time")
 
     def value(self, message: Message) -> Any:
         if not self.path:
@@ -212,7 +212,9 @@ def _of_scalar(of: ColumnType, kind: int) -> Convert:
             return bool
         case "decimal" if kind in _INTEGERS:
             return lambda value: _decimal(value, 0, of)
-        case "decimal" | "date" if kind == F.TYPE_STRING:
+        case "bytes" if kind == F.TYPE_BYTES:
+            return bytes
+        case "decimal" | "date" | "uuid" | "time" if kind == F.TYPE_STRING:
             return _read_text(reader(of))
         case _:
             raise NotTheType("SchemaNotCompatible")

@@ -15,7 +15,7 @@ from psycopg import sql
 from platform_defs.contract.model import Contract, Table
 from platform_defs.errors import BadInput
 from platform_defs.verification.eras import read_eras
-from platform_defs.verification.json_columns import canonical_columns, json_columns
+from platform_defs.verification.json_columns import AsText, canonical_columns, text_columns
 from platform_defs.verification.spans import Span, less, within
 from platform_defs.verification.writer_schemas import KnownSchemas, NamedSchema
 from resources.postgres.connection import connect, database_errors, queries, session_url
@@ -116,15 +116,15 @@ class Snapshot:
         key = [("_key", pa.string())] if table.disposition == "upsert" else []
         schema = pa.schema([*self.eras.columns, *key, *OWN])
         query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY _partition, _offset").format(
-            _selected(schema.names, self.eras.json), _table(table), self._of_this_log()
+            _selected(schema.names, self.eras.as_text), _table(table), self._of_this_log()
         )
-        return Ordered(self._batches(query, schema, table.name, self.eras.json), schema)
+        return Ordered(self._batches(query, schema, table.name, self.eras.as_text), schema)
 
     def accumulated(self, table: Table) -> Iterator[pa.RecordBatch]:
         """An accumulate table's rows, in any order."""
         schema = pa.schema(_columns(table))
-        query = sql.SQL("SELECT {} FROM {}").format(_selected(schema.names, json_columns(table)), _table(table))
-        return self._batches(query, schema, table.name, json_columns(table))
+        query = sql.SQL("SELECT {} FROM {}").format(_selected(schema.names, text_columns(table)), _table(table))
+        return self._batches(query, schema, table.name, text_columns(table))
 
     def rows_of_lost_history(self, table: Table) -> Iterator[pa.RecordBatch]:
         """The row table's rows whose messages were in a log that no longer exists: contract columns, _partition,
@@ -132,9 +132,9 @@ class Snapshot:
         """
         schema = pa.schema([*_columns(table), *OWN])
         query = sql.SQL("SELECT {} FROM {} WHERE NOT ({})").format(
-            _selected(schema.names, json_columns(table)), _table(table), self._of_this_log()
+            _selected(schema.names, text_columns(table)), _table(table), self._of_this_log()
         )
-        return self._batches(query, schema, table.name, json_columns(table)) if self.lost else iter(())
+        return self._batches(query, schema, table.name, text_columns(table)) if self.lost else iter(())
 
     def dead_letters(self) -> Iterator[DeadLetter]:
         """The pipeline's dead letters of the log that exists now, ordered by (partition, offset)."""
@@ -223,9 +223,7 @@ class Snapshot:
         ]
         return sql.SQL(" AND ").join(clauses) if clauses else sql.SQL("true")
 
-    def _batches(
-        self, query: sql.Composed, schema: pa.Schema, table: str, as_text: Sequence[str]
-    ) -> Iterator[pa.RecordBatch]:
+    def _batches(self, query: sql.Composed, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
         """The rows of a query in this snapshot, over a connection of its own."""
         connection: Any = self._open.enter_context(_arrow_connection(session_url(self._url, "tidegate verify")))
         cursor = self._open.enter_context(connection.cursor())
@@ -326,8 +324,8 @@ def _names(names: Sequence[str]) -> sql.Composable:
     return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
-def _selected(names: Sequence[str], as_text: Sequence[str]) -> sql.Composable:
-    """The columns `names` as they are read: json ones as text."""
+def _selected(names: Sequence[str], as_text: AsText) -> sql.Composable:
+    """The columns `names` as they are read: some as text."""
     read = [sql.SQL("{}::text" if name in as_text else "{}").format(sql.Identifier(name)) for name in names]
     return sql.SQL(", ").join(read)
 

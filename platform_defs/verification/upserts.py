@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from platform_defs.contract.model import Contract
 from platform_defs.verification.compare import LATE, OTHER_BYTES, DeadLetters, needless, no_dead_letter, several
-from platform_defs.verification.documents import canonical
 from platform_defs.verification.eras import Eras
+from platform_defs.verification.json_columns import same_text
 from platform_defs.verification.judge import Judge, NoRow, Row
 from platform_defs.verification.keys import KeyJudge
 from platform_defs.verification.messages import Chunk, Topic
@@ -27,7 +27,7 @@ class Newest:
 
     partition: int
     offset: int
-    row: Row | None  # of the table's columns, json in canonical form; None for a tombstone
+    row: Row | None  # of the table's columns, json, uuid and time in one spelling; None for a tombstone
 
 
 @dataclass
@@ -168,7 +168,9 @@ class KeyedJudge:
         fields = [item.name for item in contract.fields]
         places = {now: fields.index(name) for name, now in eras.names(contract).items()}
         retyped = {name: Retyped(what) for name, what in eras.retyped(contract).items()}
-        self._columns = [(places.get(name), name in eras.json, retyped.get(name, WHATEVER)) for name, _ in eras.columns]
+        self._columns = [
+            (places.get(name), eras.as_text.get(name), retyped.get(name, WHATEVER)) for name, _ in eras.columns
+        ]
 
     def judged(
         self, partition: int, offset: int, key: str | NoRow, value: bytes | None, name: bytes | None
@@ -181,8 +183,8 @@ class KeyedJudge:
     def table_row(self, row: Row) -> Row:
         """The table's columns; of one that the contract does not have, whatever the table holds is right."""
         return tuple(
-            otherwise if place is None else canonical(row[place]) if is_json else row[place]
-            for place, is_json, otherwise in self._columns
+            otherwise if place is None else same_text(row[place], kind) if kind else row[place]
+            for place, kind, otherwise in self._columns
         )
 
 

@@ -7,14 +7,19 @@ decimal     a number, or a string of one: exactly as written, or not at all
 boolean     true, false
 date        "YYYY-MM-DD"
 timestamp   "YYYY-MM-DD", T or a space, "HH:MM:SS", up to six decimals, Z or an offset; years 1 to 9999 in UTC
+uuid        a string: 8, 4, 4, 4 and 12 hexadecimal digits, in either case; in lower case then
+time        "HH:MM:SS", up to six decimals, nothing or Z; as Postgres prints it: without zeros behind
+bytes       a string: base64 that its bytes are written as again
 json        any value that Postgres' jsonb can hold, without repeated keys; its text, with numbers as they are written
 """
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
 from math import isinf
+from string import hexdigits
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +38,7 @@ from platform_defs.verification.documents import (
 _decimal_text = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII).fullmatch
 _date_text = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
 _hour = r"([01]\d|2[0-3]):[0-5]\d"
+_time_parts = re.compile(rf"(?P<second>{_hour}:[0-5]\d)(\.(?P<fraction>\d{{1,6}}))?Z?", re.ASCII).fullmatch
 _timestamp_text = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_hour}:[0-5]\d(\.\d{{1,6}})?(Z|[+-]{_hour})", re.ASCII).fullmatch
 
 
@@ -132,6 +138,47 @@ def _timestamp(raw: Any) -> datetime:
         raise NotTheType("OutOfRange") from None
 
 
+def _uuid(raw: Any) -> str:
+    if type(raw) is not str:
+        raise NotTheType("WrongType")
+    return uuid_text(raw)
+
+
+def uuid_text(text: str) -> str:
+    """The uuid as Postgres prints it."""
+    parts = text.split("-")
+    if [len(part) for part in parts] != [8, 4, 4, 4, 12] or not set("".join(parts)) <= set(hexdigits):
+        raise NotTheType("InvalidUuid")
+    return text.lower()
+
+
+def _time(raw: Any) -> str:
+    if type(raw) is not str:
+        raise NotTheType("WrongType")
+    return time_text(raw)
+
+
+def time_text(text: str) -> str:
+    """The time as Postgres prints it."""
+    found = _time_parts(text)
+    if not found:
+        raise NotTheType("InvalidTime")
+    fraction = (found["fraction"] or "").rstrip("0")
+    return f"{found['second']}.{fraction}" if fraction else found["second"]
+
+
+def _bytes(raw: Any) -> bytes:
+    if type(raw) is not str:
+        raise NotTheType("WrongType")
+    try:
+        value = b64decode(raw, validate=True)
+    except ValueError:
+        raise NotTheType("InvalidBase64") from None
+    if b64encode(value).decode() != raw:
+        raise NotTheType("InvalidBase64")
+    return value
+
+
 def _json(raw: Document) -> str:
     check_jsonb(raw)
     return compact(raw)
@@ -145,4 +192,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "date": _date,
     "timestamp": _timestamp,
     "json": _json,
+    "uuid": _uuid,
+    "time": _time,
+    "bytes": _bytes,
 }

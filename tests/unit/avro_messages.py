@@ -107,6 +107,7 @@ def _blocks(items: list[bytes]) -> bytes:
 # Random schemas
 
 TEXT = st.text(max_size=5) | st.text("\0aé", max_size=2)
+UUIDS = st.uuids().map(str) | st.uuids().map(lambda one: str(one).upper())
 INT, LONG = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 DAYS, MICROS = st.integers(-719_200, 2_932_900), st.integers(-63_000_000_000_000_000, 254_000_000_000_000_000)
 FLOATS = st.floats(width=32)
@@ -120,7 +121,14 @@ def fixed(size: int, name: str, **more: Any) -> dict[str, Any]:
 DECIMAL = {"logicalType": "decimal", "precision": 12, "scale": 2}
 SCALARS: list[tuple[Any, st.SearchStrategy[Any], list[str]]] = [
     ("string", TEXT, ["string"]),
-    (logical("string", "uuid"), TEXT, ["string"]),
+    (logical("string", "uuid"), TEXT | UUIDS, ["string", "uuid"]),
+    ("string", UUIDS | TEXT, ["uuid", "string"]),
+    (fixed(16, "U16", logicalType="uuid"), st.binary(min_size=16, max_size=16), ["uuid"]),
+    (logical("int", "time-millis"), st.integers(-1, 86_400_001) | INT, ["time"]),
+    (logical("long", "time-micros"), st.integers(-1, 86_400_000_001) | LONG, ["time"]),
+    ("bytes", SMALL_BYTES, ["bytes"]),
+    (fixed(3, "B3"), st.binary(min_size=3, max_size=3), ["bytes"]),
+    (fixed(0, "B0"), st.just(b""), ["bytes"]),
     ("int", INT, ["integer", "double", "decimal(12,2)", "decimal(38,0)"]),
     ("long", LONG | INT, ["integer", "decimal(12,2)", "decimal(38,19)", "decimal(3,3)"]),
     ("float", FLOATS, ["double"]),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from google.protobuf.descriptor import Descriptor
@@ -62,6 +63,10 @@ message Transfer {
   fixed32 not_read = 25;
   repeated string nor_this = 26;
   google.protobuf.StringValue note = 27;
+  string uid = 28;
+  string clock = 29;
+  bytes raw = 30;
+  optional bytes seal = 31;
   optional string perhaps = 2000;
 
   message Party {
@@ -75,6 +80,10 @@ message Transfer {
 message Refund { int64 number = 1; }
 """
 COLUMNS3 = {
+    "uid": "uuid",
+    "clock": "time",
+    "raw": "bytes",
+    "seal": "bytes",
     "text": "string",
     "number": "integer",
     "real": "double",
@@ -198,6 +207,10 @@ def transfer(random: Random, depth: int = 0) -> Any:
         "large": lambda: random.choice([1, 2**63 - 1]),
         "iso": lambda: random.choice(["2024-02-29", "9999-12-31", "0001-01-01"]),
         "not_read": lambda: 7,
+        "uid": lambda: random.choice([str(UUID(int=random.getrandbits(128))).upper(), ""]),
+        "clock": lambda: random.choice(["10:00:00", "23:59:59.120000", "00:00:00.0Z"]),
+        "raw": lambda: random.randbytes(random.randrange(4)),
+        "seal": lambda: random.randbytes(random.randrange(4)),
         "perhaps": lambda: text,
     }
     for name, choice in choices.items():

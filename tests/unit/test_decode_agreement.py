@@ -2,6 +2,7 @@
 
 import json
 import math
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -23,6 +24,9 @@ TYPES = {
     "t": "timestamp",
     "m": "decimal(6,2)",
     "wide": "decimal(38,30)",
+    "u": "uuid",
+    "c": "time",
+    "r": "bytes",
 }
 
 
@@ -46,6 +50,9 @@ NUMBERS = st.one_of(
 )
 ESCAPES = [r"\u0000", r"\ud800", r"\udc00", r"\ud83d\ude00", r"\"", r"\\", r"\/", r"\x41", r"\u00e9", *"é😀\t\n"]
 ODD_DAYS = "2026-02-29 2024-02-29 2000-02-29 1900-02-29 0000-01-01 0001-01-01 9999-12-31 2026-13-01 2026-04-31 1-1-1"
+ODD_UUIDS = """6F1C0B9E-8d3a-4c55-9f0e-2b7a1d4e5f60 6f1c0b9e8d3a4c559f0e2b7a1d4e5f60 6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f6
+    {6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60} 6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f6g 6f1c0b9-e8d3a-4c55-9f0e-2b7a1d4e5f60"""
+ODD_TIMES = "10:00:00.100000 10:00:00.000Z 00:00:00 23:59:59.999999Z 24:00:00 10:00 10:00:60 10:00:00+01:00 10:00:00."
 TEXTS = st.lists(st.one_of(st.text("ab}{[]:,\"'\\ -", max_size=3), st.sampled_from(ESCAPES)), max_size=4).map("".join)
 TIMES = st.builds(
     lambda day, between, time, fraction, zone: day + between + time + fraction + zone,
@@ -79,6 +86,9 @@ GOOD = {
     "t": st.datetimes().map(lambda time: f'"{time.isoformat()}Z"'),
     "m": st.decimals(-9999, 9999, places=2).map(lambda number: f'"{number}"'),
     "wide": st.decimals(-99, 99, places=20).map(lambda number: f"{number:f}"),
+    "u": st.uuids().map(lambda one: f'"{one}"'),
+    "c": st.times().map(lambda time: f'"{time.isoformat()}"'),
+    "r": st.binary(max_size=8).map(lambda value: f'"{b64encode(value).decode()}"'),
 }
 ODD = {  # values that look right, and are where readers come to differ
     "s": TEXTS.map(lambda text: f'"{text}"'),
@@ -89,6 +99,9 @@ ODD = {  # values that look right, and are where readers come to differ
     "t": TIMES.map(lambda time: f'"{time}"'),
     "m": st.one_of(NUMBERS, NUMBERS.map(lambda number: f'"{number}"')),
     "wide": st.one_of(NUMBERS, NUMBERS.map(lambda number: f'"{number}"')),
+    "u": st.sampled_from(ODD_UUIDS.split()).map(lambda text: f'"{text}"'),
+    "c": st.sampled_from(ODD_TIMES.split()).map(lambda text: f'"{text}"'),
+    "r": st.text("AQRgw+/=-_ ", max_size=9).map(lambda text: f'"{text}"'),
 }
 SPACES = st.sampled_from(["", "", " ", "\n", "\x0b"])
 KNOWN_KEYS = st.sampled_from(list(TYPES))

@@ -17,8 +17,9 @@ from platform_defs.formats.avro.schema import Definite, Enum, Schema
 from platform_defs.formats.avro.values import FIRST_DAY, FIRST_MICROSECOND, LAST_DAY, LAST_MICROSECOND
 from platform_defs.formats.avro.walk import Wrong
 from platform_defs.formats.budget import Budget
+from platform_defs.formats.texts import SHAPES, plain_column
 from platform_defs.formats.wire.buffer import Integers, Mask
-from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, texts
+from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, spread, texts, uuid_texts
 from platform_defs.formats.wire.cursors import Cursors
 
 _MOST_DIGITS = 38
@@ -30,7 +31,7 @@ def column(of: Definite, to: ColumnType, conversion: Conversion, held: Scalar, c
     contract cannot hold is doubtful. Not for json.
     """
     if isinstance(held, Spans):
-        return _texts(held, cursors) if conversion.kind == "text" else _scaled(to, conversion.scale, held, cursors)
+        return _of_spans(to, conversion, held, cursors)
     match conversion.kind:
         case "symbol":
             return _symbols(of, held, cursors)
@@ -38,6 +39,8 @@ def column(of: Definite, to: ColumnType, conversion: Conversion, held: Scalar, c
             return _decimals(to, 0, held >> 63, held, cursors)
         case "timestamp":
             return _plain(_microseconds(held, conversion.per_second, cursors), to, cursors)
+        case "time":
+            return _times(held, conversion.per_second, cursors)
         case "date":
             cursors.doubt((held < FIRST_DAY) | (held > LAST_DAY))
             return _plain(held.astype(np.int32), to, cursors)
@@ -47,6 +50,20 @@ def column(of: Definite, to: ColumnType, conversion: Conversion, held: Scalar, c
             return _plain(np.where(finite, held, 0).astype(np.float64), to, cursors)
         case _:
             return _plain(held, to, cursors)
+
+
+def _of_spans(to: ColumnType, conversion: Conversion, held: Spans, cursors: Cursors) -> Column:
+    match conversion.kind:
+        case "text":
+            return _texts(held, cursors)
+        case "bytes":
+            return _bytes(held, cursors)
+        case "uuid":
+            return _uuids(_texts(held, cursors), cursors)
+        case "uuid_bytes":
+            return spread(uuid_texts(cursors.buffer, held.starts), cursors.rows, len(cursors.doubtful))
+        case _:
+            return _scaled(to, conversion.scale, held, cursors)
 
 
 def json_column(schema: Schema, of: Definite, spans: Spans, cursors: Cursors, budget: Budget) -> Column:
@@ -70,9 +87,26 @@ def _plain(values: npt.NDArray[Any], to: ColumnType, cursors: Cursors) -> Column
     return column_of(values, to.arrow, cursors.rows, len(cursors.doubtful))
 
 
-def _texts(held: Spans, cursors: Cursors) -> Column:
+def _bytes(held: Spans, cursors: Cursors) -> Column:
     lengths = np.where(cursors.doubts, 0, held.lengths) if cursors.doubtful.any() else held.lengths
-    found, wrong = texts(binary_column(cursors.buffer, held.starts, lengths, cursors.rows, len(cursors.doubtful)))
+    return binary_column(cursors.buffer, held.starts, lengths, cursors.rows, len(cursors.doubtful))
+
+
+def _uuids(found: Any, cursors: Cursors) -> Column:
+    right = pc.match_substring_regex(found, SHAPES["uuid"])
+    return plain_column("uuid", _less(found, pc.invert(right), cursors))
+
+
+def _times(values: Integers, per_second: int, cursors: Cursors) -> Column:
+    wrong = (values < 0) | (values >= 86_400 * per_second)
+    cursors.doubt(wrong)
+    micros = np.where(wrong, 0, values) * (1_000_000 // per_second)
+    found: Any = column_of(micros, pa.time64("us"), cursors.rows, len(cursors.doubtful))
+    return plain_column("time", found.cast(pa.string()))
+
+
+def _texts(held: Spans, cursors: Cursors) -> Column:
+    found, wrong = texts(_bytes(held, cursors))
     if wrong is not None:
         cursors.doubtful |= wrong
     return found

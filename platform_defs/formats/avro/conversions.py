@@ -7,6 +7,9 @@
     boolean    boolean
     date       int (date)
     timestamp  long (timestamp-micros, -millis; -nanos where no digit is lost)
+    uuid       string, uuid in a string or a fixed of 16 bytes
+    time       int (time-millis), long (time-micros)
+    bytes      bytes, fixed
     json       anything
 
 Each of them also as a union with null. A long or int that stands for something else (a time, a date) is no number.
@@ -29,17 +32,35 @@ from platform_defs.formats.avro.schema import (
     spelled,
 )
 
-Kind = Literal["text", "symbol", "integer", "double", "decimal", "scaled", "boolean", "date", "timestamp", "json"]
+Kind = Literal[
+    "text",
+    "symbol",
+    "integer",
+    "double",
+    "decimal",
+    "scaled",
+    "boolean",
+    "date",
+    "timestamp",
+    "uuid",
+    "uuid_bytes",
+    "time",
+    "bytes",
+    "json",
+]
 PER_SECOND = {"timestamp-millis": 1_000, "timestamp-micros": 1_000_000, "timestamp-nanos": 1_000_000_000}
+TIMES = {"time-millis": 1_000, "time-micros": 1_000_000}
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """How a value becomes one of a column's type. scaled: a decimal of bytes; decimal: one of an integer."""
+    """How a value becomes one of a column's type. scaled: a decimal of bytes; decimal: one of an integer;
+    uuid_bytes: a uuid of 16 bytes.
+    """
 
     kind: Kind
     scale: int = 0  # of a decimal, as it is written
-    per_second: int = 0  # of a timestamp
+    per_second: int = 0  # of a timestamp or time
 
 
 def conversion_to(column: ColumnType, of: AvroType, schema: Schema) -> Conversion | str:
@@ -61,6 +82,10 @@ def _plain(column: ColumnType, of: Definite) -> Conversion | None:
         return Conversion("symbol") if column.kind == "string" else None
     if logical is not None and logical.name != "uuid":
         return _logical(column, logical)
+    if logical is not None and isinstance(of, Fixed):
+        return Conversion("uuid_bytes") if column.kind == "uuid" else None
+    if isinstance(of, Fixed):
+        return Conversion("bytes") if column.kind == "bytes" else None
     if isinstance(of, Primitive) and (kind := _PLAIN.get((column.kind, of.name))):
         return Conversion(kind)
     return None
@@ -73,6 +98,8 @@ def _logical(column: ColumnType, logical: Logical) -> Conversion | None:
         return Conversion("date")
     if column.kind == "timestamp" and logical.name in PER_SECOND:
         return Conversion("timestamp", per_second=PER_SECOND[logical.name])
+    if column.kind == "time" and logical.name in TIMES:
+        return Conversion("time", per_second=TIMES[logical.name])
     return None
 
 
@@ -87,6 +114,8 @@ _PLAIN: dict[tuple[str, str], Kind] = {
     ("decimal", "int"): "decimal",
     ("decimal", "long"): "decimal",
     ("boolean", "boolean"): "boolean",
+    ("uuid", "string"): "uuid",
+    ("bytes", "bytes"): "bytes",
 }
 _ACCEPTED = {
     "string": "a string or an enum",
@@ -95,6 +124,9 @@ _ACCEPTED = {
     "decimal": "a decimal, an int or a long",
     "boolean": "a boolean",
     "date": "an int (date)",
+    "uuid": "a string, or a fixed of 16 bytes (uuid)",
+    "time": "an int (time-millis) or a long (time-micros)",
+    "bytes": "bytes or a fixed that stand for nothing else",
     "timestamp": "a long (timestamp-millis, timestamp-micros or timestamp-nanos)",
 }
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
+from uuid import UUID
 
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.formats.avro.conversions import Conversion
@@ -12,6 +13,8 @@ from platform_defs.formats.avro.documents import text_of
 from platform_defs.formats.avro.walk import Wrong, counted
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.json.values import text_reason
+from platform_defs.formats.reason import Reason
+from platform_defs.formats.texts import plain_value
 
 Convert = Callable[[Any], Any]  # what the message holds → a value that Arrow takes for the column; raises Wrong
 
@@ -34,6 +37,8 @@ def convert_to(column: ColumnType, conversion: Conversion) -> Convert:
             return lambda raw: _decimal(raw, 8, 0, column)
         case "timestamp":
             return lambda raw: _timestamp(raw, conversion.per_second)
+        case "time":
+            return lambda raw: _time(raw, conversion.per_second)
         case kind:
             return _CONVERT[kind]
 
@@ -43,6 +48,21 @@ def _text(raw: bytes) -> str:
     if wrong := text_reason(text, "text"):
         raise Wrong(wrong.error_class, wrong.message)
     return text
+
+
+def _uuid(raw: bytes) -> str:
+    found = plain_value("uuid")(_text(raw))
+    if isinstance(found, Reason):
+        raise Wrong(found.error_class, found.message)
+    return found
+
+
+def _time(raw: int, per_second: int) -> str:
+    if not 0 <= raw < 86_400 * per_second:
+        raise Wrong("OutOfRange", f"is the time {raw:,}; a day has {86_400 * per_second:,} {_UNITS[per_second]}")
+    seconds, fraction = divmod(raw, per_second)
+    at = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{at}.{fraction:0{len(str(per_second)) - 1}}".rstrip("0") if fraction else at
 
 
 def _double(raw: float) -> float:
@@ -102,4 +122,7 @@ _CONVERT: dict[str, Convert] = {
     "double": _double,
     "boolean": _as_it_is,
     "date": _date,
+    "bytes": _as_it_is,
+    "uuid": _uuid,
+    "uuid_bytes": lambda raw: str(UUID(bytes=raw)),
 }

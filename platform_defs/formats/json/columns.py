@@ -9,6 +9,7 @@ from platform_defs.contract.model import Field
 from platform_defs.formats.arrow import Column
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.json.values import DATE_SHAPE, TIMESTAMP_SHAPE
+from platform_defs.formats.texts import SHAPES, plain_column
 
 _FULL_TIME = len("2026-11-01T10:00:00Z")
 
@@ -16,7 +17,7 @@ _FULL_TIME = len("2026-11-01T10:00:00Z")
 def read_as(item: Field) -> pa.DataType:
     """The type to ask pyarrow.json for."""
     of = item.type.arrow
-    if pa.types.is_date(of) or pa.types.is_timestamp(of):
+    if pa.types.is_date(of) or pa.types.is_timestamp(of) or item.type.kind in SHAPES:
         return pa.string()  # it reads no dates, and takes times without a zone
     if pa.types.is_decimal(of) and item.type.precision + item.type.scale > 38:
         # it checks the digits, then shifts them: 128 bits could overflow
@@ -27,6 +28,8 @@ def read_as(item: Field) -> pa.DataType:
 def finished(item: Field, read: Column, has_nul: bool, doubts: list[pa.BooleanArray]) -> Column:
     """The column in its own type, null where doubtful; a mask of those is added to `doubts` if there are any."""
     of = item.type.arrow
+    if shape := SHAPES.get(item.type.kind):
+        return plain_column(item.type.kind, _less(read, pc.invert(pc.match_substring_regex(read, shape)), doubts))
     if pa.types.is_string(of):
         return _less(read, pc.match_substring(read, "\0"), doubts) if has_nul else read
     if pa.types.is_floating(of):

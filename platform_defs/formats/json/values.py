@@ -9,6 +9,9 @@ r"""What each type of a contract accepts in JSON, and how it becomes a Python va
     timestamp   a string such as "2026-11-01T10:00:00.123456Z": ISO 8601 with a zone (Z or +01:00), T or a space
                 between, at most six decimals, no leap second, years 0001 to 9999 in UTC
     json        any JSON value that Postgres' jsonb holds as it is: see json_text.py
+    uuid        a string such as "6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60", in either case
+    time        a string such as "10:00:00.123456": no zone or Z, at most six decimals, no leap second
+    bytes       a string: base64 with its padding
 
 null is SQL's null for every type, json included; whether it is allowed is for the row rule `required`.
 """
@@ -25,6 +28,7 @@ from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.message_path import MessagePath, spell_path
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.reason import Reason
+from platform_defs.formats.texts import plain_value
 
 
 class JsonNumber(str):
@@ -172,6 +176,12 @@ def _timestamp(raw: Any) -> Any:
         return Reason("OutOfRange", f"is {raw}; years run from 0001 to 9999 in UTC")
 
 
+def _of_text(kind: str, example: str) -> Reader:
+    """What reads a string that stands for something else."""
+    read = plain_value("bytes" if kind == "base64" else kind)
+    return lambda raw: read(raw) if type(raw) is str else wrong_type(raw, f"a {kind} in a string, such as {example}")
+
+
 def _no(what: str, raw: str, example: str) -> str:
     return f'is "{excerpt(raw)}", which is not a {what} such as "{example}"'
 
@@ -183,4 +193,7 @@ _READERS: dict[str, Reader] = {
     "boolean": _boolean,
     "date": _date,
     "timestamp": _timestamp,
+    "uuid": _of_text("uuid", '"6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60"'),
+    "time": _of_text("time", '"10:00:00"'),
+    "bytes": _of_text("base64", '"AAH/"'),
 }

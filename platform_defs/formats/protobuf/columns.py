@@ -15,6 +15,7 @@ from platform_defs.formats.protobuf.json_columns import json_column
 from platform_defs.formats.protobuf.numbers import INTEGERS, REALS, date_days, enum_places, timestamp_micros
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Program
 from platform_defs.formats.protobuf.walk import Cell, Found
+from platform_defs.formats.texts import SHAPES, plain_column
 from platform_defs.formats.wire.buffer import Integers, Mask
 from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, texts
 
@@ -99,14 +100,28 @@ def _text(_plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Found) -
 
 def _strings(cell: Cell, found: Found) -> Column:
     """Of each message the text that it has; null where it has none, or one that no text column can hold."""
+    column, wrong = texts(_spans(cell, found))
+    if wrong is not None:
+        found.doubtful |= wrong
+    return column
+
+
+def _bytes(_plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Found) -> Column:
+    return _spans(cells[0], found)
+
+
+def _spans(cell: Cell, found: Found) -> Column:
+    """Of each message the bytes that it has; null where it has none."""
     rows = np.flatnonzero(cell.present & (cell.stops > cell.starts))
     starts, count = cell.starts[rows], len(found.doubtful)
     raw = binary_column(found.buffer, starts, cell.stops[rows] - starts, None if len(rows) == count else rows, count)
-    column, wrong = texts(raw)
-    if wrong is not None:
-        found.doubtful |= wrong
     empty = cell.present & (cell.stops == cell.starts)
-    return pc.if_else(pa.array(empty), "", column) if empty.any() else column
+    return pc.if_else(pa.array(empty), pa.scalar(b"", pa.binary()), raw) if empty.any() else raw
+
+
+def _spelled_text(plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Found) -> Column:
+    kind = plan.item.type.kind
+    return plain_column(kind, _matching(_strings(cells[0], found), SHAPES[kind], plan, found))
 
 
 def _decimal_text(plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Found) -> Column:
@@ -192,4 +207,6 @@ _MAKERS: dict[str, Maker] = {
     "date_text": _date_text,
     "date_parts": _date_parts,
     "timestamp": _timestamp,
+    "spelled_text": _spelled_text,
+    "bytes": _bytes,
 }

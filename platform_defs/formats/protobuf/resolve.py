@@ -8,11 +8,13 @@
     boolean         bool
     date            string (ISO 8601); google.type.Date
     timestamp       google.protobuf.Timestamp
+    uuid, time      string
+    bytes           bytes
     json            any field
 
-A wrapper (google.protobuf.Int64Value and the like) is as what it wraps. A decimal or date in a string without presence
-(proto3 without `optional`) is null where the string is empty: that is how such a field is missing. A field of the
-contract that the type does not have is null where that is allowed.
+A wrapper (google.protobuf.Int64Value and the like) is as what it wraps. A decimal, date, uuid or time in a string
+without presence (proto3 without `optional`) is null where the string is empty: that is how such a field is missing. A
+field of the contract that the type does not have is null where that is allowed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,6 +38,9 @@ _SCALARS: dict[str, dict[str, str]] = {  # by the contract's type: how each kind
     "decimal": {"string": "decimal_text", **dict.fromkeys(_INTEGERS, "decimal_integer")},
     "boolean": {"bool": "boolean"},
     "date": {"string": "date_text"},
+    "uuid": {"string": "spelled_text"},
+    "time": {"string": "spelled_text"},
+    "bytes": {"bytes": "bytes"},
 }
 _MESSAGES: dict[str, dict[str, str]] = {
     "decimal": {"google.type.Decimal": "decimal_message", "confluent.type.Decimal": "decimal_bytes"},
@@ -72,7 +77,7 @@ class ColumnPlan:
     def empty_is_null(self) -> bool:
         """Whether an empty text is no value: of a field that cannot be missing, and whose type has no empty value."""
         implicit = self.shape is not None and not self.shape.explicit
-        return implicit and self.recipe in ("decimal_text", "date_text")
+        return implicit and self.recipe in ("decimal_text", "date_text", "spelled_text")
 
 
 @dataclass(frozen=True)

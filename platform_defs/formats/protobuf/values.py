@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 from platform_defs.contract.column_types import ColumnType
@@ -24,7 +25,7 @@ def reader(plan: ColumnPlan) -> Reader:
     of = plan.item.type
     if plan.recipe == "enum_name":
         return lambda parts: enum_name(plan, parts[0])
-    if plan.recipe in ("decimal_text", "date_text"):
+    if plan.recipe in ("decimal_text", "date_text", "spelled_text"):
         inner = reader_of(of)
         return lambda parts: _read_text(parts[0], inner)
     if plan.recipe == "decimal_message":
@@ -127,4 +128,5 @@ _READERS: dict[str, Reader] = {
     "boolean": _boolean,
     "date_parts": _date,
     "timestamp": _timestamp,
+    "bytes": itemgetter(0),
 }

@@ -13,6 +13,8 @@ from platform_defs.formats.arrow import Column
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.wire.buffer import Buffer, Integers, Mask
 
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_HEX_PLACES = [place for place in range(36) if place not in (8, 13, 18, 23)]
 _BITS_128 = pa.decimal128(38, 0)
 
 
@@ -36,6 +38,27 @@ def binary_column(buffer: Buffer, starts: Integers, lengths: Integers, rows: Int
     places = np.zeros(count, np.int32)
     places[rows] = spans
     return parts.take(pa.array(places, mask=_absent(rows, count)))
+
+
+def spread(column: Column, rows: Integers | None, count: int) -> Column:
+    """Values that are there already, those of `rows`, at their places."""
+    if rows is None:
+        return column
+    places = np.zeros(count, np.int64)
+    places[rows] = np.arange(len(rows))
+    indexes: Any = pa.array(places, mask=_absent(rows, count))
+    return column.take(indexes)
+
+
+def uuid_texts(buffer: Buffer, starts: Integers) -> Column:
+    """The sixteen bytes from each position on as a uuid's text."""
+    octets = buffer.raw[np.minimum(starts, len(buffer.raw) - 16)[:, None] + np.arange(16)]
+    written = np.full((len(starts), 36), ord("-"), np.uint8)
+    written[:, _HEX_PLACES[::2]], written[:, _HEX_PLACES[1::2]] = _HEX[octets >> 4], _HEX[octets & 15]
+    ends = np.arange(0, 36 * len(starts) + 1, 36, dtype=np.int32)
+    return pa.Array.from_buffers(
+        pa.string(), len(starts), [None, pa.py_buffer(ends.data), pa.py_buffer(written.ravel().data)]
+    )
 
 
 def decimal_column(high: Integers, low: Integers, rows: Integers | None, count: int) -> Column:
