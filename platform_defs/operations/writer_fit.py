@@ -53,10 +53,9 @@ def _is_read(wanted: str, found: str) -> bool:
 
 
 _ALSO = {  # JSON values that are read too: their schema says less than the contract, or more
-    "string": ("date", "timestamp", "decimal"),
+    "string": ("date", "timestamp", "time", "uuid", "bytes", "decimal"),
     "double": ("integer",),
     "decimal": ("integer", "double", "string"),
     "date": ("string",),
-    "timestamp": ("string",),
-    **dict.fromkeys(("time", "uuid", "bytes"), ("string",)),
+    **dict.fromkeys(("timestamp", "time", "uuid", "bytes"), ("string",)),
 }

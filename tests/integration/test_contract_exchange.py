@@ -106,7 +106,7 @@ def test_an_unknown_subject_is_answered_with_those_like_it_and_a_registry_that_i
         import_from_registry(f"{contract.topic}_value", registry, Wanted())
     away = Registry({"url": "http://user:secret@127.0.0.1:9"})
     with pytest.raises(
-        RegistryAway, match=r"registry at http://127\.0\.0\.1:9 could not be asked .*Nothing was changed"
+        RegistryAway, match=r"registry at http://127\.0\.0\.1:9 did not answer .*Nothing was changed"
     ) as no:
         register(contract, away)
     assert "secret" not in str(no.value)

@@ -147,6 +147,7 @@ def test_the_gate_against_a_registry_imports_neither_spark_nor_dagster(assets: P
         server.answers["/subjects/views/versions"] = says([3])
         server.answers["/subjects/views/versions/3"] = says({"id": 7, "version": 3, "schema": "", "subject": "views"})
         server.answers["/schemas/ids/7"] = says({"schema": json.dumps(record)})
+        server.posts["/compatibility/subjects/views/versions"] = says({"is_compatible": True})
         asked = run(
             "from pathlib import Path",
             "from platform_defs.operations import gate as gates",
