@@ -29,6 +29,7 @@ EXAMPLE = TIDEGATE_CONTRACTS=docs/examples $(RUN)
 
 example-avro: install  ## orders in Avro, by Confluent's serializer, into tables (docs/examples/shop)
 	@$(EXAMPLE) tidegate stack up
+	@$(EXAMPLE) tidegate contract register shop_orders --file docs/examples/shop/orders.avsc
 	@$(EXAMPLE) python docs/examples/shop/produce.py
 	@$(EXAMPLE) dagster asset materialize -m platform_defs.definitions --select 'group:"shop"'
 	@$(EXAMPLE) tidegate verify shop_orders

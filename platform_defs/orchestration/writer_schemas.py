@@ -6,9 +6,9 @@ check.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import dagster as dg
 
@@ -31,8 +31,9 @@ from resources.postgres.ledger import Ledger
 from resources.postgres.schema_ledger import SchemaLedger
 
 if TYPE_CHECKING:
-    from resources.registry.versions import SubjectVersions
+    from resources.registry.versions import SubjectVersions, Version
 
+Answer = TypeVar("Answer")
 SENSOR, OP = "writer_schemas", "judge_writer_schemas"
 EVERY = 60  # seconds between two looks at what messages name, in one statement for all pipelines
 AGAIN = 300.0  # seconds between two questions to the registry about the subjects of a topic
@@ -41,14 +42,14 @@ AFRESH = 3600.0  # seconds after which versions are asked for again: a registry 
 MOST_KEPT = 10_000  # judgements in a process
 
 
+Place = tuple[str, int, str]  # registry, generation and id, as in the ledger; or "", a version and its subject
+
+
 @dataclass
 class Memory:
-    """What a process keeps from one look to the next."""
+    """What a process keeps from one look to the next: no schema, since those may be large."""
 
-    judgements: dict[tuple[str, WriterSchema], Judgement] = field(
-        default_factory=dict[tuple[str, WriterSchema], Judgement]
-    )
-    known: dict[tuple[str, int, str], WriterSchema] = field(default_factory=dict[tuple[str, int, str], WriterSchema])
+    judgements: dict[tuple[str, Place], Judgement] = field(default_factory=dict[tuple[str, Place], Judgement])
     looked: dict[str, tuple[float, frozenset[UsedSchema]]] = field(
         default_factory=dict[str, tuple[float, frozenset[UsedSchema]]]
     )
@@ -61,6 +62,7 @@ class Memory:
 
         if time.monotonic() - self.asked_since > AFRESH or self.subjects is None:
             self.subjects = SubjectVersions(endpoints.registry) if endpoints.registry else None
+            self.judgements = {place: found for place, found in self.judgements.items() if place[1][0]}
             self.asked_since = time.monotonic()
         return self.subjects
 
@@ -178,11 +180,10 @@ class Look:
 
     def evaluation(self, topic: Topic, used: frozenset[UsedSchema]) -> dg.AssetCheckEvaluation:
         """The check of one topic, now."""
-        known = self._known(used)
         judged = [
             item
             for contract in topic.contracts
-            for item in self._judged(contract, [one for one in used if one.pipeline == contract.pipeline], known)
+            for item in self._judged(contract, [one for one in used if one.pipeline == contract.pipeline])
         ]
         return evaluation(topic.name, judged, self._away)
 
@@ -190,60 +191,69 @@ class Look:
         when, before = self._memory.looked.get(topic.name, (0.0, None))
         return before != used or now - when >= AGAIN
 
-    def _judged(
-        self, contract: Contract, used: Sequence[UsedSchema], known: Mapping[UsedSchema, WriterSchema]
-    ) -> list[Judged]:
+    def _judged(self, contract: Contract, used: Sequence[UsedSchema]) -> list[Judged]:
         """What messages name, then what is only registered."""
-        keys = self._of_keys(contract)
-        mine = [(item, known[item]) for item in used if item in known and not keys(known[item])]
-        found = [
-            Judged(contract.pipeline, f"id {item.key}", item.of_late, self._judge(contract, schema))
-            for item, schema in sorted(mine, key=lambda pair: (pair[0].generation, len(pair[0].key), pair[0].key))
-        ]
-        texts = {(schema.document, schema.references) for _, schema in mine}
-        for number, schema in self._registered(contract.wire.subject).items():
-            if schema is not None and (schema.document, schema.references) not in texts:
-                name = f"version {number} of {contract.wire.subject}"
-                found.append(Judged(contract.pipeline, name, False, self._judge(contract, schema)))
-        return found
+        of_keys = self._of_keys(contract)
+        judgements = self._of_used(contract, [one for one in used if one.key not in of_keys])
+        if contract.wire.key_format != "text" and self._away is not None:  # what does not fit may be of keys
+            judgements = {one: found for one, found in judgements.items() if found.misfit is None}
+        order = sorted(judgements, key=lambda one: (one.generation, len(one.key), one.key))
+        found = [Judged(contract.pipeline, f"id {one.key}", one.of_late, judgements[one]) for one in order]
+        newest = max((one.generation for one in used), default=1)
+        return found + self._unused(contract, {one.key for one in used if one.generation == newest})
 
-    def _of_keys(self, contract: Contract) -> Callable[[WriterSchema], bool]:
-        """Whether a schema is that of the messages' keys, which the ledger counts with those of their values. While
-        the registry does not say, whatever does not fit as a value is taken for one.
-        """
-        if contract.wire.key_format == "text":
-            return lambda _: False
-        found = self._registered(key_subject(contract)).values()
-        if self._away is not None:
-            return lambda schema: self._judge(contract, schema).misfit is not None
-        texts = {(schema.document, schema.references) for schema in found if schema}
-        return lambda schema: (schema.document, schema.references) in texts
-
-    def _registered(self, subject: str) -> Mapping[int, WriterSchema | None]:
-        """The versions of a subject; none where the registry does not answer."""
-        if self._away is not None:
-            return {}
-        try:
-            subjects = self._memory.of(self._endpoints)
-            return subjects.under(subject) if subjects else {}
-        except (RegistryAway, BadInput) as error:
-            self._away = str(error)
-            return {}
-
-    def _known(self, used: Iterable[UsedSchema]) -> Mapping[UsedSchema, WriterSchema]:
-        """The schemas themselves. The ledger is asked for those that this process has not seen."""
-        places = {item: (item.registry, item.generation, item.key) for item in used}
-        new = set(places.values()) - self._memory.known.keys()
+    def _of_used(self, contract: Contract, used: Sequence[UsedSchema]) -> dict[UsedSchema, Judgement]:
+        """Judgements of schemas that the ledger has, which is asked for those that have none yet."""
+        by, places = digest(contract), {one: (one.registry, one.generation, one.key) for one in used}
+        new = [place for place in places.values() if (by, place) not in self._memory.judgements]
         for registry, generation in {(place[0], place[1]) for place in new}:
             keys = [key for *group, key in new if tuple(group) == (registry, generation)]
             kept = SchemaLedger(self._endpoints.postgres_url, registry).known(generation, keys)
-            self._memory.known |= {(registry, generation, key): schema for key, schema in kept.items()}
-        return {item: self._memory.known[place] for item, place in places.items() if place in self._memory.known}
+            for key, schema in kept.items():
+                self._judge(contract, by, (registry, generation, key), schema)
+        known = self._memory.judgements
+        return {one: known[by, place] for one, place in places.items() if (by, place) in known}
 
-    def _judge(self, contract: Contract, schema: WriterSchema) -> Judgement:
+    def _unused(self, contract: Contract, used: Container[str]) -> list[Judged]:
+        """The versions of the contract's subject that no message names."""
+        subject, by, found = contract.wire.subject, digest(contract), list[Judged]()
+        for version in self._registered(subject):
+            place = "", version.number, subject
+            if not any(key in used for key in version.keys) and (judgement := self._of_version(contract, by, place)):
+                found.append(Judged(contract.pipeline, f"version {version.number} of {subject}", False, judgement))
+        return found
+
+    def _of_version(self, contract: Contract, by: str, place: Place) -> Judgement | None:
+        """The registry is asked for a schema that has no judgement yet. None while it does not answer."""
+        if (by, place) not in self._memory.judgements and self._away is None:
+            _, number, subject = place
+            schema = self._asked(lambda subjects: subjects.schema_of(subject, number))
+            if schema is not None:
+                self._judge(contract, by, place, schema)
+        return self._memory.judgements.get((by, place))
+
+    def _of_keys(self, contract: Contract) -> Container[str]:
+        """The ids of schemas of the messages' keys, which the ledger counts with those of their values."""
+        if contract.wire.key_format == "text":
+            return ()
+        return {key for version in self._registered(key_subject(contract)) for key in version.keys}
+
+    def _registered(self, subject: str) -> "Sequence[Version]":
+        """The versions of a subject; none where the registry does not answer."""
+        return self._asked(lambda subjects: subjects.under(subject)) or ()
+
+    def _asked(self, question: "Callable[[SubjectVersions], Answer]") -> Answer | None:
+        """What the registry answers; None where there is none, and once it did not answer in this look."""
+        if self._away is not None:
+            return None
+        try:
+            subjects = self._memory.of(self._endpoints)
+            return question(subjects) if subjects else None
+        except (RegistryAway, BadInput) as error:
+            self._away = str(error)
+            return None
+
+    def _judge(self, contract: Contract, by: str, place: Place, schema: WriterSchema) -> None:
         if len(self._memory.judgements) > MOST_KEPT:
             self._memory.judgements.clear()
-        place = digest(contract), schema
-        if place not in self._memory.judgements:
-            self._memory.judgements[place] = judge(contract, schema)
-        return self._memory.judgements[place]
+        self._memory.judgements[by, place] = judge(contract, schema)

@@ -3,7 +3,8 @@
 Nobody waits long for it, and what it does not answer is left out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from platform_defs.errors import RegistryAway
@@ -15,21 +16,33 @@ PATIENCE = 3.0  # seconds for one question
 MOST_VERSIONS = 100  # of a subject, the newest
 
 
+@dataclass(frozen=True)
+class Version:
+    """A version of a subject."""
+
+    number: int
+    keys: tuple[str, ...]  # what messages may name it by: its id, and its GUID where the registry gives one
+
+
 class SubjectVersions(RegistryClient):
-    """A registry's subjects, as this process has seen them. What a version holds is asked once."""
+    """A registry's subjects, as this process has seen them: what a version is called is asked once."""
 
     def __init__(self, registry: Registry) -> None:
         """Raises BadInput for options that the client does not take."""
         super().__init__(registry)
-        self._versions: dict[tuple[str, int], WriterSchema | None] = {}
+        self._versions: dict[tuple[str, int], Version] = {}
 
-    def under(self, subject: str) -> dict[int, WriterSchema | None]:
-        """The newest versions of a subject, ascending; None for one that no reader could use. Empty where there is no
-        such subject. Raises RegistryAway.
-        """
+    def under(self, subject: str) -> list[Version]:
+        """The newest versions of a subject, ascending; none where there is no such subject. Raises RegistryAway."""
         found: Any = self._asked(f"subject {subject}", lambda client: client.get_versions(subject))
-        numbers: Sequence[int] = sorted(found or [])[-MOST_VERSIONS:]
-        return {number: self._version(subject, number) for number in numbers}
+        numbers: list[int] = sorted(int(number) for number in found or ())
+        versions = [self._version(subject, number) for number in numbers[-MOST_VERSIONS:]]
+        return [version for version in versions if version is not None]
+
+    def schema_of(self, subject: str, number: int) -> WriterSchema | None:
+        """The schema of a version; None where no reader could use it, or it is gone. Raises RegistryAway."""
+        version = self._version(subject, number)
+        return version and self.schema(version.keys[0], subject, PATIENCE)
 
     def places(self, key: str) -> list[tuple[str, int]]:
         """Subject and version of each place where the schema of this id is; none for a GUID, or where the registry
@@ -43,12 +56,15 @@ class SubjectVersions(RegistryClient):
             return []
         return sorted((str(place.subject), int(place.version)) for place in found or ())
 
-    def _version(self, subject: str, number: int) -> WriterSchema | None:
+    def _version(self, subject: str, number: int) -> Version | None:
         place = subject, number
         if place not in self._versions:
             what = f"version {number} of {subject}"
             found: Any = self._asked(what, lambda client: client.get_version(subject, number))
-            self._versions[place] = None if found is None else self.schema(str(found.schema_id), subject, PATIENCE)
+            if found is None:
+                return None
+            names = (found.schema_id, found.guid)
+            self._versions[place] = Version(number, tuple(str(name) for name in names if name is not None))
         return self._versions[place]
 
     def _asked(self, what: str, question: Callable[[Any], Any]) -> Any:

@@ -19,8 +19,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 TUTORIAL = ROOT / "docs" / "tutorial.md"
-FROM_A_SCHEMA = ROOT / "docs" / "how-to" / "from-a-schema.md"  # test_from_a_schema.py walks it
-PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {TUTORIAL, FROM_A_SCHEMA})]
+WALKED = {TUTORIAL, *(ROOT / "docs" / "how-to" / name for name in ("from-a-schema.md", "json-to-avro.md"))}  # elsewhere
+PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - WALKED)]
 # Run by the tests below, in their order, or (make test) what runs this.
 BY_NAME = {"make demo", "make test", "make up", "make down"}
 
@@ -34,17 +34,22 @@ def commands(info: str = "sh") -> list[str]:
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of somebody who has just typed `make demo`; in the end, `make down`."""
-    chosen = {k: v for k, v in os.environ.items() if not k.startswith(("TIDEGATE_", "DAGSTER_"))}
-    environment = chosen | {"TIDEGATE_HOME": str(tmp_path_factory.mktemp("newcomer"))}
+    environment = environment_of(tmp_path_factory.mktemp("newcomer"))
     try:
-        said = _run("make demo", environment)
+        said = run_command("make demo", environment)
         assert "200,000, of which 200,000 by this run" in said
         assert "Every message is two postings or one dead letter." in said
         assert re.search(r"lag +0\n", said)
         yield environment
     finally:
-        _run("make down", environment)
-    assert _processes_of(environment) == []
+        run_command("make down", environment)
+    assert left_running(environment) == []
+
+
+def environment_of(home: Path) -> dict[str, str]:
+    """The environment of somebody who has set nothing, but for their TIDEGATE_HOME."""
+    chosen = {k: v for k, v in os.environ.items() if not k.startswith(("TIDEGATE_", "DAGSTER_"))}
+    return chosen | {"TIDEGATE_HOME": str(home)}
 
 
 def _marked(command: str) -> Any:
@@ -54,7 +59,7 @@ def _marked(command: str) -> Any:
 
 @pytest.mark.parametrize("command", [_marked(line) for line in commands() if line not in BY_NAME])
 def test_a_command_of_the_docs_does_what_it_says(newcomer: dict[str, str], command: str) -> None:
-    _run(f"uv run --no-sync {command}", newcomer)
+    run_command(f"uv run --no-sync {command}", newcomer)
 
 
 def test_the_pages_name_the_make_targets_that_are_run_here() -> None:
@@ -75,7 +80,7 @@ def test_a_make_target_of_contributing_exists(name: str) -> None:
 
 
 def test_every_message_of_the_demo_is_in_the_tables_as_the_docs_say(newcomer: dict[str, str]) -> None:
-    status = json.loads(_run("uv run --no-sync tidegate stack status -o json", newcomer))
+    status = json.loads(run_command("uv run --no-sync tidegate stack status -o json", newcomer))
     with psycopg.connect(status["postgres"]["url"]) as connection:
         assert connection.execute("select sum(balance) from bank.balances").fetchone() == (0,)
         strays = connection.execute("""
@@ -90,17 +95,23 @@ def test_every_message_of_the_demo_is_in_the_tables_as_the_docs_say(newcomer: di
         assert strays == (0,)
 
 
+def test_the_demo_has_no_schema_registry(newcomer: dict[str, str]) -> None:
+    status = json.loads(run_command("uv run --no-sync tidegate stack status -o json", newcomer))
+    assert status["registry"] == {"url": None, "pid": None, "embedded": True}
+    assert not (Path(newcomer["TIDEGATE_HOME"]) / "registry").exists()
+
+
 def test_make_up_shows_the_ui_and_a_trickle_and_make_down_leaves_no_process(newcomer: dict[str, str]) -> None:
-    said = _run("make up", newcomer)
+    said = run_command("make up", newcomer)
     (address,) = set(re.findall(r"http://127\.0\.0\.1:\d+", said))
     with urllib.request.urlopen(address, timeout=30) as page:  # noqa: S310  # the address that it printed
         assert "Dagster" in page.read().decode()
-    assert any("produce" in " ".join(process.cmdline()) for process in _processes_of(newcomer))
-    _run("make down", newcomer)
-    assert _processes_of(newcomer) == []
+    assert any("produce" in " ".join(process.cmdline()) for process in left_running(newcomer))
+    run_command("make down", newcomer)
+    assert left_running(newcomer) == []
 
 
-def _run(command: str, environment: dict[str, str]) -> str:
+def run_command(command: str, environment: dict[str, str]) -> str:
     """What `command` prints on stdout. It has to end with 0."""
     done = subprocess.run(
         ["bash", "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False
@@ -109,7 +120,7 @@ def _run(command: str, environment: dict[str, str]) -> str:
     return done.stdout
 
 
-def _processes_of(environment: dict[str, str]) -> list[psutil.Process]:
+def left_running(environment: dict[str, str]) -> list[psutil.Process]:
     """Processes that live for this TIDEGATE_HOME, by their environment or their command line."""
     home, found = environment["TIDEGATE_HOME"], list[psutil.Process]()
     for process in psutil.process_iter():

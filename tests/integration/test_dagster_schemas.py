@@ -21,7 +21,7 @@ from platform_defs.operations.replay import Replay
 from platform_defs.orchestration.halts import shows_otherwise
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.topics import by_topic
-from platform_defs.orchestration.writer_schemas import AGAIN, Look, Memory, check_key
+from platform_defs.orchestration.writer_schemas import AGAIN, Look, Memory, check_key, naming_topics, schemas_sensor
 from resources.endpoints import Endpoints, connection
 from resources.local import stack
 from resources.postgres.ledger import Ledger
@@ -134,12 +134,22 @@ def test_the_check_of_a_topic_tells_what_is_registered_from_what_is_used(
     assert shows_otherwise(instance, [unused]) == [unused]
     instance.report_runless_asset_event(unused)
     assert shows_otherwise(instance, [unused]) == []
+    assert ticks(instance, pipeline) == []  # nor does a process say it again that remembers nothing
     documents_left = [{k: v for k, v in one.items() if k != "amount"} for one in read(documents(2))]
     registered.send(pipeline, avro_values(client(registered), topic, amountless, documents_left))
     assert execute(instance, pipeline).success
     (used,) = looks(registered, memory, pipeline)  # at once: messages name another schema
     assert (used.passed, used.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert run_check(instance, pipeline) == used.description
+    assert ticks(instance, pipeline) == []  # Dagster shows it by now
+
+
+def ticks(instance: DagsterInstance, pipeline: Pipeline) -> list[Any]:
+    """What the sensor would have Dagster record."""
+    sensor: Any = schemas_sensor(naming_topics(by_topic([pipeline.contract])))
+    result = sensor(dg.build_sensor_context(instance=instance))
+    assert "Judged the schemas of 1 of 1 topic" in str(result.skip_reason)
+    return list(result.asset_events)
 
 
 def run_check(instance: DagsterInstance, pipeline: Pipeline) -> str | None:

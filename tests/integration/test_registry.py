@@ -223,6 +223,7 @@ def test_ids_survive_that_the_registry_is_killed_and_that_the_stack_goes_down(re
     again = stack.up(registry=True).registry
     assert registered.endpoints.registry is not None
     assert again.address == registered.endpoints.registry.options["url"]
+    assert stack.status().as_json()["registry"] == {"url": again.address, "pid": again.pid, "embedded": True}
     assert [client(registered).get_schema(number).schema_str for number in before]
     after = register()
     assert after > max(before), "an id was given twice"

@@ -18,11 +18,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from platform_defs.cli.stack import needs_registry
 from platform_defs.errors import BadInput
 from resources.endpoints import connection
 from resources.local import kafka, postgres, stack, state
 from resources.local.processes import ServerFailed
 from resources.local.stack import StackStatus
+from resources.settings import PROJECT_ROOT
 
 TIDEGATE = [sys.executable, "-c", "from platform_defs.cli.main import main; main()"]
 
@@ -107,6 +109,15 @@ def test_up_twice_starts_each_server_once(running: StackStatus) -> None:
 def test_a_registry_is_started_only_where_one_is_asked_for(running: StackStatus, home: Path) -> None:
     assert running.as_json()["registry"] == {"url": None, "pid": None, "embedded": True}
     assert not (home / "registry").exists()
+
+
+def test_a_contract_whose_messages_name_schemas_needs_a_registry(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`stack up` asks this before it downloads or starts one."""
+    assert not needs_registry()
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(PROJECT_ROOT / "docs" / "examples"))
+    assert needs_registry()
 
 
 def test_the_address_works_for_every_driver(running: StackStatus) -> None:

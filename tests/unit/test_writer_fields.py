@@ -25,6 +25,9 @@ AVRO = {
         {"name": "fee", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}]},
         {"name": "tags", "type": {"type": "array", "items": "string"}},
         {"name": "channel", "type": {"type": "enum", "name": "Channel", "symbols": ["APP"]}},
+        {"name": "request", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "cut_off", "type": {"type": "int", "logicalType": "time-millis"}},
+        {"name": "seal", "type": "bytes"},
     ],
 }
 PROTOBUF = """
@@ -100,6 +103,9 @@ SHOWN = {
         ("fee", "bytes (decimal(9,2))", True),
         ("tags", "array", False),
         ("channel", "enum bank.Channel", False),
+        ("request", "string (uuid)", False),
+        ("cut_off", "int (time-millis)", False),
+        ("seal", "bytes", False),
     ],
     "protobuf": [
         ("transfer_id", "string", False),
@@ -145,6 +151,9 @@ def test_a_line_to_add_names_the_type_that_takes_every_value(tmp_path: Path) -> 
         "- {name: fee, logicalType: number, physicalType: 'decimal(9,2)'}",
         "- {name: tags, logicalType: object, physicalType: json}",
         "- {name: channel, logicalType: string}",
+        "- {name: request, logicalType: string, physicalType: uuid}",
+        "- {name: cut_off, logicalType: time}",
+        "- {name: seal, logicalType: string, physicalType: bytes}",
     ]
 
 

@@ -49,8 +49,8 @@ def create_topic(admin: AdminClient) -> None:
 def main() -> None:
     status = json.loads(subprocess.check_output(["tidegate", "stack", "status", "-o", "json"]))
     registry, of = SchemaRegistryClient({"url": status["registry"]["url"]}), generated()
-    # A schema is registered on purpose, before anybody writes with it: this serializer registers nothing. It finds the
-    # schema by what protoc made of it, so that is registered. (Java's finds the text of a .proto file, too.)
+    # A schema is registered on purpose, before anybody writes with it: the serializer registers nothing. This one, of
+    # Python, finds it by what protoc made of it; others find the text that `tidegate contract register` registers.
     compiled = base64.b64encode(of.DESCRIPTOR.serialized_pb).decode()
     registry.register_schema(f"{TOPIC}-value", Schema(compiled, "PROTOBUF"))
     settings = {"auto.register.schemas": False, "skip.known.types": True, "subject.name.strategy.type": "TOPIC"}

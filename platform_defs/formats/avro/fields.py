@@ -4,12 +4,15 @@ from collections.abc import Iterator
 
 from platform_defs.contract.column_types import (
     BOOLEAN,
+    BYTES,
     DATE,
     DOUBLE,
     INTEGER,
     JSON,
     STRING,
+    TIME,
     TIMESTAMP,
+    UUID,
     ColumnType,
     column_type,
 )
@@ -21,7 +24,16 @@ from platform_defs.formats.avro.schema import NULL, AvroType, Definite, Enum, Fi
 from platform_defs.formats.writer_fields import MOST_LEVELS, WriterField
 from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
-_PLAIN = {"string": STRING, "int": INTEGER, "long": INTEGER, "float": DOUBLE, "double": DOUBLE, "boolean": BOOLEAN}
+_PLAIN = {
+    "string": STRING,
+    "bytes": BYTES,
+    "int": INTEGER,
+    "long": INTEGER,
+    "float": DOUBLE,
+    "double": DOUBLE,
+    "boolean": BOOLEAN,
+}
+_LOGICAL = {"date": DATE, "uuid": UUID, "time-millis": TIME, "time-micros": TIME}
 MOST_DIGITS = 38
 
 
@@ -84,10 +96,10 @@ def _logical(of: Primitive | Fixed) -> str:
 
 def _column(of: Definite) -> ColumnType:
     logical = of.logical if isinstance(of, Primitive | Fixed) else None
-    if isinstance(of, Enum) or (logical is not None and logical.name == "uuid"):
-        return STRING
     if logical is not None:
         if logical.name == "decimal" and logical.precision <= MOST_DIGITS:
             return column_type(f"decimal({logical.precision},{logical.scale})")
-        return DATE if logical.name == "date" else TIMESTAMP if logical.name in PER_SECOND else JSON
+        return TIMESTAMP if logical.name in PER_SECOND else _LOGICAL.get(logical.name, JSON)
+    if isinstance(of, Enum | Fixed):
+        return STRING if isinstance(of, Enum) else BYTES
     return _PLAIN.get(of.name, JSON) if isinstance(of, Primitive) else JSON

@@ -4,13 +4,24 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from platform_defs.contract.column_types import BOOLEAN, DATE, DOUBLE, INTEGER, JSON, STRING, TIMESTAMP, ColumnType
+from platform_defs.contract.column_types import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    JSON,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    UUID,
+    ColumnType,
+)
 from platform_defs.contract.message_path import MessagePath
 from platform_defs.formats.writer_fields import MOST_LEVELS, WriterField
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
 _PLAIN = {"string": STRING, "integer": INTEGER, "number": DOUBLE, "boolean": BOOLEAN}
-_FORMATS = {"date": DATE, "date-time": TIMESTAMP}
+_FORMATS = {"date": DATE, "date-time": TIMESTAMP, "time": TIME, "uuid": UUID}
 Node = Mapping[str, Any]
 
 

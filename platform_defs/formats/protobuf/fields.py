@@ -6,6 +6,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from platform_defs.contract.column_types import (
     BOOLEAN,
+    BYTES,
     DATE,
     DOUBLE,
     INTEGER,
@@ -22,7 +23,7 @@ from platform_defs.formats.protobuf.shapes import KINDS
 from platform_defs.formats.writer_fields import MOST_LEVELS, WriterField
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
-_PLAIN = {"string": STRING, "enum": STRING, "bool": BOOLEAN, "double": DOUBLE, "float": DOUBLE}
+_PLAIN = {"string": STRING, "enum": STRING, "bytes": BYTES, "bool": BOOLEAN, "double": DOUBLE, "float": DOUBLE}
 _MESSAGES = {
     "google.type.Date": DATE,
     "google.protobuf.Timestamp": TIMESTAMP,
