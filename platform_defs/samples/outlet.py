@@ -54,10 +54,7 @@ def _registered(contract: Contract, address: Registry | None) -> Outlet:
 
 def _value(contract: Contract, subjects: Subjects) -> WriterSchema:
     """The contract's own schema where it is registered, else the newest version."""
-    from platform_defs.operations.exchange import exported
-    from platform_defs.operations.writer_fit import AnotherRecord, why_not
-
-    subject, found = contract.wire.subject, None
+    subject = contract.wire.subject
     newest = subjects.version(subject)
     if newest is None or newest.schema is None:
         raise BadInput(
@@ -65,21 +62,33 @@ def _value(contract: Contract, subjects: Subjects) -> WriterSchema:
             f"contract register {contract.pipeline}",
             field=contract.pipeline,
         )
-    try:
-        found = subjects.same(subject, contract.format, exported(contract, None))
-    except BadInput:  # it exports none, or none that the registry can read
-        found = None
-    schema = (found and found.schema) or newest.schema
-    try:
-        wrong = why_not(contract, schema)
-    except AnotherRecord as other:
-        wrong = f"it is of {other}"
-    if wrong:
+    schema = _own(contract, subjects) or newest.schema
+    if wrong := _why_not(contract, schema):
         raise BadInput(
             f"the newest version of {subject} (id {schema.key}) does not fit the contract: {wrong}",
             field=contract.pipeline,
         )
     return schema
+
+
+def _own(contract: Contract, subjects: Subjects) -> WriterSchema | None:
+    """The version that is what the contract exports."""
+    from platform_defs.operations.exchange import exported
+
+    try:
+        found = subjects.same(contract.wire.subject, contract.format, exported(contract, None))
+    except BadInput:  # it exports none, or none that the registry can read
+        return None
+    return found and found.schema
+
+
+def _why_not(contract: Contract, schema: WriterSchema) -> str | None:
+    from platform_defs.operations.writer_fit import AnotherRecord, why_not
+
+    try:
+        return why_not(contract, schema)
+    except AnotherRecord as other:
+        return f"it is of {other}"
 
 
 def _key(contract: Contract, subjects: Subjects, subject: str) -> WriterSchema:
