@@ -10,6 +10,7 @@ from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message_factory import GetMessageClass
 
 from platform_defs.contract.model import Field
+from platform_defs.contract.node import as_list, as_mapping
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.message_index import spellings, types_of
 from platform_defs.formats.writer_schema import WriterSchema
@@ -123,6 +124,7 @@ def _plain(value: Any) -> Any:
     """The same without decimals, which json_format does not know."""
     if isinstance(value, Decimal):
         return float(value)
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    return [_plain(inner) for inner in value] if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType]
+    if (pairs := as_mapping(value)) is not None:
+        return {key: _plain(inner) for key, inner in pairs.items()}
+    items = as_list(value)
+    return value if items is None else [_plain(inner) for inner in items]
