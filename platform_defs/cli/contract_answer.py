@@ -85,7 +85,8 @@ def _writer_json(one: WriterFit) -> dict[str, Any]:
 def _writers(found: Sequence[WriterFit]) -> str:
     refused = [one for one in found if one.fit == "does not fit"]
     fit = sum(one.fit == "fits" for one in found)
-    first = f"The ledger has {plural(len(found), 'schema')} of its writers; {noun_for(fit, '1 fits', f'{fit} fit')}."
+    fits = noun_for(fit, "1 fits", f"{fit} fit")
+    first = f"Its messages have named {plural(len(found), 'schema')}; {fits} the changed contract."
     return "\n".join([first, *(f"  Does not fit: {one.place}: {one.reason}" for one in refused)])
 
 

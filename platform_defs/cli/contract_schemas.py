@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_json, print_line
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_json, print_line, print_text
 
 if TYPE_CHECKING:
     from platform_defs.contract.model import Contract
@@ -59,7 +59,7 @@ def export(
     if output is Output.json:
         print_json({"pipeline": pipeline, "format": kind, "schema": schema, "assigned": given})
     else:
-        print_line(schema.removesuffix("\n"))
+        print_text(schema)
 
 
 def _numbered(contract: Contract) -> tuple[Contract, list[dict[str, object]]]:

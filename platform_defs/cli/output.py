@@ -35,6 +35,11 @@ def print_line(text: str) -> None:
     Console(soft_wrap=True).print(text, markup=False, highlight=False)
 
 
+def print_text(text: str) -> None:
+    """Print a text to stdout as it is: a schema, say, which may go into a file."""
+    print(text.removesuffix("\n"))  # noqa: T201 the answer itself
+
+
 def print_answer(document: Mapping[str, Any], sentence: str, output: Output) -> None:
     """Print an answer that is one sentence for a person, and a JSON document for a program."""
     if output is Output.json:

@@ -16,6 +16,7 @@ from platform_defs.cli.output import (
     print_json,
     print_line,
     print_table,
+    print_text,
 )
 from platform_defs.words import plural
 
@@ -105,7 +106,7 @@ def _document(found: Shown) -> dict[str, object]:
 def _print_one(found: Shown) -> None:
     names = ", ".join(name for name, _ in found.schema.references) or None
     print_fields({"id": found.schema.key, "format": found.schema.format, "source": found.source, "refers to": names})
-    print_line(found.schema.document)
+    print_text(found.schema.document)
     if found.batches:
         rows = [(one.batch_id, one.committed_at.isoformat(timespec="seconds"), one.messages) for one in found.batches]
         print_table(["batch", "committed", "messages"], rows)

@@ -65,6 +65,7 @@ def refuse_unknown(contract: Contract, schemas: Schemas | None, ledger: Pipeline
     raise BadInput(
         f"{messages} of batch {staged.pending.batch_id} name a schema, and the registry has none of these ({said}). Is "
         "this the right registry (TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME)? Nothing was published and nothing "
-        "became a dead letter",
+        f"became a dead letter. If it is, make it known (tidegate schema fetch {contract.pipeline}): then these become "
+        "dead letters",
         field=contract.pipeline,
     )

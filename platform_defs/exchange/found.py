@@ -19,6 +19,7 @@ class FoundField:
     required: bool = False
     numbers: tuple[int, ...] = ()  # Protobuf: of the fields on the path, and its own
     note: str = ""  # what the contract does not carry of it
+    symbols: tuple[str, ...] = ()  # of an enum
 
 
 @dataclass(frozen=True)

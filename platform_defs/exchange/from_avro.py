@@ -32,8 +32,12 @@ _PLAIN = {
     "float": "double",
     "double": "double",
     "boolean": "boolean",
+    "bytes": "bytes",
 }
-_LOGICAL = {"date": "date", **{f"timestamp-{unit}": "timestamp" for unit in ("millis", "micros", "nanos")}}
+_LOGICAL = {
+    **{"date": "date", "time-millis": "time", "time-micros": "time", "uuid": "uuid"},
+    **{f"timestamp-{unit}": "timestamp" for unit in ("millis", "micros", "nanos")},
+}
 _DEEPEST = 90  # levels of records: a path has at most 99 keys
 _MOST_DIGITS = 38
 
@@ -72,7 +76,8 @@ def _fields(
             yield from _fields(of, here, schema, (*above, record.name), required=needed)
         else:
             kind, note = _column(of)
-            yield FoundField(here, kind, needed, note=note)
+            symbols = of.symbols if isinstance(of, Enum) else ()
+            yield FoundField(here, kind, needed, note=note, symbols=symbols)
 
 
 def _without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
@@ -91,8 +96,10 @@ def _column(of: Definite) -> tuple[str, str]:
         return "string", f"an enum of {', '.join(of.symbols)}"
     if logical is not None and (found := _logical(logical)) is not None:
         return found, ""
-    if isinstance(of, Primitive) and of.name in _PLAIN and (logical is None or of.name == "string"):
+    if logical is None and isinstance(of, Primitive) and of.name in _PLAIN:
         return _PLAIN[of.name], ""
+    if logical is None and isinstance(of, Fixed):
+        return "bytes", f"fixed of {of.size} bytes"
     return "json", f"{spelled(of)}, whole"
 
 

@@ -14,7 +14,7 @@ from platform_defs.errors import BadInput
 from platform_defs.exchange.found import FoundField, FoundMessage, within_limit
 from platform_defs.formats.writer_schema import WriterSchema
 
-_FORMATS = {"date": "date", "date-time": "timestamp"}
+_FORMATS = {"date": "date", "date-time": "timestamp", "time": "time", "uuid": "uuid"}
 _TYPES = {"string": "string", "integer": "integer", "number": "double", "boolean": "boolean"}
 _DECIMAL = re.compile(r"\^-\?(?:\[0-9\]\{1,(\d{1,2})\}|0\?)(?:\(\[\.\]\[0-9\]\{1,(\d{1,2})\}\)\?)?\$")
 _NOT_CARRIED = ("enum", "const", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -118,6 +118,8 @@ def _column(of: Schema) -> tuple[str, str]:
             return f"decimal({before + behind},{behind})", ""
     if kind == "string" and of.get("format") in _FORMATS:
         return _FORMATS[of["format"]], ""
+    if kind == "string" and of.get("contentEncoding") == "base64":
+        return "bytes", ""
     if not isinstance(kind, str) or kind not in _TYPES:
         return "json", f"{_spelled(kind)}, whole"
     rules = [f"{key} {json.dumps(of[key])}" for key in (*_NOT_CARRIED, *_LENGTHS) if key in of]

@@ -1,6 +1,6 @@
 """A Protobuf schema as fields of a contract: the inverse of exchange/protobuf.py, for every type that there is.
 
-A message within the message is taken apart. What is no column of its own (repeated fields, maps, bytes, messages that
+A message within the message is taken apart. What is no column of its own (repeated fields, maps, messages that
 contain themselves) goes whole into a json column. Fields of proto3 are not required: a message never says that it lacks
 one.
 """
@@ -22,6 +22,7 @@ _SCALARS = {
     **dict.fromkeys(("int32", "int64", "uint32", "sint32", "sint64", "fixed32", "sfixed32", "sfixed64"), "integer"),
     **dict.fromkeys(_WIDE, "integer"),
     **{"double": "double", "float": "double", "bool": "boolean", "string": "string", "enum": "string"},
+    "bytes": "bytes",
 }
 _GUESSED = "decimal(38,9)"  # the message does not say how many digits its numbers have
 _MESSAGES = {
@@ -31,6 +32,7 @@ _MESSAGES = {
     "confluent.type.Decimal": _GUESSED,
     "google.protobuf.StringValue": "string",
     "google.protobuf.BoolValue": "boolean",
+    "google.protobuf.BytesValue": "bytes",
     **{f"google.protobuf.{name}Value": "double" for name in ("Double", "Float")},
     **{f"google.protobuf.{name}Value": "integer" for name in ("Int64", "UInt64", "Int32", "UInt32")},
 }
@@ -71,7 +73,8 @@ def _fields(
             yield from _fields(inner, here, places, (*above, of.full_name), required=needed)
         else:
             kind, note = _column(item)
-            yield FoundField(here, kind, needed, places, note)
+            symbols = tuple(one.name for one in item.enum_type.values) if item.enum_type and kind == "string" else ()
+            yield FoundField(here, kind, needed, places, note, symbols)
 
 
 def _is_taken_apart(of: Descriptor, above: tuple[str, ...]) -> bool:

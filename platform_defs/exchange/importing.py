@@ -44,7 +44,7 @@ class Imported:
 
 def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
     """The contract. Raises BadInput for a schema that cannot become one."""
-    message = _read(writer, wanted.record)
+    message = read_message(writer, wanted.record)
     topic = wanted.topic or _topic(wanted.subject) or wanted.stem
     if not TOPIC.fullmatch(topic):
         raise BadInput(f"{topic!r} cannot be the name of a topic: give it with --topic")
@@ -65,7 +65,8 @@ def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
     return Imported(draft.pipeline, domain, name, topic, draft.table, len(message.fields), notes, text)
 
 
-def _read(writer: WriterSchema, record: str) -> FoundMessage:
+def read_message(writer: WriterSchema, record: str) -> FoundMessage:
+    """The fields of the record of a schema, or of its only one. Raises BadInput."""
     return _READERS[writer.format](writer, record)
 
 

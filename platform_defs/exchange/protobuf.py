@@ -7,7 +7,8 @@
     boolean    bool
     date       string (ISO 8601)
     timestamp  google.protobuf.Timestamp
-    time, uuid string
+    time       string
+    uuid       string
     bytes      bytes
     json       google.protobuf.Value
 
@@ -40,7 +41,12 @@ _IMPORTS = {
     "google.protobuf.Timestamp": "google/protobuf/timestamp.proto",
     "google.protobuf.Value": "google/protobuf/struct.proto",
 }
-_NOTES = {"decimal": "a decimal, such as 12.34", "date": "ISO 8601, such as 2026-11-01", "time": "such as 10:00:00.5"}
+_NOTES = {
+    "decimal": "a decimal, such as 12.34",
+    "date": "ISO 8601, such as 2026-11-01",
+    "time": "such as 10:00:00.5",
+    "uuid": "a UUID",
+}
 
 
 def proto_text(contract: Contract) -> str:

@@ -52,10 +52,10 @@ def _is_read(wanted: str, found: str) -> bool:
     return wanted in ("json", found) or found in _ALSO.get(wanted, ()) or found == "json"
 
 
-_ALSO = {  # JSON values that are read too, and whose schema says less than the contract
+_ALSO = {  # JSON values that are read too: their schema says less than the contract, or more
+    "string": ("date", "timestamp", "time", "uuid", "bytes", "decimal"),
     "double": ("integer",),
     "decimal": ("integer", "double", "string"),
     "date": ("string",),
-    "timestamp": ("string",),
-    **dict.fromkeys(("time", "uuid", "bytes"), ("string",)),
+    **dict.fromkeys(("timestamp", "time", "uuid", "bytes"), ("string",)),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
@@ -63,9 +63,11 @@ def survey(contract: Contract, address: Registry | None, ledger_url: str | None,
     versions, keys = _registered(contract, address) if address else ((), frozenset[str]())
     named, newest = _named(contract, ledger_url, registry_name) if ledger_url else ((), 1)
     fits = _Fits(contract)
-    found = list(fits.of_versions(versions, {one.schema.key: one for one in named if one.generation == newest}))
-    known = {one.key for one in found} | keys
-    found += [fits.of_named(one) for one in named if one.generation != newest or one.schema.key not in known]
+    now = {one.schema: one for one in named if one.generation == newest}
+    found = list(fits.of_versions(versions, now))
+    known = {one.schema for one in versions}
+    rest = [one for one in named if one.generation != newest or one.schema not in known]
+    found += [fits.of_named(one) for one in rest if one.schema.key not in keys]
     missing = {"the registry": address, "the ledger": ledger_url}
     return Survey(subject, tuple(found), tuple(name for name, at in missing.items() if at is None))
 
@@ -108,14 +110,14 @@ class _Fits:
 
     contract: Contract
 
-    def of_versions(self, versions: Sequence[Version], named: dict[str, Named]) -> Iterator[WriterFit]:
+    def of_versions(self, versions: Sequence[Version], named: Mapping[WriterSchema, Named]) -> Iterator[WriterFit]:
         for version in versions:
             if version.schema is None:
                 reason = "it refers to a schema that the registry does not have"
                 yield WriterFit(version.key, self.contract.format, "does not fit", reason, version.number)
                 continue
             fit = replace(self._of(version.schema), version=version.number)
-            yield _seen(fit, named[version.key]) if version.key in named else fit
+            yield _seen(fit, named[version.schema]) if version.schema in named else fit
 
     def of_named(self, one: Named) -> WriterFit:
         return _seen(self._of(one.schema), one)

@@ -4,17 +4,19 @@ What is made up is JSON (samples.py), which is then written by a schema that is 
 file. Of bad messages, verify's judge says beforehand which reason a dead letter of each must give.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from platform_defs.contract.model import UNFRAMED, Contract
+from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.model import UNFRAMED, Contract, Field, RowRule
 from platform_defs.errors import BadInput
+from platform_defs.exchange.importing import read_message
 from platform_defs.formats.framing import HEADERS
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.samples.samples import Sample, Samples
 from platform_defs.samples.values import json_text
-from platform_defs.samples.values_at import CannotWriteError, ValuesAt, by_place, parsed
+from platform_defs.samples.values_at import CannotWriteError, ValuesAt, parsed, places_of
 from platform_defs.verification.framed import FramedJudge
 from platform_defs.verification.judge import NoRow
 from platform_defs.verification.writer_schemas import KnownSchemas, NamedSchema
@@ -34,7 +36,7 @@ class EncodedSamples:
     """As `Samples`, in bytes of the contract's format. Raises BadInput where its schema has no way to write them."""
 
     def __init__(self, contract: Contract, outlet: Outlet, seed: int | None = None) -> None:
-        bare = replace(contract, format="json", wire=UNFRAMED)
+        bare = replace(contract, format="json", wire=UNFRAMED, fields=_narrowed(contract, outlet.value))
         self._contract, self._outlet, self._plain = contract, outlet, Samples(bare, seed)
         self._write, index = _writer(contract, outlet.value)
         self._before, self.headers = _framing(contract, outlet, index)
@@ -92,11 +94,29 @@ class EncodedSamples:
 _POOL = 1_000
 
 
+def _narrowed(contract: Contract, schema: WriterSchema) -> tuple[Field, ...]:
+    """The fields; those that are enums in the schema with its symbols, where the contract does not say any."""
+    try:
+        found = read_message(schema, contract.wire.record if contract.format != "json" else "").fields
+    except BadInput:  # more fields than a table has columns, say
+        return contract.fields
+    symbols = {item.path: item.symbols for item in found if item.symbols}
+    return tuple(_with_symbols(item, symbols) for item in contract.fields)
+
+
+def _with_symbols(item: Field, symbols: Mapping[MessagePath, tuple[str, ...]]) -> Field:
+    here = next((symbols[path] for path in (item.path, *item.aliases) if path in symbols), ())
+    if not here or item.type.kind != "string" or any(rule.kind == "enum" for rule in item.rules):
+        return item
+    rule = RowRule(f"{item.name}_enum", item.name, "enum", here, "")
+    return replace(item, rules=(*item.rules, rule))
+
+
 def _writer(contract: Contract, schema: WriterSchema) -> tuple[Callable[[bytes], bytes], bytes]:
     """What writes a JSON document, and Protobuf's index of the message."""
     if contract.format == "json":
         return (lambda document: document), b""
-    fields = by_place(contract.fields)
+    places = places_of(contract.fields)
     if contract.format == "avro":
         from platform_defs.samples.avro_writer import avro_writer
 
@@ -107,7 +127,7 @@ def _writer(contract: Contract, schema: WriterSchema) -> tuple[Callable[[bytes],
 
         made = protobuf_writer(schema, contract.wire.record)
         index = made.index
-    return (lambda document: made.payload(ValuesAt(parsed(document), fields))), index
+    return (lambda document: made.payload(ValuesAt(parsed(document), places))), index
 
 
 def _framing(contract: Contract, outlet: Outlet, index: bytes) -> tuple[bytes, Headers]:

@@ -28,7 +28,9 @@ class ProtobufWriter:
     def payload(self, values: ValuesAt) -> bytes:
         """The message, without its index. Raises CannotWriteError where a value does not fit the schema."""
         message = self.made_of()
-        for item in dict.fromkeys(values.fields.values()):
+        for path, item in values.places.fields.items():
+            if path != item.path:  # an alias of it
+                continue
             value = values.of(item)
             if value is not None:
                 _put(message, item, value)

@@ -17,15 +17,23 @@ class CannotWriteError(ValueError):
 
 
 @dataclass(frozen=True)
+class Places:
+    """Where a writer's schema may have the fields of a contract."""
+
+    fields: Mapping[MessagePath, Field]  # by path and aliases
+    records: Mapping[MessagePath, Sequence[Field]]  # of a record: the fields within it
+
+
+@dataclass(frozen=True)
 class ValuesAt:
     """A JSON document, whose values are found by the paths of its contract's fields."""
 
     document: Any
-    fields: Mapping[MessagePath, Field]  # by path and aliases
+    places: Places
 
     def at(self, path: MessagePath) -> Any:
         """The value of the contract's field there, None where the document has none; MISSING without such a field."""
-        item = self.fields.get(path)
+        item = self.places.fields.get(path)
         return MISSING if item is None or self.has_below(path) else self.of(item)
 
     def of(self, item: Field) -> Any:
@@ -37,19 +45,21 @@ class ValuesAt:
 
     def has_below(self, path: MessagePath) -> bool:
         """Whether the document has a value of a field within the record there."""
-        depth = len(path)
-        below = (item for found, item in self.fields.items() if len(found) > depth and found[:depth] == path)
-        return any(self.of(item) is not None for item in below)
+        return any(self.of(item) is not None for item in self.places.records.get(path, ()))
 
     def is_json(self, path: MessagePath) -> bool:
         """Whether the field there takes any value."""
-        return path in self.fields and self.fields[path].type.kind == "json"
+        return path in self.places.fields and self.places.fields[path].type.kind == "json"
 
 
-def by_place(fields: Sequence[Field]) -> dict[MessagePath, Field]:
-    """The fields by each of their names; of two that claim a name, the one that it is the path of."""
-    found = {alias: item for item in fields for alias in item.aliases}
-    return found | {item.path: item for item in fields}
+def places_of(fields: Sequence[Field]) -> Places:
+    """By each of their names; of two fields that claim a name, the one that it is the path of."""
+    found = {alias: item for item in fields for alias in item.aliases} | {item.path: item for item in fields}
+    records = dict[MessagePath, list[Field]]()
+    for path, item in found.items():
+        for depth in range(1, len(path)):
+            records.setdefault(path[:depth], []).append(item)
+    return Places(found, records)
 
 
 def parsed(text: bytes) -> Any:

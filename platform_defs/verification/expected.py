@@ -78,14 +78,15 @@ class Expected:
 
     def _as_read_now(self, messages: pa.Table) -> pa.Table:
         """The fields of the contract's file. Raises NotMade for a value that is none of the type that it has there."""
-        named = {item.name: item.name for item in self._contract.fields}
-        found = {item.path: item.name for item in self._contract.fields}
+        before, now = self._contract.fields, self._pipeline.contract.fields
+        found = {item.path: item.name for item in before}
+        others = {item.name for item in before} - {found.get(item.path) for item in now}
         columns = list[Any]()
-        for item in self._pipeline.contract.fields:
-            was = named.get(item.name) or found.get(item.path)
+        for item in now:
+            was = found.get(item.path) or (item.name if item.name in others else None)
             columns.append(_cast(messages, was, item.type.arrow))
         columns += [messages[name] for name, _ in OWN]
-        names = [*(item.name for item in self._pipeline.contract.fields), *(name for name, _ in OWN)]
+        names = [*(item.name for item in now), *(name for name, _ in OWN)]
         return pa.Table.from_arrays(columns, names=names)
 
 

@@ -1,5 +1,6 @@
 """Where the schema registry is, and as whom it is asked."""
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote, urlsplit
@@ -22,7 +23,7 @@ class Registry:
     @property
     def secrets(self) -> list[str]:
         """What no message may show, the longest first: options, and what an address holds besides host and path; each
-        as it was written, and with and without its percent signs.
+        as it was written, with and without its percent signs, and as a header has it.
         """
         whole = [value for name, value in self.options.items() if name != "url"]
         for url in self.urls:
@@ -41,8 +42,9 @@ def _values(query: str) -> Iterator[str]:
 
 
 def _spelled(secret: str) -> tuple[str, ...]:
-    """As it was written; as a password that an address holds; as an address that holds the password."""
-    return secret, unquote(secret), quote(unquote(secret), safe=""), quote(unquote(secret))
+    """As it was written; without percent signs, with them, and in base64."""
+    plain = unquote(secret)
+    return secret, plain, quote(plain, safe=""), quote(plain), b64encode(plain.encode()).decode()
 
 
 def _shown(url: str) -> str:

@@ -74,6 +74,8 @@ class RegistryClient:
         of the registry. Whoever is first not to get an answer ends the others.
         """
         names, all_of_it, given_up = list(keys), self._asking(patience), Event()
+        if not names:
+            return {}
 
         def ask(key: str) -> WriterSchema | None:
             until = all_of_it.until if patience is not None else time.monotonic() + all_of_it.patience

@@ -1,10 +1,10 @@
 """What commands ask a registry about a subject: its versions, whether a schema may follow them, and to take it."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from confluent_kafka.schema_registry import SchemaRegistryError
@@ -16,12 +16,19 @@ from platform_defs.formats.writer_schema import WriterSchema
 from resources.registry.client import MISSING, RegistryClient
 from resources.registry.server import ONE_TRY
 
+Answer = TypeVar("Answer")
+
 TRIES = 2  # of each address: a person waits for the answer
 PAUSE = 0.5  # seconds between them
 NO_LEVEL = 40408  # the subject has no level of its own
 # https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 _TYPES: Mapping[Format, str] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON"}
-_NO_REASON = ("{oldSchema", "{validateFields", "{compatibility")  # Confluent's registry says these beside its reasons
+_NO_REASON = (
+    "None",
+    "{oldSchema",
+    "{validateFields",
+    "{compatibility",
+)  # Confluent's registry says these beside its reasons
 _LONGEST = 1_000  # characters of the registry's words
 _REFUSED = (409, 422)  # not compatible; not a schema
 
@@ -40,91 +47,80 @@ class Subjects(RegistryClient):
 
     def subjects(self) -> list[str]:
         """Every subject that is not deleted."""
-        return [str(name) for name in self._request("its subjects", "get", "subjects") or ()]
+        return self._request("its subjects", "get", "subjects", _texts) or []
 
     def versions(self, subject: str) -> tuple[Version, ...]:
         """All that are not deleted, ascending; none where there is no such subject."""
-        found = self._request(f"the versions of {subject}", "get", f"{_path(subject)}/versions")
-        return tuple(self._version(subject, int(number)) for number in sorted(found or ()))
+        found = self._request(f"versions of {subject}", "get", f"{_path(subject)}/versions", _numbers) or []
+        return tuple(self._version(subject, number) for number in found)
 
-    def version(self, subject: str, number: int | None = None) -> Version | None:
-        """One version, the newest where none is given; None where there is none."""
-        place = "latest" if number is None else str(number)
-        found = self._request(f"version {place} of {subject}", "get", f"{_path(subject)}/versions/{place}")
-        return self._version(subject, int(found["version"])) if found else None
+    def version(self, subject: str) -> Version | None:
+        """The newest; None where there is none."""
+        found = self._request(f"newest version of {subject}", "get", f"{_path(subject)}/versions/latest", _place)
+        return Version(*found, self.schema(found[1], subject)) if found else None
 
     def same(self, subject: str, kind: Format, document: str) -> Version | None:
         """The version of the subject that is this schema; None where none is."""
-        found = self._request(f"a schema of {subject}", "post", _path(subject), _body(kind, document))
-        return (
-            Version(int(found["version"]), str(found["id"]), WriterSchema(str(found["id"]), kind, document))
-            if found
-            else None
-        )
+        found = self._request(f"a schema of {subject}", "post", _path(subject), _place, _body(kind, document))
+        return Version(*found, WriterSchema(found[1], kind, document)) if found else None
 
     def incompatibilities(self, subject: str, kind: Format, document: str) -> tuple[str, ...]:
         """Why the registry would not take the schema as the next version, in its own words; empty where it would."""
-        asked = f"whether a schema may follow in {subject}"
         where = f"compatibility/{_path(subject)}/versions?verbose=true"
-        found = self._request(asked, "post", where, _body(kind, document))
-        if not found or found.get("is_compatible"):
-            return ()
-        said = [str(one) for one in found.get("messages") or [found.get("reason") or "it does not say why"]]
-        return tuple(_words(one) for one in said if not one.startswith(_NO_REASON)) or ("it does not say why",)
+        found = self._request(f"compatibility with {subject}", "post", where, _reasons, _body(kind, document)) or []
+        return tuple(_words(one) for one in found)
 
     def register(self, subject: str, kind: Format, document: str) -> str:
         """Add the schema as a version; its id. Raises BadInput with the registry's words where it is refused."""
-        found = self._request(
-            f"to register a schema in {subject}", "post", f"{_path(subject)}/versions", _body(kind, document)
-        )
-        if not found:
+        what, where = f"registering a schema under {subject}", f"{_path(subject)}/versions"
+        found = self._request(what, "post", where, _id, _body(kind, document))
+        if found is None:
             raise BadInput(f"the schema registry at {self.registry} has no place for {subject}", field=subject)
-        return str(found["id"])
+        return found
 
     def level(self, subject: str) -> str | None:
         """What the subject's versions are held to; None where it has no level of its own."""
-        found = self._request(f"the level of {subject}", "get", f"config/{quote(subject, safe='')}")
-        return str(found.get("compatibilityLevel") or found.get("compatibility")) if found else None
+        return self._request(f"level of {subject}", "get", _config(subject), _level)
 
     def hold_to(self, subject: str, level: str) -> None:
         """Have the subject's versions held to a level."""
-        self._request(
-            f"to hold {subject} to {level}", "put", f"config/{quote(subject, safe='')}", {"compatibility": level}
-        )
+        self._request(f"holding {subject} to {level}", "put", _config(subject), bool, {"compatibility": level})
 
     def _version(self, subject: str, number: int) -> Version:
-        found = self._request(f"version {number} of {subject}", "get", f"{_path(subject)}/versions/{number}")
-        key = str(found["id"]) if found else ""
-        return Version(number, key, self.schema(key, subject) if key else None)
+        what, where = f"version {number} of {subject}", f"{_path(subject)}/versions/{number}"
+        found = self._request(what, "get", where, _place)
+        return Version(*found, self.schema(found[1], subject)) if found else Version(number, "", None)
 
-    def _request(self, what: str, method: str, path: str, *body: Mapping[str, Any]) -> Any:
-        """The answer's JSON; None where the registry says that there is no such thing."""
+    def _request(
+        self, what: str, method: str, path: str, shape: Callable[[Any], Answer], *body: Mapping[str, Any]
+    ) -> Answer | None:
+        """What `shape` makes of the answer's JSON; None where the registry says that there is no such thing."""
         failed: Exception = TimeoutError()
         for turn in range(TRIES):
             time.sleep(PAUSE if turn else 0.0)
             for server in self._servers:
                 try:
-                    return server.ask(partial(_rest, method, path, body), 2 * ONE_TRY)
+                    return shape(server.ask(partial(_rest, method, path, body), 2 * ONE_TRY))
                 except SchemaRegistryError as error:
                     if error.error_code in (*MISSING, NO_LEVEL):
                         return None
                     self._refuse(what, error)
                     failed = error
-                except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
+                except Exception as error:  # noqa: BLE001  # no answer, or one that is none of a registry's
                     failed = error
         raise self._no_answer(what, failed)
 
     def _refuse(self, what: str, error: SchemaRegistryError) -> None:
         if error.http_status_code in _REFUSED:
             said = _words(self._without_secrets(str(error.error_message)))
-            raise BadInput(f"the schema registry at {self.registry}, asked {what}, refused: {said}")
+            raise BadInput(f"the schema registry at {self.registry} refuses ({what}): {said}")
 
     def _no_answer(self, what: str, error: Exception) -> RegistryAway:
         status = error.http_status_code if isinstance(error, SchemaRegistryError) else None
         said = excerpt(self._without_secrets(str(error) or type(error).__name__))
         return RegistryAway(
-            f"the schema registry at {self.registry} gave no answer when it was asked for {what}: {said}. Nothing was "
-            "changed. Is it up (tidegate stack status), and is TIDEGATE_REGISTRY_URL right?",
+            f"the schema registry at {self.registry} did not answer ({what}): {said}. Nothing was changed. Is it up "
+            "(tidegate stack status), and are TIDEGATE_REGISTRY_URL and the user right?",
             registry=str(self.registry),
             status=status,
         )
@@ -135,6 +131,34 @@ def _rest(method: str, path: str, body: tuple[Mapping[str, Any], ...], client: A
     return getattr(client._rest_client, method)(path, *body)
 
 
+def _texts(found: Any) -> list[str]:
+    return [str(one) for one in found]
+
+
+def _numbers(found: Any) -> list[int]:
+    return sorted(int(one) for one in found)
+
+
+def _place(found: Any) -> tuple[int, str]:
+    return int(found["version"]), _id(found)
+
+
+def _id(found: Any) -> str:
+    return str(int(found["id"]))
+
+
+def _level(found: Any) -> str:
+    return str(found.get("compatibilityLevel") or found["compatibility"])
+
+
+def _reasons(found: Any) -> list[str]:
+    """None where it is compatible."""
+    if found["is_compatible"]:
+        return []
+    said = _texts(found.get("messages") or [found.get("reason")])
+    return [one for one in said if not one.startswith(_NO_REASON)] or ["it does not say why"]
+
+
 def _words(said: str) -> str:
     """The registry's words, on one line and not without end."""
     text = printable(" ".join(said.split()))
@@ -143,6 +167,10 @@ def _words(said: str) -> str:
 
 def _path(subject: str) -> str:
     return f"subjects/{quote(subject, safe='')}"
+
+
+def _config(subject: str) -> str:
+    return f"config/{quote(subject, safe='')}"
 
 
 def _body(kind: Format, document: str) -> dict[str, Any]:

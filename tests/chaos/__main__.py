@@ -43,7 +43,7 @@ def main() -> int:
     given = chosen.parse_args()
     with tempfile.TemporaryDirectory(prefix="tidegate-chaos-") as home:
         os.environ["TIDEGATE_HOME"] = home
-        for name in ("TIDEGATE_POSTGRES_URL", "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"):
+        for name in ("TIDEGATE_POSTGRES_URL", "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "TIDEGATE_REGISTRY_URL"):
             os.environ.pop(name, None)
         stack.up(console.print)
         try:

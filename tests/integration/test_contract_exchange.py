@@ -106,7 +106,7 @@ def test_an_unknown_subject_is_answered_with_those_like_it_and_a_registry_that_i
         import_from_registry(f"{contract.topic}_value", registry, Wanted())
     away = Registry({"url": "http://user:secret@127.0.0.1:9"})
     with pytest.raises(
-        RegistryAway, match=r"registry at http://127\.0\.0\.1:9 gave no answer .*Nothing was changed"
+        RegistryAway, match=r"registry at http://127\.0\.0\.1:9 did not answer .*Nothing was changed"
     ) as no:
         register(contract, away)
     assert "secret" not in str(no.value)
@@ -152,7 +152,7 @@ def test_a_number_that_the_files_history_has_used_is_not_used_again(registry: Re
 def gate_of(contract: Contract, monkeypatch: pytest.MonkeyPatch) -> gates.Checked:
     """What `tidegate contract check --against registry` says of one contract."""
     found = gates.read_contracts()
-    monkeypatch.setattr(gates, "read_contracts", lambda: replace(found, good=(contract,), broken=()))
+    monkeypatch.setattr(gates, "read_contracts", lambda *_: replace(found, good=(contract,), broken=()))
     (checked,) = gates.gate([], "registry").contracts
     return checked
 

@@ -42,7 +42,7 @@ def test_a_plan_says_which_schemas_fit_and_a_preview_what_becomes_of_their_messa
     assert dict(seen.after.dead_letters) == {"SchemaNotCompatible": seen.messages}
     show(found, seen)
     said = " ".join(capsys.readouterr().out.split())
-    assert "The ledger has 1 schema of its writers; 0 fit." in said
+    assert "Its messages have named 1 schema; 0 fit the changed contract." in said
     assert f"Does not fit: schema {writer.key}, which 12 messages named since batch {writer.first_batch}" in said
     document = as_json(found, applied=False, preview=seen)
     assert [(one["key"], one["first_batch"]) for one in document["writers"]] == [(writer.key, writer.first_batch)]

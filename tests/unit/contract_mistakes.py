@@ -108,6 +108,7 @@ MISTAKES = [
     ),
     ("name: kind\n", f"name: kind\n        {FIELD}aliases, value: [sort]}}]\n", "aliases", "for avro and protobuf"),
     ("name: kind\n", f"name: kind\n        {FIELD}fieldNumber, value: 2}}]\n", "fieldNumber", "the format is json"),
+    ("name: kind\n", f"name: kind\n        {FIELD}pathNumbers, value: [2]}}]\n", "pathNumbers", "the format is json"),
     ("name: kind\n", f"name: kind\n        {FIELD}alias, value: [sort]}}]\n", "alias", "did you mean 'aliases'"),
     ("type: kafka", "type: postgres", "servers", "one server"),
     ("physicalType: topic", "physicalType: topik", "physicalType", "did you mean 'topic'"),

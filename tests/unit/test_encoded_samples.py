@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from assets import find_contract
-from platform_defs.contract.model import Contract, Format, Framing, WireFormat
+from platform_defs.contract.column_types import FIXED, column_type
+from platform_defs.contract.model import Contract, Field, Format, Framing, WireFormat
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.errors import BadInput
 from platform_defs.exchange.exporting import export_schema
@@ -94,3 +95,36 @@ def test_a_schema_that_cannot_hold_the_messages_is_refused() -> None:
     more["fields"].append({"name": "must", "type": "long"})
     with pytest.raises(BadInput, match="schema 7 has no way to write a message of the contract: None is not a long"):
         EncodedSamples(contract, Outlet(WriterSchema("7", "avro", json.dumps(more))))
+
+
+def test_an_enum_of_the_schema_gets_its_symbols_where_the_contract_names_none() -> None:
+    contract = contract_of("avro")
+    free = tuple(replace(item, rules=()) if item.name == "currency" else item for item in contract.fields)
+    written = EncodedSamples(replace(contract, fields=free), Outlet(WriterSchema("7", "avro", AVRO))).good(100)
+    assert len({one.value for one in written}) == 100
+
+
+@pytest.mark.parametrize("kind", ["avro", "protobuf", "json"])
+def test_a_value_of_every_type_is_written_and_read(kind: Format) -> None:
+    types = [*FIXED.values(), column_type("decimal(12,3)")]
+    paths = [(f"f{place}",) if place % 2 else ("inner", f"f{place}") for place in range(len(types))]
+    fields = tuple(
+        Field(
+            path[-1],
+            of,
+            bool(place % 3),
+            (),
+            physical_path=path,
+            number=place + 1,
+            path_numbers=(50,) * (len(path) - 1),
+        )
+        for place, (of, path) in enumerate(zip(types, paths, strict=True))
+    )
+    contract = replace(contract_of(kind), fields=fields, wire=WireFormat("prefix"))
+    schema = WriterSchema("7", kind, export_schema(contract, kind))
+    values = [one.value for one in EncodedSamples(contract, Outlet(schema), seed=1).good(50)]
+    reader = FramedReader(contract, lambda keys: dict.fromkeys(keys, schema))
+    found = reader.read(pa.array(values, pa.binary()), None).decoded
+    assert (found.rows.num_rows, found.faults) == (50, [])
+    for place, item in enumerate(fields):
+        assert found.rows.column(place).null_count < 50, item.type.name

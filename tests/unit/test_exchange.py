@@ -29,7 +29,9 @@ from tests.unit.test_protobuf_random_schemas import fill, made_up
 
 SUBJECT = "bank.transfers-value"
 SLOW = settings(
-    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 
 

@@ -147,12 +147,13 @@ def test_the_gate_against_a_registry_imports_neither_spark_nor_dagster(assets: P
         server.answers["/subjects/views/versions"] = says([3])
         server.answers["/subjects/views/versions/3"] = says({"id": 7, "version": 3, "schema": "", "subject": "views"})
         server.answers["/schemas/ids/7"] = says({"schema": json.dumps(record)})
+        server.posts["/compatibility/subjects/views/versions"] = says({"is_compatible": True})
         asked = run(
             "from pathlib import Path",
             "from platform_defs.operations import gate as gates",
             "from platform_defs.cli.main import main",
             "read = gates.read_contracts",
-            f"gates.read_contracts = lambda: read(Path({str(assets)!r}))",
+            f"gates.read_contracts = lambda *_: read(Path({str(assets)!r}))",
             "main()",
             arguments=["contract", "check", "--against", "registry", "-o", "json"],
             environment={"TIDEGATE_REGISTRY_URL": server.url, "TIDEGATE_HOME": str(tmp_path / "home")},

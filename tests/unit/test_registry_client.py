@@ -1,8 +1,10 @@
 """Whatever a registry answers: a schema, no schema, or RegistryAway in time, without a password in it."""
 
+import json
 import pickle
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -11,6 +13,7 @@ from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.writer_schema import WriterSchema
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient, client_of
+from resources.registry.server import LARGEST_ANSWER
 from tests.unit.registry_double import (
     Answer,
     Answered,
@@ -139,6 +142,18 @@ def test_many_are_asked_for_at_once(server: Answered) -> None:
     assert time.monotonic() - started < 40 * 0.05
 
 
+def test_a_schema_may_be_large_and_an_answer_not_larger(server: Answered) -> None:
+    document = json.dumps({"type": "enum", "name": "E", "symbols": [f"S{n:06}" for n in range(100_000)]})
+    assert len(document) > 1_000_000
+    server.answers = {
+        "/schemas/ids/7": says({"schema": document}),
+        "/schemas/ids/8": says({"schema": "x" * (LARGEST_ANSWER + 1)}),
+    }
+    assert client(server.url, patience=10).schema("7") == WriterSchema("7", "avro", document)
+    with pytest.raises(RegistryAway, match="longer than 16,000,000 bytes"):
+        client(server.url).schema("8")
+
+
 def test_whoever_is_not_answered_ends_the_others(server: Answered) -> None:
     server.answers = {f"/schemas/ids/{n}": hangs for n in range(1, 1_001)}
     started = time.monotonic()
@@ -185,6 +200,7 @@ def test_no_password_is_shown_however_it_is_written(server: Answered) -> None:
     assert "p%40ss" not in str(away.value)
     shown = Registry({"url": f"http://me:p%40ss@{host}/at?token=hush#frag", "bearer.auth.token": "Bearer-abc"})
     assert str(shown) == f"http://{host}/at"
+    assert b64encode(b"me:p@ss").decode() in shown.secrets
     assert {"p@ss", "p%40ss", "hush", "token=hush", "frag", "Bearer-abc"} <= set(shown.secrets)
 
 

@@ -1,0 +1,51 @@
+"""What verify hands to a transform of messages that an older contract has judged."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from platform_defs.contract.column_types import column_type
+from platform_defs.contract.model import Column, Contract, Field, Table
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.verification.eras import Eras
+from platform_defs.verification.expected import Expected, NotMade
+
+Fields = dict[str, tuple[str, str]]  # by name: its type, and its key in the message
+
+
+def contract(fields: Fields) -> Contract:
+    made = tuple(
+        Field(name, column_type(of), False, (), physical_path=(key,) if key != name else ())
+        for name, (of, key) in fields.items()
+    )
+    table = Table("s.rows", "append", tuple(Column(item.name, item.type, False) for item in made))
+    return Contract("p", "1", "d", "", "t", "json", made, (table,))
+
+
+def handed(before: Fields, now: Fields, *row: Any) -> dict[str, Any]:
+    """The row that the transform gets of a message that was this one by the contract before."""
+    old, new = contract(before), contract(now)
+    eras = Eras(new, {"old": old, None: old}, {}, {c.name: c.type for c in new.row_table.columns})
+    expected = Expected(Pipeline(new, lambda frame: frame), lambda: pytest.fail("Spark was asked for"), eras, "old")
+    (found,) = expected._as_read_now(expected._messages(3, [7], [row])).to_pylist()
+    assert (found.pop("_partition"), found.pop("_offset")) == (3, 7)
+    return found
+
+
+def test_a_field_that_the_older_contract_did_not_have_is_null() -> None:
+    now = {"a": ("string", "a"), "b": ("integer", "b")}
+    assert handed({"a": ("string", "a"), "c": ("string", "c")}, now, "x", "y") == {"a": "x", "b": None}
+
+
+def test_a_field_is_found_by_its_key_and_then_by_its_name() -> None:
+    before = {"a": ("string", "x"), "c": ("string", "c")}
+    now = {"b": ("string", "x"), "a": ("string", "y"), "c": ("string", "z")}
+    assert handed(before, now, "of x", "of c") == {"b": "of x", "a": None, "c": "of c"}
+
+
+def test_a_value_gets_the_type_that_the_field_has_now_or_none_of_the_rows_is_made() -> None:
+    before = {"a": ("decimal(5,2)", "a")}
+    assert handed(before, {"a": ("decimal(9,2)", "a")}, Decimal("1.25")) == {"a": Decimal("1.25")}
+    with pytest.raises(NotMade):
+        handed({"a": ("string", "a")}, {"a": ("integer", "a")}, "x")

@@ -1,0 +1,90 @@
+"""When a batch of which nobody knows a schema is dead letters, and when the question is whose registry this is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from platform_defs.contract.model import Contract, WireFormat
+from platform_defs.engine.ports import Coverage, FaultGroup, Staged
+from platform_defs.engine.right_registry import refuse_switched_since, refuse_unknown
+from platform_defs.engine.schema_ports import SchemaCount
+from platform_defs.errors import BadInput, Halt
+from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.halts import RegistrySwitched
+from platform_defs.offsets import OffsetRange, PendingBatch
+
+CONTRACT = Contract("p", "1", "d", "", "t", "avro", (), (), wire=WireFormat("prefix"))
+SPAN = OffsetRange("t", 0, 0, 3)
+
+
+@dataclass
+class Asked:
+    """Schemas of a registry that has these (engine.schema_ports.Schemas)."""
+
+    familiar: bool
+    changed: tuple[str, ...] = ()
+    compared: list[Sequence[SchemaCount]] = field(default_factory=list[Sequence[SchemaCount]])
+    registry: str = "default"
+
+    def generations(self, partition: int) -> Sequence[tuple[int, int]]:  # noqa: ARG002
+        return [(0, 1)]
+
+    def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:  # noqa: ARG002
+        return dict.fromkeys(keys)
+
+    def switched(self) -> RegistrySwitched | None:
+        return None
+
+    def switched_since(self, named: Any) -> RegistrySwitched | None:
+        self.compared.append(list(named))
+        return RegistrySwitched("default", self.changed) if self.changed else None
+
+    def is_familiar(self) -> bool:
+        return self.familiar
+
+
+class Faults:
+    """The ledger, as far as it is asked: three messages of an unknown schema."""
+
+    def faults(self, _: Staged) -> list[FaultGroup]:
+        return [FaultGroup("decode", "UnknownSchemaId", 3, ({"message": "no registry knows a schema 7"},))]
+
+
+def staged(*schemas: SchemaCount, **pending: Any) -> Staged:
+    coverage = Coverage(SPAN, UUID(int=1), 3, 0, 3, 0, (), None, schemas)
+    return Staged(PendingBatch(5, "c", "t", (SPAN,), **pending), 1, {}, (coverage,), "default")
+
+
+def refuse(schemas: Asked, found: Staged) -> None:
+    refuse_unknown(CONTRACT, schemas, Faults(), found)  # type: ignore[arg-type]
+
+
+def test_a_batch_of_which_no_schema_is_known_asks_whose_registry_it_is() -> None:
+    with pytest.raises(BadInput, match=r"3 messages of batch 5 name .*right registry.*tidegate schema fetch p"):
+        refuse(Asked(familiar=False), staged())
+
+
+def test_it_is_dead_letters_where_the_registry_is_familiar_or_another_schema_is_known_or_a_person_said_so() -> None:
+    refuse(Asked(familiar=True), staged())
+    refuse(Asked(familiar=False), staged(SchemaCount(1, "5", 1)))
+    refuse(Asked(familiar=False), staged(set_aside="garbage"))
+    refuse(Asked(familiar=False), staged(dead_letters_accepted=True))
+
+
+def test_a_batch_whose_ids_mean_something_else_by_now_is_not_published() -> None:
+    named = SchemaCount(1, "5", 1)
+    refuse_switched_since(CONTRACT, unchanged := Asked(familiar=True), staged(named))
+    assert unchanged.compared == [[named]]
+    many = tuple(str(n) for n in range(1, 31))
+    with pytest.raises(Halt, match=r"registry_switched|other schemas under ids") as halt:
+        refuse_switched_since(CONTRACT, Asked(familiar=True, changed=many), staged(named))
+    assert "18, 19, 20, ...)" in str(halt.value)
+    assert "Nothing of batch 5 was published" in str(halt.value)
+
+
+def test_a_batch_that_names_no_schema_asks_nobody() -> None:
+    refuse_switched_since(CONTRACT, nobody := Asked(familiar=True), staged())
+    assert nobody.compared == []
