@@ -5,9 +5,9 @@ fills Arrow's buffers itself needs no Python object per message.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import pyarrow as pa
 
@@ -99,13 +99,14 @@ class MessageBlock:
     def message(self, index: int) -> Message:
         return self.messages[index]
 
-    def halves(self) -> "tuple[MessageBlock, MessageBlock]":
+    def halves(self) -> tuple[Self, Self]:
         middle = len(self.messages) // 2
         return self._part(0, middle), self._part(middle, len(self.messages))
 
-    def _part(self, start: int, stop: int) -> "MessageBlock":
+    def _part(self, start: int, stop: int) -> Self:
         messages = self.messages[start:stop]
-        return MessageBlock(messages, self.values.slice(start, stop - start), _offsets(messages))
+        values = self.values.slice(start, stop - start)
+        return replace(self, messages=messages, values=values, offsets=_offsets(messages))
 
 
 def message_blocks(messages: Sequence[Message]) -> Iterator[MessageBlock]:
