@@ -186,7 +186,9 @@ TYPES = (
         _LIMITS,
         False,
     ),
-    TypeEntry("time", ("time",), '"10:00:00.123456", without a zone or with Z', "time", _LIMITS, False),
+    TypeEntry(
+        "time", ("time",), '"10:00:00.123456", without a zone or with Z', "time without time zone", _LIMITS, False
+    ),
     TypeEntry("uuid", ("string",), '"6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60"', "uuid", (), False),
     TypeEntry("bytes", ("string",), "a string: base64, padded", "bytea", (), False),
     TypeEntry(

@@ -16,7 +16,7 @@ _TYPES: Mapping[str, Mapping[str, Any]] = {
     "boolean": {"type": "boolean"},
     "date": {"type": "string", "format": "date"},
     "timestamp": {"type": "string", "format": "date-time"},
-    "time": {"type": "string", "format": "time"},
+    "time": {"type": "string"},  # JSON Schema's own format demands an offset
     "uuid": {"type": "string", "format": "uuid"},
     "bytes": {"type": "string", "contentEncoding": "base64"},
 }

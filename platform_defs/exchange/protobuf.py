@@ -7,8 +7,7 @@
     boolean    bool
     date       string (ISO 8601)
     timestamp  google.protobuf.Timestamp
-    time       string
-    uuid       string
+    time, uuid string
     bytes      bytes
     json       google.protobuf.Value
 

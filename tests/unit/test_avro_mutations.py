@@ -4,6 +4,7 @@ ones are rows as if it were not there.
 
 import random
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -23,6 +24,10 @@ SCHEMA = record(
     day=logical("int", "date"),
     at=logical("long", "timestamp-micros"),
     precise=logical("long", "timestamp-nanos"),
+    ref=logical("string", "uuid"),
+    binary_ref=["null", fixed(16, "Ref", logicalType="uuid")],
+    clock=["null", logical("long", "time-micros")],
+    raw="bytes",
     memo=["null", "string"],
     account=["null", record("Account", iban="string", bank=["null", record("Bank", name="string")], open="boolean")],
     passed=record("Passed", tags={"type": "array", "items": ["null", "string", "long"]}, size="int"),
@@ -44,6 +49,10 @@ CONTRACT = contract_of(
         "day": "date",
         "at": "timestamp",
         "precise": "timestamp",
+        "ref": "uuid",
+        "binary_ref": "uuid",
+        "clock": "time",
+        "raw": "bytes",
         "memo": "string",
         "iban": "string",
         "bank": "string",
@@ -72,6 +81,10 @@ def good(rng: random.Random) -> bytes:
         "day": rng.randrange(30_000),
         "at": rng.randrange(2 * 10**15),
         "precise": rng.randrange(2 * 10**15) * 1000,
+        "ref": str(UUID(int=rng.getrandbits(128))),
+        "binary_ref": rng.choice([(0, None), (1, rng.randbytes(16))]),
+        "clock": rng.choice([(0, None), (1, rng.randrange(86_400_000_000))]),
+        "raw": rng.randbytes(rng.randrange(4)),
         "memo": rng.choice([(0, None), (1, "é" * rng.randrange(4))]),
         "account": rng.choice([(0, None), (1, account)]),
         "passed": {"tags": [(0, None), (1, "a"), (2, 7), (1, "b")][: rng.randrange(5)], "size": 1},

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Contract, Field, Framing, OtherRecords, RowRule, WireFormat
+from platform_defs.contract.model import Contract, Field, Format, Framing, OtherRecords, RowRule, WireFormat
 from platform_defs.formats.arrow import integers
 from platform_defs.formats.framed import FramedBlock, FramedReader
 from platform_defs.formats.writer_schema import WriterSchema
@@ -87,6 +87,14 @@ def test_a_schema_that_cannot_be_read_is_a_fault_of_its_messages_alone(
     assert outcome(found) == {0: error_class, 1: {"name": "b", "count": None}}
     assert said in found.decoded.faults[0].message
     assert found.schemas == ({"1": 1} if number == 9 else {"1": 1, str(number): 1})
+
+
+@pytest.mark.parametrize("kind", ["avro", "protobuf", "json"])
+def test_ciphertext_is_refused_in_every_format(kind: Format) -> None:
+    schema = WriterSchema("1", kind, "{}", encrypted=True)
+    reading = FramedReader(replace(contract(), format=kind), lambda keys: dict.fromkeys(keys, schema))
+    (fault,) = reading.read(pa.array([prefixed(1, b"")], pa.binary()), None).decoded.faults
+    assert (fault.error_class, "only ciphertext could be stored" in fault.message) == ("SchemaNotCompatible", True)
 
 
 def test_a_schema_is_asked_for_once_whether_it_is_known_or_not() -> None:
