@@ -59,7 +59,8 @@ class FramedReader:
         """The rows and faults of `values`; `names` are their headers (`framing.unframe`). Never raises for what a
         message holds, save BlockTooLarge for several messages; what `find` raises is raised.
         """
-        block = unframe(self.contract.wire.framing, values, names, self.part)
+        protobuf = self.contract.format == "protobuf"
+        block = unframe(self.contract.wire.framing, values, names, self.part, protobuf=protobuf)
         self._meet({group.key for group in block.groups})
         parts, budget = list[Decoded](), Budget(len(values))
         for group in self._merged(block.groups):
@@ -101,10 +102,8 @@ class FramedReader:
         return Decoded(found.rows, indexes, faults, found.unknown_fields)
 
     def _payloads(self, data: Bytes, group: Group) -> tuple[Bytes, Integers, Integers]:
-        """As readers take them. Only Protobuf has anything behind the id of a header."""
-        if group.message and self.contract.format == "protobuf":
-            return _indexed(data, group)
-        return data, group.starts, group.stops
+        """As readers take them."""
+        return (data, group.starts, group.stops) if group.heads is None else _indexed(data, group, group.heads)
 
     def _reader(self, group: Group) -> Reader | Refused:
         """Made once for each schema, since that takes the longer the larger the schema is."""
@@ -112,7 +111,7 @@ class FramedReader:
         if schema is None:  # not kept: there may be as many of these as messages
             what = f"a schema {group.key} with all that it refers to"
             return Refused("UnknownSchemaId", f"no registry and no ledger knows {what}")
-        indexed = group.message != b""  # a header that names the message says which, and one that does not, the first
+        indexed = not group.first
         made = self.readers.get((group.key, indexed))
         if made is None:
             made = self.readers.put((group.key, indexed), self._made(schema, indexed=indexed), schema.size)
@@ -145,10 +144,10 @@ def reader_of_file(contract: Contract) -> FramedReader:
     return FramedReader(contract, lambda keys: dict.fromkeys(keys, schema))
 
 
-def _indexed(data: Bytes, group: Group) -> tuple[Bytes, Integers, Integers]:
-    """The payloads with the message's indexes before each of them, where a header has these."""
+def _indexed(data: Bytes, group: Group, heads: pa.BinaryArray) -> tuple[Bytes, Integers, Integers]:
+    """The payloads with the indexes of their messages before them, where headers have these."""
     spans: Any = binary_column(Buffer(data), group.starts, group.stops - group.starts, None, len(group.indexes))
-    joined: Any = pc.binary_join_element_wise(pa.scalar(group.message, pa.binary()), spans, b"")
+    joined: Any = pc.binary_join_element_wise(heads, spans, b"")
     offsets = np.frombuffer(joined.buffers()[1], np.int32)[: len(joined) + 1].astype(np.int64)
     return np.frombuffer(joined.buffers()[2], np.uint8), offsets[:-1], offsets[1:]
 
