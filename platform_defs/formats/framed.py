@@ -12,12 +12,12 @@ from platform_defs.formats.arrow import int64s
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded, in_order
-from platform_defs.formats.framing import Group, Part, Unframed, one_group, unframe
+from platform_defs.formats.framing import Group, Unframed, one_group, unframe
 from platform_defs.formats.kept import MOST_BYTES, MOST_THINGS, Kept
 from platform_defs.formats.supported import JsonReader, Reader, reader_of
 from platform_defs.formats.wire.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.wire.columns import binary_column
-from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+from platform_defs.formats.writer_schema import OtherRecord, Part, SchemaNotCompatible, WriterSchema
 
 Find = Callable[[Sequence[str]], Mapping[str, WriterSchema | None]]  # None: nobody knows such a schema
 
@@ -42,6 +42,7 @@ class FramedBlock:
 
     decoded: Decoded
     schemas: Mapping[str, int]
+    skipped: int = 0  # messages of other records, which the contract skips: neither rows nor faults
 
 
 @dataclass
@@ -70,13 +71,15 @@ class FramedReader:
         for group in block.groups:
             if self.known[group.key] is not None:
                 counts[group.key] = counts.get(group.key, 0) + len(group.indexes)
-        return FramedBlock(self._without_others(_together(self.contract, block, parts)), counts)
+        return self._without_others(FramedBlock(_together(self.contract, block, parts), counts))
 
-    def _without_others(self, found: Decoded) -> Decoded:
-        """Messages of other records are no dead letters where the contract says so: nothing becomes of them."""
+    def _without_others(self, found: FramedBlock) -> FramedBlock:
+        """Messages of other records are no dead letters where the contract says so: they are counted."""
         if self.contract.wire.other_records != "skip":
             return found
-        return replace(found, faults=[fault for fault in found.faults if fault.error_class != "OtherRecord"])
+        faults = [fault for fault in found.decoded.faults if fault.error_class != "OtherRecord"]
+        skipped = len(found.decoded.faults) - len(faults)
+        return replace(found, decoded=replace(found.decoded, faults=faults), skipped=skipped)
 
     def _meet(self, keys: set[str]) -> None:
         """Find the schemas that have not been named before, or were forgotten."""

@@ -7,7 +7,7 @@ https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-d
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -17,8 +17,8 @@ from platform_defs.contract.model import Fault, Framing
 from platform_defs.formats.arrow import int64s
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.wire.buffer import Bytes, Integers, Mask
+from platform_defs.formats.writer_schema import Part
 
-Part = Literal["value", "key"]
 HEADERS: dict[Part, str] = {"value": "__value_schema_id", "key": "__key_schema_id"}
 
 _PREFIX = 5  # bytes: the magic byte, and the id
@@ -122,13 +122,15 @@ class _Block:
         chosen: Any = names.take(int64s(rows))
         encoded: Any = chosen.dictionary_encode()
         numbers = np.asarray(encoded.indices, np.int64)
-        headers = [_header(one, protobuf=self.protobuf) for one in encoded.dictionary.to_pylist()]
+        distinct: list[bytes] = encoded.dictionary.to_pylist()
+        headers = [_header(one, protobuf=self.protobuf) for one in distinct]
         places = {place: number for number, place in enumerate(dict.fromkeys(one.place for one in headers))}
         place_of = np.array([places[one.place] for one in headers], np.int64)
         for number, found in _by_value(place_of[numbers]):
             (key, first), indexes = list(places)[number], rows[found]
             if not key:
-                self._refuse_headers(indexes, [headers[at] for at in numbers[found].tolist()])
+                which: list[int] = numbers[found].tolist()
+                self._refuse_headers(indexes, [headers[at] for at in which])
                 continue
             behind: Any = None if first else pa.array([one.indexes for one in headers], pa.binary())
             heads = None if first else behind.take(int64s(numbers[found]))

@@ -77,7 +77,9 @@ def test_what_is_behind_the_name_of_a_schema_never_becomes_part_of_the_payload(n
         assert faults(found)[0][0] == "NotFramed", behind
         assert not found.groups
     error_class, message = faults(taken_apart("both", [b"x"], [named + b"\2\2"]))[0]
-    assert (error_class, "goes on behind the schema that it names" in message) == ("NotFramed", True), "Avro and JSON have no indexes"
+    assert (error_class, "goes on behind the schema that it names" in message) == ("NotFramed", True), (
+        "Avro and JSON have no indexes"
+    )
 
 
 def test_messages_of_many_types_are_one_group() -> None:
