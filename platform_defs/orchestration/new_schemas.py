@@ -84,7 +84,7 @@ def _fields(contract: Contract, schema: WriterSchema) -> dict[str, Any]:
         "dagster/column_schema": dg.TableSchema(columns=[_column(item) for item in fields]),
         "fields_unknown_to_the_contract": len(found.unknown),
         "fields_missing_in_the_schema": ", ".join(item.place for item in found.missing) or "none",
-        **({"lines_to_add": _lines(found.unknown)} if found.unknown else {}),
+        **({"lines_to_add": _lines(contract, found.unknown)} if found.unknown else {}),
     }
 
 
@@ -93,12 +93,12 @@ def _column(item: WriterField) -> dg.TableColumn:
     return dg.TableColumn(excerpt(spell_path(item.path)), excerpt(item.type), constraints=constraints)
 
 
-def _lines(unknown: Sequence[WriterField]) -> dg.TableMetadataValue:
+def _lines(contract: Contract, unknown: Sequence[WriterField]) -> dg.TableMetadataValue:
     """For each field that the contract does not know, the line that would read it, under the message's properties."""
-    records = [
-        dg.TableRecord({"field": excerpt(spell_path(item.path)), "line to add": line_to_add(item) or ""})
-        for item in unknown
-    ]
+    taken, records = {item.name for item in contract.fields}, list[dg.TableRecord]()
+    for item in unknown:
+        line = line_to_add(item, taken) or ""
+        records.append(dg.TableRecord({"field": excerpt(spell_path(item.path)), "line to add": line}))
     columns = [dg.TableColumn("field"), dg.TableColumn("line to add")]
     return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
 
