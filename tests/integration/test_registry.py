@@ -154,7 +154,7 @@ def test_a_schema_that_keys_and_values_name_is_counted_for_each_of_them(register
     key = str(int.from_bytes(values[0][1:5]))
     assert batch.schemas == (SchemaCount(1, key, 8, "key"), SchemaCount(1, key, 8, "value"))
     assert Ledger(registered.endpoints.postgres_url).first_named(batch) == [*batch.schemas]
-    named = SchemaAnswers(registered.endpoints.postgres_url, "default").named(pipeline.name)
+    named = SchemaAnswers(registered.endpoints.postgres_url, batch.registry).named(pipeline.name)
     assert [one.messages for one in named] == [8], "values alone"
     (row_table, *_) = materializations(pipeline.contract, batch, 0, {})
     numbers = {name: item.value for name, item in row_table.metadata.items()}
