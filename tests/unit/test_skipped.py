@@ -1,4 +1,4 @@
-"""Messages of records that a contract skips are compared range by range, where all messages of a range are still there."""
+"""Messages of records that a contract skips are compared range by range, where a range is still whole."""
 
 from platform_defs.verification.report import Findings
 from platform_defs.verification.skipped import CountedRange, SkippedRecords
