@@ -220,7 +220,9 @@ def test_a_schema_that_cannot_be_read_says_so(writer: WriterSchema) -> None:
         fields_of(writer, "bank.Transfer")
 
 
-SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+SLOW = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 OPTIONAL = CONTRACT.replace(", required: true", "")  # so that the line decides
 
 
