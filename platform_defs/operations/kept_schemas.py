@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput
 from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.operations.writer_schemas import subject_of
+from platform_defs.operations.schema_survey import subject_of
 from resources.postgres.schema_answers import InBatch, SchemaAnswers
 from resources.postgres.schema_ledger import SchemaLedger, digest
 from resources.registry.client import name_in_ledger
