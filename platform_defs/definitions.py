@@ -15,9 +15,9 @@ from platform_defs.orchestration.broken import broken_asset, broken_assets, repo
 from platform_defs.orchestration.checks import verify_check
 from platform_defs.orchestration.jobs import drain_job, verify_job
 from platform_defs.orchestration.schedules import nightly_verify
+from platform_defs.orchestration.schema_check import naming_topics, schemas_checks, schemas_sensor
 from platform_defs.orchestration.sensors import lag_sensor
 from platform_defs.orchestration.topics import by_topic, observe_topics, topic_asset
-from platform_defs.orchestration.writer_schemas import naming_topics, schemas_checks, schemas_sensor
 from resources.dagster.run_session import RunSession
 from resources.spark.session import SparkResource
 

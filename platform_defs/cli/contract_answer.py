@@ -7,7 +7,7 @@ from platform_defs.cli.gate_answer import changes_json
 from platform_defs.cli.output import print_line, print_table
 from platform_defs.operations.evolve import Proposal
 from platform_defs.operations.preview import Preview
-from platform_defs.operations.writer_schemas import WriterFit
+from platform_defs.operations.schema_survey import WriterFit
 from platform_defs.words import noun_for, plural
 
 

@@ -22,7 +22,7 @@ from platform_defs.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.operations.kept_schemas import Shown
-    from platform_defs.operations.writer_schemas import Survey
+    from platform_defs.operations.schema_survey import Survey
 
 app = typer.Typer(help="The schemas that a contract's messages are written with.", no_args_is_help=True)
 
@@ -44,7 +44,7 @@ def list_(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
       messages, first_batch, last_batch, first_seen_at, generation
     """
     from assets import find_contract
-    from platform_defs.operations.writer_schemas import survey
+    from platform_defs.operations.schema_survey import survey
     from resources.endpoints import ledger_alone, registry_if_any
     from resources.settings import settings
 

@@ -178,6 +178,11 @@ class WireFormat:
         """Whether messages name their schema, so that a registry is needed."""
         return self.framing != "none"
 
+    @property
+    def key_subject(self) -> str | None:
+        """The subject of the keys; None where these are not written with a schema."""
+        return None if self.key_format == "text" else f"{self.subject.removesuffix('-value')}-key"
+
 
 UNFRAMED = WireFormat("none")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,28 +12,15 @@ from platform_defs.formats.arrow import int64s
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded, in_order
+from platform_defs.formats.fit import Make, Refused, reader_or_refusal
 from platform_defs.formats.framing import Group, Part, Unframed, one_group, unframe
 from platform_defs.formats.kept import MOST_BYTES, MOST_THINGS, Kept
 from platform_defs.formats.supported import JsonReader, Reader, reader_of
 from platform_defs.formats.wire.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.wire.columns import binary_column
-from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+from platform_defs.formats.writer_schema import WriterSchema
 
 Find = Callable[[Sequence[str]], Mapping[str, WriterSchema | None]]  # None: nobody knows such a schema
-
-
-class Make(Protocol):
-    """Makes what reads messages of one schema (`supported.reader_of`)."""
-
-    def __call__(self, contract: Contract, writer: WriterSchema, *, indexed: bool) -> Reader: ...
-
-
-@dataclass(frozen=True)
-class Refused:
-    """Why no message of a schema becomes a row."""
-
-    error_class: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -119,23 +106,10 @@ class FramedReader:
         return made
 
     def _made(self, schema: WriterSchema, *, indexed: bool) -> Reader | Refused:
-        key = schema.key
-        if schema.format != self.contract.format:
-            wanted = f"the contract reads {self.contract.format}"
-            return Refused("WrongSchemaType", f"schema {key} is of type {schema.format}, and {wanted}")
-        if schema.encrypted:
-            reason = "rules of the registry encrypt fields of it, and only ciphertext could be stored"
-            return Refused("SchemaNotCompatible", f"schema {key} does not fit the contract: {reason}")
-        try:
-            return self.make(self.contract, schema, indexed=indexed)
-        except SchemaNotCompatible as wrong:
-            reasons = "; ".join(wrong.reasons)
-            return Refused("SchemaNotCompatible", f"schema {key} does not fit the contract: {reasons}"[:2_000])
-        except (ValueError, RecursionError) as error:  # a schema that the compiler takes and its runtime does not
-            return Refused("SchemaNotCompatible", f"schema {key} cannot be loaded: {error}"[:2_000])
-        except OtherRecord as other:
-            wanted = f"and the contract reads {self.contract.wire.record}"
-            return Refused("OtherRecord", f"schema {key} is of {other.record}, {wanted}"[:2_000])
+        found = reader_or_refusal(self.contract, schema, indexed=indexed, make=self.make)
+        if not isinstance(found, Refused):
+            return found
+        return replace(found, reason=f"schema {schema.key} does not fit the contract: {found.reason}")
 
 
 def reader_of_file(contract: Contract) -> FramedReader:
@@ -154,7 +128,7 @@ def _indexed(data: Bytes, group: Group) -> tuple[Bytes, Integers, Integers]:
 
 
 def _refused(why: Refused, group: Group) -> list[Fault]:
-    return [Fault(int(index), "decode", why.error_class, why.message) for index in group.indexes]
+    return [Fault(int(index), "decode", why.error_class, why.reason) for index in group.indexes]
 
 
 def _together(contract: Contract, block: Unframed, parts: Sequence[Decoded]) -> Decoded:

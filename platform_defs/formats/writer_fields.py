@@ -1,6 +1,7 @@
 """What a writer's schema holds, for people: its fields, and how they differ from those of a contract."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
 from platform_defs.contract.column_types import ColumnType
@@ -77,21 +78,27 @@ def _holds(wanted: tuple[int, int], written: tuple[int, int]) -> bool:
     return wanted[0] >= written[0] and wanted[1] >= written[1]
 
 
-def line_to_add(field: WriterField) -> str | None:
-    """The line by which a contract's message reads the field; None where its name suggests no column."""
-    name = snake_case("_".join(field.path))
-    if name is None or column_mistake(name):
+def line_to_add(field: WriterField, taken: Container[str] = ()) -> str | None:
+    """The line by which a contract's message reads the field; None where its name suggests no column, or one that is
+    taken.
+    """
+    name, path = snake_case("_".join(field.path)), spell_path(field.path)
+    if name is None or name in taken or column_mistake(name) or not path.isprintable():
         return None
-    parts = {"name": name, "physicalName": spell_path(field.path) if field.path != (name,) else None}
     kind = field.reads_as
-    parts |= {"logicalType": kind.logical_types[0]}
-    parts |= {"physicalType": kind.name if kind.name != kind.logical_types[0] else None}
+    parts = {
+        "name": name,
+        "physicalName": path if field.path != (name,) else None,
+        "logicalType": kind.logical_types[0],
+        "physicalType": kind.name if kind.name != kind.logical_types[0] else None,
+    }
     return f"- {{{', '.join(f'{key}: {_quoted(value)}' for key, value in parts.items() if value)}}}"
 
 
 def _quoted(value: str) -> str:
-    """As a value within a flow mapping of YAML."""
-    return value if value.replace("_", "").replace(".", "").isalnum() else f"'{value.replace(chr(39), chr(39) * 2)}'"
+    """As a text within a flow mapping of YAML."""
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", value) and value.lower() not in ("null", "true", "false")
+    return value if plain else f"'{value.replace(chr(39), chr(39) * 2)}'"
 
 
 def _reads(item: Field, field: WriterField) -> bool:

@@ -18,7 +18,7 @@ from platform_defs.engine import crash_points
 from platform_defs.errors import BadInput, LedgerAway, OutcomeUnknown
 from platform_defs.evolution.plan import Plan, plan, unused
 from platform_defs.evolution.statements import Given
-from platform_defs.operations.writer_schemas import WriterFit, survey
+from platform_defs.operations.schema_survey import WriterFit, survey
 from platform_defs.words import plural
 from resources.postgres.claims import claim
 from resources.postgres.connection import DURABLE, Connection, connect, database_errors, queries

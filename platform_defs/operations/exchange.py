@@ -16,7 +16,6 @@ from platform_defs.exchange.exporting import export_schema
 from platform_defs.exchange.importing import SUFFIXES, Imported, Wanted, import_schema
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.operations.writer_fit import why_not
-from platform_defs.operations.writer_schemas import key_subject
 from resources.settings import settings
 
 if TYPE_CHECKING:  # a command that asks no registry does not wait for its client
@@ -76,7 +75,7 @@ def register(contract: Contract, address: Registry, file: Path | None = None) ->
 
 def _register_keys(contract: Contract, subjects: Subjects) -> None:
     """Keys are texts, or messages with one text, where nobody has said otherwise."""
-    subject = key_subject(contract)
+    subject = contract.wire.key_subject
     if subject and subjects.version(subject) is None:
         kind, document = _TEXT_KEYS[contract.wire.key_format]
         subjects.register(subject, kind, document)
@@ -91,8 +90,8 @@ def _document(contract: Contract, file: Path | None) -> str:
     if file is None:
         return export_schema(contract, contract.format)
     document = _text(file)
-    if why := why_not(contract, WriterSchema(file.name, contract.format, document)):
-        raise BadInput(f"messages of this schema do not fit the contract: {why}", file=str(file))
+    if refused := why_not(contract, WriterSchema(file.name, contract.format, document)):
+        raise BadInput(f"messages of this schema do not fit the contract: {refused.reason}", file=str(file))
     return document
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput
 from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.operations.writer_schemas import key_subject, subject_of
+from platform_defs.operations.schema_survey import subject_of
 from resources.postgres.schema_answers import InBatch, SchemaAnswers
 from resources.postgres.schema_ledger import SchemaLedger, digest
 from resources.registry.client import context_of
@@ -69,7 +69,7 @@ def fetch(contract: Contract, url: str, registry_name: str, address: Registry) -
     subject, subjects = subject_of(contract), Subjects(address)
     name = f"{registry_name}{context_of(subject)}"
     generation = SchemaAnswers(url, name).newest_generation(contract.pipeline)
-    every = [one for of in filter(None, (subject, key_subject(contract))) for one in subjects.versions(of)]
+    every = [one for of in filter(None, (subject, contract.wire.key_subject)) for one in subjects.versions(of)]
     found = {one.key: one.schema for one in every if one.schema is not None}
     if not found:
         raise BadInput(f"the schema registry at {address} has no version of {subject} yet", field=subject)

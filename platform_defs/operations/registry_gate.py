@@ -13,7 +13,7 @@ from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew, TidegateError
 from platform_defs.operations.exchange import exported
 from platform_defs.operations.gate import Checked
-from platform_defs.operations.writer_schemas import Survey, survey
+from platform_defs.operations.schema_survey import Survey, survey
 from platform_defs.words import plural
 from resources.endpoints import ledger_alone, registry_alone
 from resources.registry.address import Registry

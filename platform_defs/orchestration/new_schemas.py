@@ -16,7 +16,7 @@ from platform_defs.errors import BadInput
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.writer_fields import WriterField, difference, fields_of, line_to_add
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
-from platform_defs.operations.writer_fit import AnotherRecord, why_not
+from platform_defs.operations.writer_fit import misfit
 from platform_defs.orchestration.events import schema_name
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.words import plural
@@ -37,9 +37,11 @@ def new_schemas(
     named = ledger.first_named(batch)[:MOST_NEW]
     if not named:
         return []
+    schemas = _schemas(endpoints.postgres_url, batch.registry, named)
+    places = _places(contract, [item.key for item in named], endpoints)
     return [
-        observation(contract, batch, item, schema, _places(contract, item.key, endpoints))
-        for item, schema in zip(named, _schemas(endpoints.postgres_url, batch.registry, named), strict=True)
+        observation(contract, batch, item, schema, places.get(item.key, ()))
+        for item, schema in zip(named, schemas, strict=True)
         if schema is not None
     ]
 
@@ -65,27 +67,11 @@ def observation(
     )
 
 
-def key_subject(contract: Contract) -> str:
-    """The subject of the schemas of the messages' keys, where these have some."""
-    return f"{contract.wire.subject.removesuffix('-value')}-key"
-
-
 def _compared(contract: Contract, schema: WriterSchema, places: Sequence[tuple[str, int]]) -> dict[str, Any]:
     """With the contract, if it is a schema of values."""
-    of_keys = contract.wire.key_format != "text" and key_subject(contract) in {subject for subject, _ in places}
-    if of_keys:
+    if contract.wire.key_subject in {subject for subject, _ in places}:
         return {"fits": "it is a schema of keys"}
-    return {"fits": fits(contract, schema) or "yes", **_fields(contract, schema)}
-
-
-def fits(contract: Contract, schema: WriterSchema) -> str | None:
-    """Why no message of the schema becomes a row of the contract; None where they may, or are skipped on purpose."""
-    try:
-        why = why_not(contract, schema)
-    except AnotherRecord as other:
-        skipped = contract.wire.other_records == "skip"
-        why = None if skipped else f"it is of {other}, and the contract reads {contract.wire.record}"
-    return why and why[:2_000]
+    return {"fits": misfit(contract, schema) or "yes", **_fields(contract, schema)}
 
 
 def _fields(contract: Contract, schema: WriterSchema) -> dict[str, Any]:
@@ -98,7 +84,7 @@ def _fields(contract: Contract, schema: WriterSchema) -> dict[str, Any]:
         "dagster/column_schema": dg.TableSchema(columns=[_column(item) for item in fields]),
         "fields_unknown_to_the_contract": len(found.unknown),
         "fields_missing_in_the_schema": ", ".join(item.place for item in found.missing) or "none",
-        **({"lines_to_add": _lines(found.unknown)} if found.unknown else {}),
+        **({"lines_to_add": _lines(contract, found.unknown)} if found.unknown else {}),
     }
 
 
@@ -107,12 +93,12 @@ def _column(item: WriterField) -> dg.TableColumn:
     return dg.TableColumn(excerpt(spell_path(item.path)), excerpt(item.type), constraints=constraints)
 
 
-def _lines(unknown: Sequence[WriterField]) -> dg.TableMetadataValue:
+def _lines(contract: Contract, unknown: Sequence[WriterField]) -> dg.TableMetadataValue:
     """For each field that the contract does not know, the line that would read it, under the message's properties."""
-    records = [
-        dg.TableRecord({"field": excerpt(spell_path(item.path)), "line to add": line_to_add(item) or ""})
-        for item in unknown
-    ]
+    taken, records = {item.name for item in contract.fields}, list[dg.TableRecord]()
+    for item in unknown:
+        line = line_to_add(item, taken) or ""
+        records.append(dg.TableRecord({"field": excerpt(spell_path(item.path)), "line to add": line}))
     columns = [dg.TableColumn("field"), dg.TableColumn("line to add")]
     return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
 
@@ -126,12 +112,13 @@ def _schemas(url: str, registry: str, named: Sequence[SchemaCount]) -> list[Writ
     return [by_generation[item.generation].get(item.key) for item in named]
 
 
-def _places(contract: Contract, key: str, endpoints: Endpoints) -> list[tuple[str, int]]:
-    """Subject and version of each place where the registry has the schema, the contract's own subject first."""
+def _places(contract: Contract, keys: Sequence[str], endpoints: Endpoints) -> dict[str, list[tuple[str, int]]]:
+    """By id, subject and version of each place where the registry has it, the contract's own subject first."""
     from resources.registry.versions import SubjectVersions  # the client takes its time to load; bare JSON needs none
 
     try:
-        found = SubjectVersions(endpoints.registry).places(key) if endpoints.registry else []
+        found = SubjectVersions(endpoints.registry).places(keys) if endpoints.registry else {}
     except BadInput:  # of the client's options; where a schema has to be asked for, the run says so
-        return []
-    return sorted(found, key=lambda place: (place[0] != contract.wire.subject, place))
+        return {}
+    own = contract.wire.subject
+    return {key: sorted(places, key=lambda place: (place[0] != own, place)) for key, places in found.items()}

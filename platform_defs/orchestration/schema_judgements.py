@@ -7,10 +7,9 @@ import dagster as dg
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.reserved import WRITER_SCHEMAS_FIT
-from platform_defs.formats.writer_fields import doubts, fields_of
-from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.operations.writer_fit import doubts_of, misfit
 from platform_defs.orchestration.keys import topic_key
-from platform_defs.orchestration.new_schemas import fits
 from platform_defs.words import plural
 
 MOST_SHOWN = 50  # schemas in the check's table
@@ -48,13 +47,8 @@ class Judged:
 
 def judge(contract: Contract, schema: WriterSchema) -> Judgement:
     """What becomes of the messages of a schema. Never raises for what the schema holds."""
-    misfit = fits(contract, schema)
-    if misfit is not None:
-        return Judgement(misfit)
-    try:
-        return Judgement(None, doubts(contract, fields_of(schema, contract.wire.record)))
-    except (SchemaNotCompatible, ValueError, RecursionError):
-        return Judgement(None)
+    why = misfit(contract, schema)
+    return Judgement(why) if why is not None else Judgement(None, doubts_of(contract, schema))
 
 
 def evaluation(topic: str, judged: Sequence[Judged], away: str | None) -> dg.AssetCheckEvaluation:

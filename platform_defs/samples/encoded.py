@@ -19,7 +19,7 @@ from platform_defs.samples.values import json_text
 from platform_defs.samples.values_at import CannotWriteError, ValuesAt, parsed, places_of
 from platform_defs.verification.framed import FramedJudge
 from platform_defs.verification.judge import NoRow
-from platform_defs.verification.writer_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
 
 Headers = tuple[tuple[str, bytes], ...]
 

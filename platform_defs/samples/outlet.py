@@ -37,7 +37,6 @@ def samples_of(
 
 
 def _registered(contract: Contract, address: Registry | None) -> Outlet:
-    from platform_defs.operations.writer_schemas import key_subject
     from platform_defs.samples.encoded import Outlet
     from resources.registry.subjects import Subjects
 
@@ -47,7 +46,7 @@ def _registered(contract: Contract, address: Registry | None) -> Outlet:
             "the embedded one (tidegate stack up)",
             field=contract.pipeline,
         )
-    subjects, keys = Subjects(address), key_subject(contract)
+    subjects, keys = Subjects(address), contract.wire.key_subject
     upserts = contract.row_table.disposition == "upsert"
     return Outlet(_value(contract, subjects), _key(contract, subjects, keys) if keys and upserts else None)
 
@@ -62,10 +61,12 @@ def _value(contract: Contract, subjects: Subjects) -> WriterSchema:
             f"contract register {contract.pipeline}",
             field=contract.pipeline,
         )
+    from platform_defs.operations.writer_fit import why_not
+
     schema = _own(contract, subjects) or newest.schema
-    if wrong := _why_not(contract, schema):
+    if refused := why_not(contract, schema):
         raise BadInput(
-            f"the newest version of {subject} (id {schema.key}) does not fit the contract: {wrong}",
+            f"the newest version of {subject} (id {schema.key}) does not fit the contract: {refused.reason}",
             field=contract.pipeline,
         )
     return schema
@@ -80,15 +81,6 @@ def _own(contract: Contract, subjects: Subjects) -> WriterSchema | None:
     except BadInput:  # it exports none, or none that the registry can read
         return None
     return found and found.schema
-
-
-def _why_not(contract: Contract, schema: WriterSchema) -> str | None:
-    from platform_defs.operations.writer_fit import AnotherRecord, why_not
-
-    try:
-        return why_not(contract, schema)
-    except AnotherRecord as other:
-        return f"it is of {other}"
 
 
 def _key(contract: Contract, subjects: Subjects, subject: str) -> WriterSchema:

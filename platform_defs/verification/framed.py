@@ -7,8 +7,8 @@ from platform_defs.contract.model import Contract
 from platform_defs.verification.avro import AvroJudge
 from platform_defs.verification.documents import NotTheType
 from platform_defs.verification.judge import Judge, NoRow, Row
+from platform_defs.verification.known_schemas import KnownSchemas, Named, NamedSchema, taken_apart
 from platform_defs.verification.protobuf import ProtobufJudge
-from platform_defs.verification.writer_schemas import KnownSchemas, Named, NamedSchema, taken_apart
 
 Values = Callable[[bytes], Sequence[Any]]  # a payload → a value for each field; raises NotTheType
 

@@ -11,11 +11,11 @@ from platform_defs.contract.model import Contract, Field
 from platform_defs.verification.avro import AvroJudge
 from platform_defs.verification.documents import Document, NotTheType, Number, Pairs, check_jsonb, compact, parse
 from platform_defs.verification.judge import NoRow, key_text
+from platform_defs.verification.known_schemas import KnownSchemas, Named, NamedSchema, taken_apart
 from platform_defs.verification.protobuf import indexed_message
 from platform_defs.verification.protobuf_json import message_document
 from platform_defs.verification.protobuf_schema import message_types
 from platform_defs.verification.protobuf_wire import Wire
-from platform_defs.verification.writer_schemas import KnownSchemas, Named, NamedSchema, taken_apart
 
 _WRAPPED = "wrapped"
 

@@ -8,8 +8,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollectio
 from confluent_kafka.admin import AdminClient
 
 from platform_defs.errors import BadInput, BrokerAway
+from platform_defs.verification.known_schemas import last_header
 from platform_defs.verification.spans import Span, within
-from platform_defs.verification.writer_schemas import last_header
 
 PATIENCE = 30  # seconds without a message after which BrokerAway is raised
 POLL = 0.2  # seconds

@@ -16,8 +16,8 @@ from platform_defs.contract.model import Contract, Table
 from platform_defs.errors import BadInput
 from platform_defs.verification.eras import read_eras
 from platform_defs.verification.json_columns import AsText, canonical_columns, text_columns
+from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
 from platform_defs.verification.spans import Span, less, within
-from platform_defs.verification.writer_schemas import KnownSchemas, NamedSchema
 from resources.postgres.connection import connect, database_errors, queries, session_url
 from resources.postgres.migrations import require_current
 

@@ -3,7 +3,7 @@
 Nobody waits long for it, and what it does not answer is left out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,17 +44,19 @@ class SubjectVersions(RegistryClient):
         version = self._version(subject, number)
         return version and self.schema(version.keys[0], subject, PATIENCE)
 
-    def places(self, key: str) -> list[tuple[str, int]]:
-        """Subject and version of each place where the schema of this id is; none for a GUID, or where the registry
-        does not say.
+    def places(self, keys: Iterable[str]) -> dict[str, list[tuple[str, int]]]:
+        """By id, subject and version of each place where its schema is; none for a GUID.
+
+        A registry that is away is waited for once: what it was not asked by then is left out.
         """
-        if not key.isdecimal():
-            return []
-        try:
-            found: Any = self._asked(f"schema {key}", lambda client: client.get_schema_versions(int(key)))
-        except RegistryAway:
-            return []
-        return sorted((str(place.subject), int(place.version)) for place in found or ())
+        found = dict[str, list[tuple[str, int]]]()
+        for key in filter(str.isdecimal, keys):
+            try:
+                every: Any = self._asked(f"schema {key}", lambda client, of=int(key): client.get_schema_versions(of))
+            except RegistryAway:
+                break
+            found[key] = sorted((str(place.subject), int(place.version)) for place in every or ())
+        return found
 
     def _version(self, subject: str, number: int) -> Version | None:
         place = subject, number

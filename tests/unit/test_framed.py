@@ -76,7 +76,7 @@ def test_rows_of_several_schemas_come_in_the_order_of_the_block() -> None:
     ("number", "error_class", "said"),
     [
         (9, "UnknownSchemaId", "knows a schema 9"),
-        (3, "WrongSchemaType", "schema 3 is of type avro, and the contract reads json"),
+        (3, "WrongSchemaType", "schema 3 does not fit the contract: it is of type avro, and the contract reads json"),
         (4, "SchemaNotCompatible", "rules of the registry encrypt fields"),
     ],
 )

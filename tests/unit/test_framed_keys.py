@@ -19,7 +19,7 @@ from platform_defs.formats.keys import key_contract, key_reader
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.verification.judge import NoRow
 from platform_defs.verification.keys import FramedKeyJudge
-from platform_defs.verification.writer_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
 
 RECORD = {
     "type": "record",

@@ -19,7 +19,7 @@ from platform_defs.formats.framed import FramedReader
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.verification.framed import FramedJudge
 from platform_defs.verification.judge import NoRow
-from platform_defs.verification.writer_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
 from tests.unit.test_avro_agreement import mutated
 
 TYPES = {

@@ -14,7 +14,7 @@ from platform_defs.formats.framed import FramedReader
 from platform_defs.formats.json.decode import decode_json
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.verification.framed import FramedJudge
-from platform_defs.verification.writer_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient
 from tests.registered import serialized

@@ -1,15 +1,25 @@
 """What the schemas of writers hold, and the lines by which a contract would read what it does not know."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from platform_defs.contract.column_types import JSON as JSON_COLUMN
+from platform_defs.contract.column_types import STRING
 from platform_defs.contract.message_path import spell_path
 from platform_defs.contract.model import Contract
 from platform_defs.contract.odcs import load
-from platform_defs.formats.writer_fields import MOST_FIELDS, difference, doubts, fields_of, line_to_add
+from platform_defs.exchange.exporting import export_schema
+from platform_defs.formats.writer_fields import MOST_FIELDS, WriterField, difference, doubts, fields_of, line_to_add
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.operations.writer_fit import why_not
+from tests.unit.avro_messages import Case, cases
+from tests.unit.test_protobuf_random_schemas import made_up
 
 MICROS = {"type": "long", "logicalType": "timestamp-micros"}
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 3}
@@ -208,3 +218,101 @@ def test_records_that_hold_each_other_many_times_over_are_shown_in_part() -> Non
 def test_a_schema_that_cannot_be_read_says_so(writer: WriterSchema) -> None:
     with pytest.raises(SchemaNotCompatible):
         fields_of(writer, "bank.Transfer")
+
+
+SLOW = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+OPTIONAL = CONTRACT.replace(", required: true", "")  # so that the line decides
+
+
+def suggested(kind: str, line: str, record: str = "") -> Contract:
+    """A contract that has this line, and else only what a schema may lack."""
+    found = load(Path("t.odcs.yaml"), OPTIONAL % (kind, f"      {line}\n"))
+    return replace(found, wire=replace(found.wire, record=record))
+
+
+@SLOW
+@given(cases())
+def test_each_line_to_add_makes_a_contract_that_reads_the_avro_schema(case: Case) -> None:
+    schema = WriterSchema("1", "avro", json.dumps(case.schema))
+    for field in fields_of(schema):
+        line = line_to_add(field)
+        assert line is not None
+        assert why_not(suggested("avro", line), schema) is None
+
+
+@SLOW
+@given(st.integers(0, 2**32))
+def test_each_line_to_add_makes_a_contract_that_reads_the_protobuf_schema(seed: int) -> None:
+    schema = WriterSchema("1", "protobuf", made_up(Random(seed))[0])
+    for field in fields_of(schema, "A"):
+        line = line_to_add(field)
+        assert line is not None
+        assert why_not(suggested("protobuf", line, "A"), schema) is None
+
+
+@SLOW
+@given(cases())
+def test_a_json_schema_that_a_contract_exports_suggests_the_contracts_own_types(case: Case) -> None:
+    wanted = {item.path: item.type for item in case.contract.fields if item.type.kind != "time"}
+    document = WriterSchema("1", "json", export_schema(replace(case.contract, format="json"), "json"))
+    found = {item.path: item.reads_as for item in fields_of(document) if item.path in wanted}
+    whole = {path for path in wanted if any(other[: len(path)] == path != other for other in wanted)}
+    assert found == {path: of for path, of in wanted.items() if path not in whole}
+
+
+NAMES = st.text(alphabet="aB1 .\\'\"\n\t:#é{}[],~", max_size=6)
+ODD = ("null", "true", "No", "1e3", "0x1", "a'b", "a\nb", "ä b", "a: b", "a #b", "{a", "x.y", "x\\y", " a", "")
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(ODD) | NAMES, min_size=1, max_size=3))
+def test_a_line_to_add_reads_the_field_whatever_its_name_is(path: list[str]) -> None:
+    line = line_to_add(WriterField(tuple(path), "string", optional=True, reads_as=STRING))
+    if line is not None:
+        assert tuple(path) in [item.path for item in suggested("json", line).fields]
+
+
+def test_a_column_that_the_contract_has_is_not_suggested_again() -> None:
+    field = WriterField(("b", "amount"), "string", optional=True, reads_as=STRING)
+    assert line_to_add(field) is not None
+    assert line_to_add(field, {"b_amount"}) is None
+
+
+def test_a_field_of_null_alone_is_always_missing() -> None:
+    (field,) = fields_of(avro([{"name": "nothing", "type": "null"}]))
+    assert (field.optional, field.reads_as) == (True, JSON_COLUMN)
+
+
+def test_references_and_choices_of_a_json_schema_are_followed() -> None:
+    document = {
+        "$ref": "#/definitions/T",
+        "definitions": {
+            "Party": {"type": "object", "required": ["iban"], "properties": {"iban": {"type": "string"}}},
+            "T": {
+                "type": "object",
+                "required": ["payer", "amount", "either"],
+                "properties": {
+                    "payer": {"$ref": "#/definitions/Party"},
+                    "payee": {"anyOf": [{"$ref": "#/definitions/Party"}, {"type": "null"}]},
+                    "amount": {"type": "string", "pattern": r"^-?[0-9]{1,16}([.][0-9]{1,2})?$"},
+                    "either": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+                },
+            },
+        },
+    }
+    found = fields_of(WriterSchema("1", "json", json.dumps(document)))
+    assert [(spell_path(item.path), item.type, item.optional, item.reads_as.name) for item in found] == [
+        ("payer.iban", "string", False, "string"),
+        ("payee.iban", "string", True, "string"),
+        ("amount", "string", False, "decimal(18,2)"),
+        ("either", "integer or string", False, "json"),
+    ]
+
+
+def test_a_protobuf_message_that_is_not_what_its_name_says_is_suggested_whole() -> None:
+    date = 'syntax = "proto3"; package google.type; message Date { string day = 1; }'
+    document = 'syntax = "proto3"; import "google/type/date.proto"; message A { google.type.Date day = 1; }'
+    (field,) = fields_of(WriterSchema("1", "protobuf", document, (("google/type/date.proto", date),)), "A")
+    assert field.reads_as == JSON_COLUMN

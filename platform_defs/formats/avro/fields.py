@@ -64,7 +64,7 @@ def _without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
     """The type, and whether null is beside it."""
     found = schema.definite(of)
     if not isinstance(found, Union) or NULL not in found.branches:
-        return found, False
+        return found, found == NULL
     others = tuple(branch for branch in found.branches if branch != NULL)
     return (schema.definite(others[0]) if len(others) == 1 else found), True
 

@@ -18,7 +18,7 @@ from platform_defs.contract.column_types import (
 from platform_defs.contract.message_path import MessagePath
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.message_index import types_of
-from platform_defs.formats.protobuf.resolve import spelt
+from platform_defs.formats.protobuf.resolve import is_genuine, spelt
 from platform_defs.formats.protobuf.shapes import KINDS
 from platform_defs.formats.writer_fields import MOST_LEVELS, WriterField
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
@@ -29,6 +29,7 @@ _MESSAGES = {
     "google.protobuf.Timestamp": TIMESTAMP,
     "google.protobuf.StringValue": STRING,
     "google.protobuf.BoolValue": BOOLEAN,
+    "google.protobuf.BytesValue": BYTES,
     **{f"google.protobuf.{name}Value": DOUBLE for name in ("Double", "Float")},
     **{f"google.protobuf.{name}Value": INTEGER for name in ("Int64", "UInt64", "Int32", "UInt32")},
 }
@@ -65,6 +66,7 @@ def _column(item: FieldDescriptor) -> ColumnType:
     if item.is_repeated:
         return JSON
     if item.message_type is not None:
-        return _MESSAGES.get(item.message_type.full_name, JSON)
+        found = _MESSAGES.get(item.message_type.full_name, JSON)
+        return found if is_genuine(item.message_type) else JSON
     kind = KINDS[item.type]
     return _PLAIN.get(kind, INTEGER if "int" in kind or "fixed" in kind else JSON)

@@ -123,7 +123,7 @@ def _column(of: Descriptor, item: Field, picked: "_Picked") -> ColumnPlan:
     if message is None:
         if recipe := _SCALARS.get(item.type.kind, {}).get(KINDS[fields[-1].type]):
             return _planned(item, recipe, picked, [fields])
-    elif (recipe := _MESSAGES.get(item.type.kind, {}).get(message.full_name)) and _is_genuine(message):
+    elif (recipe := _MESSAGES.get(item.type.kind, {}).get(message.full_name)) and is_genuine(message):
         parts = [[*fields, message.fields_by_number[n + 1]] for n in range(len(_PARTS[message.full_name]))]
         return _planned(item, recipe, picked, parts)
     raise _DoesNotFitError(f"is {spelt(fields[-1])} in {of.full_name}, which is not read as {item.type.name}")
@@ -175,11 +175,11 @@ def _refuse_repeated(found: FieldDescriptor, item: Field) -> None:
         raise _DoesNotFitError(f"is {spelt(found)}, and the contract wants one {item.type.name}")
 
 
-def _is_genuine(message: Descriptor) -> bool:
-    """Whether the message has the fields that its name promises."""
-    parts = (message.fields_by_number.get(n) for n in range(1, len(_PARTS[message.full_name]) + 1))
-    kinds = tuple(KINDS[part.type] if part is not None and not part.is_repeated else "" for part in parts)
-    return kinds == _PARTS[message.full_name]
+def is_genuine(message: Descriptor) -> bool:
+    """Whether the message has the fields that its name promises, if it promises any."""
+    wanted = _PARTS.get(message.full_name, ())
+    parts = (message.fields_by_number.get(n) for n in range(1, len(wanted) + 1))
+    return wanted == tuple(KINDS[part.type] if part is not None and not part.is_repeated else "" for part in parts)
 
 
 def spelt(found: FieldDescriptor) -> str:

@@ -19,7 +19,6 @@ from platform_defs.errors import BadInput, RegistryAway, TidegateError
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.orchestration.halts import shows_otherwise
 from platform_defs.orchestration.keys import topic_key
-from platform_defs.orchestration.new_schemas import key_subject
 from platform_defs.orchestration.schema_judgements import Judged, Judgement, evaluation, judge
 from platform_defs.orchestration.survey import kept_survey
 from platform_defs.orchestration.topics import Topic
@@ -195,7 +194,7 @@ class Look:
         """What messages name, then what is only registered."""
         of_keys = self._of_keys(contract)
         judgements = self._of_used(contract, [one for one in used if one.key not in of_keys])
-        if contract.wire.key_format != "text" and self._away is not None:  # what does not fit may be of keys
+        if contract.wire.key_subject and self._away is not None:  # what does not fit may be of keys
             judgements = {one: found for one, found in judgements.items() if found.misfit is None}
         order = sorted(judgements, key=lambda one: (one.generation, len(one.key), one.key))
         found = [Judged(contract.pipeline, f"id {one.key}", one.of_late, judgements[one]) for one in order]
@@ -234,9 +233,8 @@ class Look:
 
     def _of_keys(self, contract: Contract) -> Container[str]:
         """The ids of schemas of the messages' keys, which the ledger counts with those of their values."""
-        if contract.wire.key_format == "text":
-            return ()
-        return {key for version in self._registered(key_subject(contract)) for key in version.keys}
+        subject = contract.wire.key_subject
+        return {key for version in self._registered(subject) for key in version.keys} if subject else ()
 
     def _registered(self, subject: str) -> "Sequence[Version]":
         """The versions of a subject; none where the registry does not answer."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput
 from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.operations.writer_fit import AnotherRecord, why_not
+from platform_defs.operations.writer_fit import why_not
 from platform_defs.words import plural
 
 if TYPE_CHECKING:
@@ -80,18 +80,11 @@ def subject_of(contract: Contract) -> str:
     raise BadInput("its messages name no schema of a registry (framing: none)", file=file, field=contract.pipeline)
 
 
-def key_subject(contract: Contract) -> str | None:
-    """The subject of the keys, where these are written with a schema."""
-    if contract.wire.key_format == "text":
-        return None
-    return f"{contract.wire.subject.removesuffix('-value')}-key"
-
-
 def _registered(contract: Contract, address: Registry) -> tuple[Sequence[Version], frozenset[str]]:
     """The versions of the subject; and the ids of those of the keys' subject, which the contract does not read."""
     from resources.registry.subjects import Subjects
 
-    subjects, keys = Subjects(address), key_subject(contract)
+    subjects, keys = Subjects(address), contract.wire.key_subject
     of_keys = subjects.versions(keys) if keys else ()
     return subjects.versions(contract.wire.subject), frozenset(one.key for one in of_keys)
 
@@ -123,11 +116,11 @@ class _Fits:
         return _seen(self._of(one.schema), one)
 
     def _of(self, schema: WriterSchema) -> WriterFit:
-        try:
-            reason = why_not(self.contract, schema)
-        except AnotherRecord as other:
-            return WriterFit(schema.key, schema.format, "other record", f"it is of {other}")
-        return WriterFit(schema.key, schema.format, "does not fit" if reason else "fits", reason or "")
+        refused = why_not(self.contract, schema)
+        if refused is None:
+            return WriterFit(schema.key, schema.format, "fits", "")
+        fit: Fit = "other record" if refused.error_class == "OtherRecord" else "does not fit"
+        return WriterFit(schema.key, schema.format, fit, refused.reason)
 
 
 def _seen(fit: WriterFit, one: Named) -> WriterFit:

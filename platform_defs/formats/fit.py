@@ -1,0 +1,50 @@
+"""Whether messages of a writer's schema can be read as a contract's: what becomes of them, and what people are told."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from platform_defs.contract.model import Contract
+from platform_defs.formats.supported import Reader, reader_of
+from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+
+_LONGEST = 2_000  # characters of a reason: a schema may have as many fields that do not fit as it likes
+
+
+class Make(Protocol):
+    """Makes what reads messages of one schema (`supported.reader_of`)."""
+
+    def __call__(self, contract: Contract, writer: WriterSchema, *, indexed: bool) -> Reader: ...
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why no message of a schema becomes a row."""
+
+    error_class: str  # WrongSchemaType, SchemaNotCompatible, OtherRecord: of each of its messages' dead letters
+    reason: str  # one sentence or several, without the schema's id: "it is of type avro, and the contract reads json"
+
+
+def reader_or_refusal(
+    contract: Contract, writer: WriterSchema, *, indexed: bool, make: Make = reader_of
+) -> Reader | Refused:
+    """What reads messages of the schema, or why nothing does. Never raises for what the schema holds.
+
+    `indexed`: Protobuf payloads begin with the indexes of their message.
+    """
+    if writer.format != contract.format:
+        return Refused("WrongSchemaType", f"it is of type {writer.format}, and the contract reads {contract.format}")
+    if writer.encrypted:
+        return _not_compatible("rules of the registry encrypt fields of it, and only ciphertext could be stored")
+    try:
+        return make(contract, writer, indexed=indexed)
+    except SchemaNotCompatible as wrong:
+        return _not_compatible("; ".join(wrong.reasons))
+    except OtherRecord as other:
+        reason = f"it is of {other.record}, and the contract reads {contract.wire.record}"
+        return Refused("OtherRecord", reason[:_LONGEST])
+    except (ValueError, RecursionError) as error:  # a schema that the compiler takes and its runtime does not
+        return _not_compatible(f"it cannot be loaded: {error}")
+
+
+def _not_compatible(reason: str) -> Refused:
+    return Refused("SchemaNotCompatible", reason[:_LONGEST])

@@ -1,0 +1,101 @@
+"""How far a JSON Schema agrees with a contract. No message is read by it: the contract's rules judge each of them."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from platform_defs.contract.message_path import MessagePath, spell_path
+from platform_defs.contract.model import Contract, Field
+from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.json.schema_types import Node, kinds_of, meant, node, required_by
+from platform_defs.formats.writer_schema import WriterSchema
+
+_READ = {  # by the contract's type, the types of JSON that it is read from (values.py); json: any
+    "integer": frozenset({"integer"}),
+    "double": frozenset({"integer", "number"}),
+    "decimal": frozenset({"integer", "number", "string"}),
+    "boolean": frozenset({"boolean"}),
+    **dict.fromkeys(("string", "date", "timestamp", "time", "uuid", "bytes"), frozenset({"string"})),
+}
+
+
+@dataclass(frozen=True)
+class JsonFit:
+    """Sentences, one for a field."""
+
+    misfits: tuple[str, ...] = ()  # why no message that follows the schema becomes a row
+    doubts: tuple[str, ...] = ()  # why some may not
+
+
+@dataclass(frozen=True)
+class _Value:
+    """What the schema says of the value at a path."""
+
+    kinds: frozenset[str] | None  # the types of JSON that it may have; None: the schema does not say
+    always: bool  # whether every message has it
+    blocked: str = ""  # what is on the way to it, and not an object
+    forbidden: bool = False  # whether no message has it: by additionalProperties
+
+
+def json_fit(contract: Contract, writer: WriterSchema) -> JsonFit:
+    """Where the schema and the contract disagree. Never raises for what the schema holds."""
+    try:
+        root = node(json.loads(writer.document))
+        found = [one for item in contract.fields for one in _judged(item, root)]
+    except (ValueError, RecursionError) as wrong:
+        return JsonFit(doubts=(f"the schema cannot be read: {wrong}",))
+    return JsonFit(
+        tuple(text for is_misfit, text in found if is_misfit), tuple(text for is_misfit, text in found if not is_misfit)
+    )
+
+
+def _judged(item: Field, root: Node) -> Iterator[tuple[bool, str]]:
+    """Whether what there is to say of a field is a misfit, and the sentence."""
+    values = [_at(path, root) for path in (item.path, *item.aliases)]
+    named = [value for value in values if value and not value.forbidden]
+    if named:
+        yield from _of_named(item, named[0])
+    elif item.required and all(values):
+        yield True, f"{item.place} is required by the contract; the schema allows no such field"
+    elif item.required:
+        yield False, f"{item.place} is required by the contract, and the schema does not name it"
+
+
+def _of_named(item: Field, value: _Value) -> Iterator[tuple[bool, str]]:
+    always, needed = value.always and "null" not in (value.kinds or ()), f"the contract requires {item.type.name}"
+    read, kinds = _READ.get(item.type.kind), (value.kinds or frozenset()) - {"null"}
+    if value.blocked:
+        yield item.required or always, f"{item.place} cannot be reached: {value.blocked}"
+    elif read and value.kinds is not None and not read & _possible(kinds):
+        yield item.required or always, f"{item.place} is {_words(value.kinds)}; {needed}"
+    elif read and not kinds <= read:
+        yield False, f"{item.place} is {_words(value.kinds or kinds)}; {needed}"
+    if item.required and not always and not value.blocked:
+        yield False, f"{item.place} is required by the contract, and may be missing in a message"
+
+
+def _possible(kinds: frozenset[str]) -> frozenset[str]:
+    """A number may be an integer."""
+    return kinds | {"integer"} if "number" in kinds else kinds
+
+
+def _words(kinds: frozenset[str]) -> str:
+    return " or ".join(sorted(kinds)) or "nothing"
+
+
+def _at(path: MessagePath, root: Node) -> _Value | None:
+    """What the schema says of the value there; None where it does not name it."""
+    raw, always = root, True
+    for depth, key in enumerate(path):
+        kinds, (found, _) = kinds_of(raw, root), meant(raw, root)
+        if kinds is not None and "object" not in kinds:
+            where = excerpt(spell_path(path[:depth])) if depth else "the message"
+            return _Value(frozenset(), always and "null" not in kinds, f"{where} is {_words(kinds)}")
+        properties = node(found.get("properties") if found else None)
+        if found is None or key not in properties:
+            closed = found is not None and found.get("additionalProperties") is False
+            is_forbidden = closed and not node((found or {}).get("patternProperties"))
+            return _Value(frozenset(), always=False, forbidden=True) if is_forbidden else None
+        always = always and key in required_by(found) and (depth == 0 or kinds == frozenset({"object"}))
+        raw = properties[key]
+    return _Value(kinds_of(raw, root), always)

@@ -1,0 +1,117 @@
+"""What a JSON Schema says of a value. `$ref` within the document, `anyOf` and `oneOf` are followed; `allOf`, conditions
+and references to other documents are not.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from platform_defs.contract.column_types import (
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    JSON,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    UUID,
+    ColumnType,
+    column_type,
+)
+
+_PLAIN = {"string": STRING, "integer": INTEGER, "number": DOUBLE, "boolean": BOOLEAN}
+_FORMATS = {"date": DATE, "date-time": TIMESTAMP, "time": TIME, "uuid": UUID}
+_DECIMAL = re.compile(r"\^-\?(?:\[0-9\]\{1,(\d{1,2})\}|0\?)(?:\(\[\.\]\[0-9\]\{1,(\d{1,2})\}\)\?)?\$")
+_MOST_STEPS = 50  # from one $ref or choice to the next: a schema may contain itself
+Node = Mapping[str, Any]
+
+
+def node(raw: Any) -> Node:
+    """The schema itself; an empty one for what is none, such as true."""
+    return cast("Node", raw) if isinstance(raw, dict) else {}
+
+
+def required_by(of: Node) -> frozenset[str]:
+    """The keys that an object must have."""
+    listed: Any = of.get("required")
+    return frozenset(map(str, cast("list[Any]", listed))) if isinstance(listed, list) else frozenset()
+
+
+def meant(raw: Any, root: Node) -> tuple[Node | None, bool]:
+    """The one type that the schema says, without null, and whether null is allowed; None where it says several."""
+    nullable = False
+    for _ in range(_MOST_STEPS):
+        if not isinstance(raw, dict):
+            return {}, True  # true: anything
+        here = cast("Node", raw)
+        if isinstance(here.get("$ref"), str):
+            raw = _target(here["$ref"], root)
+            continue
+        choices = _choices(here)
+        if choices is None:
+            return _of_one_type(here, nullable)
+        others = [one for one in choices if one != {"type": "null"}]
+        nullable = nullable or len(others) < len(choices)
+        if len(others) != 1:
+            return None, nullable
+        raw = others[0]
+    return None, nullable
+
+
+def kinds_of(raw: Any, root: Node) -> frozenset[str] | None:
+    """The types of JSON that a value may have, null among them; None where the schema does not say."""
+    kinds, waiting = set[str](), [raw]
+    for _ in range(_MOST_STEPS):
+        if not waiting:
+            return frozenset(kinds)
+        here = node(waiting.pop())
+        choices, given = _choices(here), here.get("type")
+        if isinstance(here.get("$ref"), str):
+            waiting.append(_target(here["$ref"], root))
+        elif choices is not None:
+            waiting.extend(choices)
+        elif given is None:
+            return None
+        else:
+            kinds.update(map(str, cast("list[Any]", given) if isinstance(given, list) else [given]))
+    return None
+
+
+def column_of(of: Node) -> ColumnType:
+    """The contract's type that takes every value of a schema of one type, as far as there is one; json for others."""
+    kind = of.get("type")
+    if kind == "string" and (digits := _DECIMAL.fullmatch(str(of.get("pattern")))):
+        before, behind = int(digits[1] or 0), int(digits[2] or 0)
+        if 1 <= before + behind <= 38:
+            return column_type(f"decimal({before + behind},{behind})")
+    written = of.get("format")
+    if kind == "string" and isinstance(written, str) and written in _FORMATS:
+        return _FORMATS[written]
+    if kind == "string" and of.get("contentEncoding") == "base64":
+        return BYTES
+    return _PLAIN.get(kind, JSON) if isinstance(kind, str) else JSON
+
+
+def _choices(here: Node) -> list[Any] | None:
+    found = here.get("anyOf") or here.get("oneOf")
+    return cast("list[Any]", found) if isinstance(found, list) else None
+
+
+def _of_one_type(here: Node, nullable: bool) -> tuple[Node | None, bool]:
+    of: Any = here.get("type")
+    if not isinstance(of, list):
+        return here, nullable or of in (None, "null")
+    kinds = cast("list[Any]", of)
+    others = [one for one in kinds if one != "null"]
+    nullable = nullable or "null" in kinds
+    return ({**here, "type": others[0]} if len(others) == 1 else None), nullable
+
+
+def _target(reference: str, root: Node) -> Any:
+    """What a reference within the document leads to; {} for any other."""
+    here: Any = root
+    for step in reference.removeprefix("#").split("/")[1:] if reference.startswith("#") else ["", ""]:
+        here = node(here).get(step.replace("~1", "/").replace("~0", "~"))
+    return {} if here is None else here
