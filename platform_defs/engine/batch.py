@@ -3,7 +3,7 @@
 0 acquire   become the owner, once a turn         resources/postgres/hold.py
 1 plan      which offsets                         engine/planning.py, offsets.py
 2 read      the messages, in Spark's tasks        engine/task.py, resources/kafka/source.py
-3 check     decode and row rules, in the task     formats/json/decode.py, engine/row_checks.py
+3 check     decode and row rules, in the task     engine/decoding.py, formats/framed.py, engine/row_checks.py
 4 transform the pipeline's own PySpark function   assets/<domain>/<name>.py, engine/transform.py
 5 stage     COPY beside the tables                engine/stage.py, resources/postgres/staging.py
 6 audit     rules over the batch                  engine/audit.py, resources/postgres/auditor.py
