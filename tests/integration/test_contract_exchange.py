@@ -18,6 +18,7 @@ from platform_defs.cli.main import app
 from platform_defs.contract.model import Contract, Format, WireFormat
 from platform_defs.contract.odcs import load
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.written import text
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.exchange.importing import Wanted
 from platform_defs.operations import gate as gates
@@ -149,26 +150,28 @@ def test_a_number_that_the_files_history_has_used_is_not_used_again(registry: Re
     assert [(one.field, one.number) for one in number_fields(load(path), None, None).assigned] == [("memo", 71)]
 
 
-def gate_of(contract: Contract, monkeypatch: pytest.MonkeyPatch) -> gates.Checked:
+def gate_of(contract: Contract, folder: Path, monkeypatch: pytest.MonkeyPatch) -> gates.Checked:
     """What `tidegate contract check --against registry` says of one contract."""
-    found = gates.read_contracts()
-    monkeypatch.setattr(gates, "read_contracts", lambda *_: replace(found, good=(contract,), broken=()))
+    path = folder / "contracts" / contract.domain / f"{contract.topic}.odcs.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text(contract))
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(folder / "contracts"))
     (checked,) = gates.gate([], "registry").contracts
     return checked
 
 
 def test_the_gate_refuses_what_a_registry_takes_for_compatible(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contract = contract_of("avro", record="bank.Transfer")
-    assert "has no version yet" in gate_of(contract, monkeypatch).notices[0]
+    assert "has no version yet" in gate_of(contract, tmp_path, monkeypatch).notices[0]
     register(contract, registry)
-    assert gate_of(contract, monkeypatch).result == "fits"
+    assert gate_of(contract, tmp_path, monkeypatch).result == "fits"
     document = json.loads(AVRO.replace('"timestamp-micros"', '"local-timestamp-micros"'))
     document["fields"][4]["type"] = "string"
     assert client(registry).test_compatibility(contract.wire.subject, Schema(json.dumps(document), "AVRO"))
     client(registry).register_schema(contract.wire.subject, Schema(json.dumps(document), "AVRO"))
-    checked = gate_of(contract, monkeypatch)
+    checked = gate_of(contract, tmp_path, monkeypatch)
     assert checked.result == "does not fit"
     assert "version 2" in checked.problems[0]
     assert (
@@ -176,9 +179,9 @@ def test_the_gate_refuses_what_a_registry_takes_for_compatible(
         in checked.problems[0]
     )
     refused = replace(contract, fields=contract.fields[1:])
-    assert any("the registry would not take" in one for one in gate_of(refused, monkeypatch).problems)
+    assert any("the registry would not take" in one for one in gate_of(refused, tmp_path, monkeypatch).problems)
     monkeypatch.setenv("TIDEGATE_REGISTRY_URL", "http://127.0.0.1:9")
-    assert gate_of(contract, monkeypatch).result == "not asked"
+    assert gate_of(contract, tmp_path, monkeypatch).result == "not asked"
 
 
 @pytest.mark.parametrize("kind", ["avro", "protobuf", "json"])
@@ -212,7 +215,7 @@ def test_made_up_messages_of_an_imported_contract_become_rows_and_their_schema_i
     assert shown["source"] == "the ledger"
     assert [one["batch_id"] for one in shown["batches"]] == [published.batch_id]
     assert asked("schema", "fetch", made.pipeline)["new"] == []
-    checked = gate_of(made, monkeypatch)
+    checked = gate_of(made, tmp_path, monkeypatch)
     assert checked.result == "fits", checked.problems
 
 

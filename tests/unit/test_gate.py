@@ -12,7 +12,7 @@ from assets import ASSETS
 from platform_defs.cli.gate_answer import show
 from platform_defs.operations import gate as gates
 from platform_defs.operations.gate import gate
-from tests.commands import HEAVY, run, tidegate
+from tests.commands import HEAVY, tidegate
 from tests.unit.registry_double import registry_double, says
 
 VIEWS = "web/page_views.odcs.yaml"
@@ -148,16 +148,8 @@ def test_the_gate_against_a_registry_imports_neither_spark_nor_dagster(assets: P
         server.answers["/subjects/views/versions/3"] = says({"id": 7, "version": 3, "schema": "", "subject": "views"})
         server.answers["/schemas/ids/7"] = says({"schema": json.dumps(record)})
         server.posts["/compatibility/subjects/views/versions"] = says({"is_compatible": True})
-        asked = run(
-            "from pathlib import Path",
-            "from platform_defs.operations import gate as gates",
-            "from platform_defs.cli.main import main",
-            "read = gates.read_contracts",
-            f"gates.read_contracts = lambda *_: read(Path({str(assets)!r}))",
-            "main()",
-            arguments=["contract", "check", "--against", "registry", "-o", "json"],
-            environment={"TIDEGATE_REGISTRY_URL": server.url, "TIDEGATE_HOME": str(tmp_path / "home")},
-        )
+        where = {"TIDEGATE_REGISTRY_URL": server.url, "TIDEGATE_HOME": str(tmp_path / "home")}
+        asked = tidegate("contract", "check", "--against", "registry", "-o", "json", **where)
     (found,) = asked.document["contracts"]
     assert (asked.code, found["result"]) == (1, "does not fit")
     assert found["problems"][0].startswith("version 3 (id 7), which no message has named, does not fit: ")
