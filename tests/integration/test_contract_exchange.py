@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 import assets
 from assets import find_contract
 from platform_defs.cli.main import app
+from platform_defs.contract import written
 from platform_defs.contract.model import Contract, Format, WireFormat
 from platform_defs.contract.odcs import load
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.written import text
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.exchange.importing import Wanted
 from platform_defs.operations import gate as gates
@@ -154,7 +154,7 @@ def gate_of(contract: Contract, folder: Path, monkeypatch: pytest.MonkeyPatch) -
     """What `tidegate contract check --against registry` says of one contract."""
     path = folder / "contracts" / contract.domain / f"{contract.topic}.odcs.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text(contract))
+    path.write_text(written.text(contract))
     monkeypatch.setenv("TIDEGATE_CONTRACTS", str(folder / "contracts"))
     (checked,) = gates.gate([], "registry").contracts
     return checked
