@@ -15,7 +15,7 @@ from platform_defs.operations.exchange import exported
 from platform_defs.operations.gate import Checked
 from platform_defs.operations.writer_schemas import Survey, survey
 from platform_defs.words import plural
-from resources.endpoints import ledger_alone, registry_alone
+from resources.endpoints import ledger_if_any, registry_alone
 from resources.registry.address import Registry
 from resources.settings import settings
 
@@ -30,7 +30,7 @@ class RegistryGate:
 
     @cached_property
     def ledger_url(self) -> str | None:
-        return ledger_alone()
+        return ledger_if_any()
 
     def check(self, contract: Contract) -> Checked:
         """What is wrong with it; `not asked` where the registry is away."""
