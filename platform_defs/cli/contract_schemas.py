@@ -48,14 +48,14 @@ def export(
       field, number, path_numbers (of the messages that lead to it)
     """
     from assets import find_contract
-    from platform_defs.operations.exchange import exported
+    from platform_defs.exchange.exporting import export_schema
 
     contract = find_contract(pipeline)
     given = list[dict[str, object]]()
     if assign:
         contract, given = _numbered(contract)
     kind = language.value if language else contract.format
-    schema = exported(contract, kind)
+    schema = export_schema(contract, kind)
     if output is Output.json:
         print_json({"pipeline": pipeline, "format": kind, "schema": schema, "assigned": given})
     else:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew, TidegateError
-from platform_defs.operations.exchange import exported
+from platform_defs.exchange.exporting import export_schema
 from platform_defs.operations.gate import Checked
 from platform_defs.operations.writer_schemas import Survey, survey
 from platform_defs.words import plural
@@ -60,7 +60,7 @@ class RegistryGate:
         if contract.wire.compatibility == "NONE":
             return [], []
         try:
-            document = exported(contract, None)
+            document = export_schema(contract, contract.format)
         except BadInput as error:
             return [], [f"the registry was not asked whether it takes the contract's schema: {error.problem}"]
         said = Subjects(self.address).incompatibilities(contract.wire.subject, contract.format, document)

@@ -80,8 +80,16 @@ def test_a_contract_is_registered_once_and_a_change_only_where_the_registry_take
     assert [item.path for item in again.fields] == [item.path for item in contract.fields]
     if kind == "avro":
         fewer = replace(contract, fields=contract.fields[1:])
-        with pytest.raises(BadInput, match=r"held to FULL_TRANSITIVE: .*transfer_id.*Nothing was registered"):
+        for level in ("BACKWARD", "FULL_TRANSITIVE"):
+            Subjects(registry).hold_to(contract.wire.subject, level)
+            with pytest.raises(BadInput, match=r"held to FULL_TRANSITIVE: .*transfer_id.*Nothing was registered or ch"):
+                register(fewer, registry)
+            assert Subjects(registry).level(contract.wire.subject) == level
+        Subjects(registry).release(contract.wire.subject)
+        none = Subjects(registry).level(contract.wire.subject)
+        with pytest.raises(BadInput, match=r"Nothing was registered or changed"):
             register(fewer, registry)
+        assert Subjects(registry).level(contract.wire.subject) == none
         assert register(contract, registry) == replace(first, new=False)
 
 
@@ -107,7 +115,7 @@ def test_an_unknown_subject_is_answered_with_those_like_it_and_a_registry_that_i
         import_from_registry(f"{contract.topic}_value", registry, Wanted())
     away = Registry({"url": "http://user:secret@127.0.0.1:9"})
     with pytest.raises(
-        RegistryAway, match=r"registry at http://127\.0\.0\.1:9 did not answer .*Nothing was changed"
+        RegistryAway, match=r"registry at http://127\.0\.0\.1:9 did not answer .*Nothing was registered or changed"
     ) as no:
         register(contract, away)
     assert "secret" not in str(no.value)
