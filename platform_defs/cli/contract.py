@@ -139,12 +139,13 @@ def check(
     registry, contracts fit where each version of their subject, and each
     schema that the ledger has seen, can be read by them, and the registry
     would take the schema that they export. The exit code is 0 where all fit,
-    1 where one does not, 2 where one could not be asked (no such branch, a
-    file that cannot be read, no ledger, a registry that is away).
+    1 where one does not or cannot be read, 2 where one could not be compared
+    (no such branch; an older contract, or the file to compare with, that
+    cannot be read; no ledger; a registry that is away).
 
     \b
-    JSON: against, fits, contracts:
-      pipeline, file, result (fits, does not fit, not asked, new)
+    JSON: against, fits, error (why nothing was compared), contracts:
+      pipeline, file, line, result (fits, does not fit, not asked, new)
       version, becomes, bump, changes (as tidegate contract diff)
       problems      why it does not fit, or could not be asked
       notices       what else there is to know

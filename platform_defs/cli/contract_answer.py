@@ -70,7 +70,7 @@ def sentence(found: Proposal, *, applied: bool) -> str:
             f" To have all rows made again by this contract: {replay}" if plan.needs_replay or _unfilled(found) else ""
         )
         return f"It cannot be applied like this: {'; '.join(found.refusals)}.{again}"
-    return f"Nothing has changed. To apply it: tidegate contract apply {name} --yes, with the same options"
+    return f"Nothing was applied. To apply it: tidegate contract apply {name} --yes, with the same options"
 
 
 def _unfilled(found: Proposal) -> bool:

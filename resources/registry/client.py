@@ -6,12 +6,12 @@ that client waits for ever by default, and takes any 404 (a proxy's, say) for "n
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Event
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 
@@ -23,6 +23,9 @@ from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.verdicts import Verdict
 from resources.registry.address import Registry
 from resources.registry.server import ONE_TRY, Server
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 
 PAUSE = 0.2  # seconds before the second try; then twice as long each time, up to two seconds
 AT_ONCE = 8  # questions
@@ -74,19 +77,15 @@ class RegistryClient:
         of the registry. Whoever is first not to get an answer ends the others.
         """
         names, all_of_it, given_up = list(keys), self._asking(patience), Event()
-        if not names:
-            return {}
 
         def ask(key: str) -> WriterSchema | None:
             until = all_of_it.until if patience is not None else time.monotonic() + all_of_it.patience
             return self._schema(key, subject, _Asking(until, all_of_it.patience, given_up))
 
-        pool = ThreadPoolExecutor(AT_ONCE, "tidegate-registry")
         try:
-            return dict(zip(names, pool.map(ask, names), strict=True))
+            return dict(zip(names, at_once(ask, names), strict=True))
         finally:
             given_up.set()
-            pool.shutdown(wait=False, cancel_futures=True)
 
     def _asking(self, patience: float | None) -> _Asking:
         seconds = self.registry.patience if patience is None else min(patience, self.registry.patience)
@@ -153,6 +152,17 @@ class RegistryClient:
         for secret in self.registry.secrets:
             text = text.replace(secret, "***")
         return text
+
+
+def at_once(question: Callable[[Asked], Answer], of: Sequence[Asked]) -> list[Answer]:
+    """The answer for each, in their order, AT_ONCE questions at a time. Raises what the first to fail raises; the
+    others are not waited for.
+    """
+    pool = ThreadPoolExecutor(AT_ONCE, "tidegate-registry")
+    try:
+        return list(pool.map(question, of))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def client_of(registry: Registry) -> RegistryClient:
