@@ -60,9 +60,9 @@ class Proposal:
     @property
     def remedy(self) -> str:
         """What makes the rows that cannot be changed in place, as a sentence; empty where nothing is to be made."""
-        unfilled = any("--fill" in item.refused for item in self.plan.statements)
+        refused = any(item.refused and item.kind in ("add", "retype") for item in self.plan.statements)
         command = replay_command(self.plan.new.pipeline)
-        return f" To have all rows made again by this contract: {command}" if self.plan.needs_replay or unfilled else ""
+        return f" To have all rows made again by this contract: {command}" if self.plan.needs_replay or refused else ""
 
 
 def replay_command(name: str) -> str:

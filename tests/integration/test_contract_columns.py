@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
-from platform_defs.contract.column_types import STRING
+import pytest
+
+from platform_defs.contract.column_types import INTEGER, STRING
 from platform_defs.contract.model import Column, Field
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.errors import BadInput
 from platform_defs.evolution.statements import Given
 from tests.integration.test_contract_apply import apply, changed, exact, views, with_field
 from tests.integration.test_verify import view
@@ -56,3 +59,16 @@ def test_a_column_that_was_dropped_comes_back_empty_and_is_not_missed(world: Wor
     found = world.rows(f"select channel from {old.row_table.name} where channel is not null")
     assert found == [{"channel": "app"}]
     exact(world, third)
+
+
+def test_a_column_that_stayed_and_comes_back_with_another_type_names_the_replay(world: World) -> None:
+    before = views(world)
+    first = with_field(before)
+    apply(world, first)
+    old = before.contract
+    second = changed(first, "2.0.0", fields=old.fields, columns=old.row_table.columns)
+    apply(world, second)
+    made, column = Field("channel", INTEGER, False, ()), Column("channel", INTEGER, False)
+    third = changed(second, "2.1.0", fields=(*old.fields, made), columns=(*old.row_table.columns, column))
+    with pytest.raises(BadInput, match=f"channel holds text.*tidegate replay {before.name} --execute"):
+        apply(world, third)
