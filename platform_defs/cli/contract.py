@@ -58,15 +58,17 @@ def diff(
     ),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show what has changed since the contract was applied, and change nothing.
+    """Show what has changed since the contract was applied; no table changes.
 
     Each change has a class, which says what follows from it; the statements
     are those that tidegate contract apply runs. With --messages, the latest
-    messages are read and judged by both contracts.
+    messages are read and judged by both contracts, and schemas that the
+    registry had to be asked for are kept in the ledger.
 
     \b
     JSON:
-      pipeline, version, becomes (the file's version), bump
+      pipeline, version (null where the ledger has no contract of it yet),
+      becomes (the file's version), bump
       changes       sign, what, class, sentence, table, column
       statements    table, column, sql, refused (why it cannot run in place)
       tables        created empty, to be filled by a replay

@@ -25,8 +25,6 @@ from platform_defs.verdicts import Verdict
 from resources.registry.address import Registry
 from resources.registry.server import ONE_TRY, Server, get
 
-Found = TypeVar("Found")
-
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
@@ -101,12 +99,12 @@ class RegistryClient:
         return isinstance(found, list) and found != []
 
     def _each(
-        self, keys: Iterable[str], patience: float | None, ask: Callable[[str, _Asking], Found]
-    ) -> dict[str, Found]:
+        self, keys: Iterable[str], patience: float | None, ask: Callable[[str, _Asking], Answer]
+    ) -> dict[str, Answer]:
         """What `ask` returns for each key, several at once. Whatever it raises ends the others."""
         names, all_of_it, given_up = list(keys), self._asking(patience), Event()
 
-        def one(key: str) -> Found:
+        def one(key: str) -> Answer:
             until = all_of_it.until if patience is not None else time.monotonic() + all_of_it.patience
             return ask(key, _Asking(until, all_of_it.patience, given_up))
 
