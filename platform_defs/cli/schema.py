@@ -82,7 +82,7 @@ def show(
     \b
     JSON: pipeline, key, format, document (its text), source
       references    name and text of each schema that it refers to
-      batches       the newest: batch_id, committed_at, messages
+      batches       the newest: batch_id, committed_at, part (value or key), messages
     """
     from assets import find_contract
     from platform_defs.operations.kept_schemas import show as shown
@@ -108,8 +108,11 @@ def _print_one(found: Shown) -> None:
     print_fields({"id": found.schema.key, "format": found.schema.format, "source": found.source, "refers to": names})
     print_text(found.schema.document)
     if found.batches:
-        rows = [(one.batch_id, one.committed_at.isoformat(timespec="seconds"), one.messages) for one in found.batches]
-        print_table(["batch", "committed", "messages"], rows)
+        rows = [
+            (one.batch_id, one.committed_at.isoformat(timespec="seconds"), one.part, one.messages)
+            for one in found.batches
+        ]
+        print_table(["batch", "committed", "part", "messages"], rows)
 
 
 @app.command()

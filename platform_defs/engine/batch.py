@@ -218,6 +218,7 @@ def _attempt(
         ledger.contract_digest,
         staged.registry,
         summed(count for item in staged.coverage for count in item.schemas),
+        sum(item.skipped_records for item in staged.coverage),
     )
 
 

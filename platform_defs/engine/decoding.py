@@ -11,17 +11,18 @@ import pyarrow as pa
 
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.engine.message_keys import key_texts
-from platform_defs.engine.schema_ports import Schemas
+from platform_defs.engine.schema_ports import NamedSchema, Schemas
 from platform_defs.errors import InternalError
 from platform_defs.formats.arrow import Column, columns_of
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.block import Block
 from platform_defs.formats.decoded import Decoded, in_order
 from platform_defs.formats.framed import Find, FramedReader, reader_of_file
-from platform_defs.formats.framing import HEADERS, Part
+from platform_defs.formats.framing import HEADERS
 from platform_defs.formats.supported import decode
+from platform_defs.formats.writer_schema import Part
 
-NO_SCHEMAS: Mapping[tuple[int, str], int] = {}
+NO_SCHEMAS: Mapping[NamedSchema, int] = {}
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class KeyColumn:
 
     texts: Column
     faults: list[Fault]
-    schemas: Mapping[tuple[int, str], int]  # as in DecodedBlock
+    schemas: Mapping[NamedSchema, int]  # as in DecodedBlock
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class DecodedBlock:
     """The messages of a block that were to be decoded; indexes count these."""
 
     decoded: Decoded
-    schemas: Mapping[tuple[int, str], int]  # messages by the generation and key of the schema that they name, if known
+    schemas: Mapping[NamedSchema, int]  # messages by the schema that they name, if it is known
+    skipped: int = 0  # messages of other records, which the contract skips: neither rows nor faults
 
     def naming(self, keys: KeyColumn | None) -> "DecodedBlock":
         """The same, with the schemas that the messages' keys name."""
@@ -119,9 +121,8 @@ class BlockDecoder:
         length = cut.stop - cut.start
         named = None if names is None else names.slice(cut.start, length)
         found = self._reader(part, cut.generation).read(values.slice(cut.start, length), named)
-        return DecodedBlock(
-            _moved(found.decoded, cut.start), {(cut.generation, key): n for key, n in found.schemas.items()}
-        )
+        schemas: dict[NamedSchema, int] = {(cut.generation, key, part): n for key, n in found.schemas.items()}
+        return DecodedBlock(_moved(found.decoded, cut.start), schemas, found.skipped)
 
     def _reader(self, part: Part, generation: int) -> FramedReader:
         if (part, generation) not in self._readers:
@@ -138,7 +139,8 @@ class BlockDecoder:
         faults = [fault for one in decoded for fault in one.faults]
         unknown = sum(one.unknown_fields for one in decoded)
         schemas = {name: n for one in parts for name, n in one.schemas.items()}
-        return DecodedBlock(Decoded(*in_order(schema, pieces), faults, unknown), schemas)
+        skipped = sum(one.skipped for one in parts)
+        return DecodedBlock(Decoded(*in_order(schema, pieces), faults, unknown), schemas, skipped)
 
     @property
     def _known(self) -> Schemas:

@@ -56,11 +56,13 @@ class Coverage:
     gaps: tuple[tuple[int, int], ...]  # [from, until) that the broker never delivered
     leader_epoch: int | None  # of the last message; None without one
     schemas: tuple[SchemaCount, ...] = ()  # ascending
+    skipped_records: int = 0  # messages of records that the contract skips
 
     @property
     def outcome(self) -> tuple[Any, ...]:
         """What complete attempts of one range must agree in."""
-        return (self.messages, self.rows, self.dead_letters, self.unknown_fields, self.gaps, self.schemas)
+        counts = (self.messages, self.rows, self.dead_letters, self.skipped_records, self.unknown_fields)
+        return (*counts, self.gaps, self.schemas)
 
 
 class Recorder(Protocol):
@@ -145,6 +147,7 @@ class Published:
     contract_digest: str | None = None  # None: of a batch from before contracts were recorded
     registry: str = ""  # that of the schemas
     schemas: tuple[SchemaCount, ...] = ()  # how many of its messages name each, ascending
+    skipped_records: int = 0  # messages of records that the contract skips
 
 
 @dataclass(frozen=True)

@@ -5,26 +5,34 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.writer_schema import Part, WriterSchema
 from platform_defs.halts import RegistrySwitched
 from platform_defs.offsets import OffsetRange
+
+NamedSchema = tuple[int, str, Part]  # its generation and key, and which part of a message names it
 
 
 @dataclass(frozen=True, order=True)
 class SchemaCount:
-    """How many messages of a range name a schema that was known when they were read."""
+    """How many messages of a range name a schema that was known when they were read, with their values or keys."""
 
     generation: int
     key: str
     messages: int
+    part: Part = "value"
 
 
 def summed(counts: Iterable[SchemaCount]) -> tuple[SchemaCount, ...]:
-    """The counts of several ranges as one of each schema, ascending."""
-    found = Counter[tuple[int, str]]()
+    """The counts of several ranges as one of each schema and part, ascending."""
+    found = Counter[NamedSchema]()
     for item in counts:
-        found[item.generation, item.key] += item.messages
-    return tuple(SchemaCount(*place, messages) for place, messages in sorted(found.items()))
+        found[item.generation, item.key, item.part] += item.messages
+    return counted(found)
+
+
+def counted(found: Mapping[NamedSchema, int]) -> tuple[SchemaCount, ...]:
+    """Messages by what they name, ascending."""
+    return tuple(SchemaCount(number, key, messages, part) for (number, key, part), messages in sorted(found.items()))
 
 
 class Schemas(Protocol):

@@ -21,8 +21,8 @@ from platform_defs.engine import crash_points
 from platform_defs.engine.decoding import BlockDecoder, DecodedBlock, KeyColumn
 from platform_defs.engine.ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
-from platform_defs.engine.schema_ports import SchemaCount, Schemas
-from platform_defs.errors import MessageMisplaced, RowRefused
+from platform_defs.engine.schema_ports import NamedSchema, Schemas, counted
+from platform_defs.errors import InternalError, MessageMisplaced, RowRefused
 from platform_defs.formats.arrow import (
     ArrowField,
     Column,
@@ -90,7 +90,7 @@ def _read_range(
         blocks = work.source.read(wanted, work.cluster_id)
         decode = partial(_decode, work, wanted.partition, decoder=decoder)
         for block, (rows, faults, found) in chain.from_iterable(in_parts(one, decode) for one in blocks):
-            rows, faults = _set_aside(work, block, rows, faults)
+            rows, faults, found = _set_aside(work, block, rows, faults, found)
             recorder.dead_letters(block, faults)
             tally.add(block, rows.num_rows, len(faults), found)
             crash_points.reach("in_decode")
@@ -169,14 +169,14 @@ def _decode(
 
 
 def _set_aside(
-    work: TaskWork, block: Block, rows: pa.RecordBatch, faults: Sequence[Fault]
-) -> tuple[pa.RecordBatch, Sequence[Fault]]:
+    work: TaskWork, block: Block, rows: pa.RecordBatch, faults: Sequence[Fault], found: DecodedBlock
+) -> tuple[pa.RecordBatch, Sequence[Fault], DecodedBlock]:
     """As `_decode` has them; of a batch that a person set aside no rows, and a fault for each message without one."""
     if work.set_aside is None:
-        return rows, faults
+        return rows, faults, found
     faulty = {fault.index for fault in faults}
     others = [work.set_aside.of_message(i) for i in range(len(block.values)) if i not in faulty]
-    return rows.slice(0, 0), [*faults, *others]
+    return rows.slice(0, 0), [*faults, *others], replace(found, skipped=0)
 
 
 def _with_provenance(
@@ -225,9 +225,9 @@ class _Tally:
 
     def __init__(self, wanted: OffsetRange) -> None:
         self.wanted, self.position = wanted, wanted.from_offset
-        self.messages = self.rows = self.dead = self.unknown = 0
+        self.messages = self.rows = self.dead = self.unknown = self.skipped = 0
         self.gaps: list[tuple[int, int]] = []
-        self.schemas = Counter[tuple[int, str]]()
+        self.schemas = Counter[NamedSchema]()
         self.leader_epoch: int | None = None
 
     def add(self, block: Block, rows: int, dead: int, found: DecodedBlock) -> None:
@@ -235,6 +235,7 @@ class _Tally:
         self.rows += rows
         self.dead += dead
         self.unknown += found.decoded.unknown_fields
+        self.skipped += found.skipped
         self.schemas.update(found.schemas)
         self._note_gaps(block.offsets)
         self.leader_epoch = block.leader_epoch
@@ -255,9 +256,11 @@ class _Tally:
         self.position = stop
 
     def coverage(self, attempt: UUID) -> Coverage:
-        """The proof."""
+        """The proof. Raises InternalError where a message has become nothing, or more than one thing."""
         self._expect(self.wanted.until_offset, self.wanted.until_offset)
+        if self.messages != self.rows + self.dead + self.skipped:
+            became = f"{self.rows} rows, {self.dead} dead letters and {self.skipped} skipped records"
+            raise InternalError.of("decoding", f"{self.messages} messages of {self.wanted} became {became}")
         gaps, epoch = tuple(self.gaps), self.leader_epoch
-        schemas = tuple(SchemaCount(*named, messages) for named, messages in sorted(self.schemas.items()))
         counts = (self.messages, self.rows, self.dead, self.unknown)
-        return Coverage(self.wanted, attempt, *counts, gaps, epoch, schemas)
+        return Coverage(self.wanted, attempt, *counts, gaps, epoch, counted(self.schemas), self.skipped)

@@ -13,12 +13,12 @@ from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded, in_order
 from platform_defs.formats.fit import Make, Refused, reader_or_refusal
-from platform_defs.formats.framing import Group, Part, Unframed, one_group, unframe
+from platform_defs.formats.framing import Group, Unframed, one_group, unframe
 from platform_defs.formats.kept import MOST_BYTES, MOST_THINGS, Kept
 from platform_defs.formats.supported import JsonReader, Reader, reader_of
 from platform_defs.formats.wire.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.wire.columns import binary_column
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.writer_schema import Part, WriterSchema
 
 Find = Callable[[Sequence[str]], Mapping[str, WriterSchema | None]]  # None: nobody knows such a schema
 
@@ -29,6 +29,7 @@ class FramedBlock:
 
     decoded: Decoded
     schemas: Mapping[str, int]
+    skipped: int = 0  # messages of other records, which the contract skips: neither rows nor faults
 
 
 @dataclass
@@ -46,7 +47,8 @@ class FramedReader:
         """The rows and faults of `values`; `names` are their headers (`framing.unframe`). Never raises for what a
         message holds, save BlockTooLarge for several messages; what `find` raises is raised.
         """
-        block = unframe(self.contract.wire.framing, values, names, self.part)
+        protobuf = self.contract.format == "protobuf"
+        block = unframe(self.contract.wire.framing, values, names, self.part, protobuf=protobuf)
         self._meet({group.key for group in block.groups})
         parts, budget = list[Decoded](), Budget(len(values))
         for group in self._merged(block.groups):
@@ -56,13 +58,15 @@ class FramedReader:
         for group in block.groups:
             if self.known[group.key] is not None:
                 counts[group.key] = counts.get(group.key, 0) + len(group.indexes)
-        return FramedBlock(self._without_others(_together(self.contract, block, parts)), counts)
+        return self._without_others(FramedBlock(_together(self.contract, block, parts), counts))
 
-    def _without_others(self, found: Decoded) -> Decoded:
-        """Messages of other records are no dead letters where the contract says so: nothing becomes of them."""
+    def _without_others(self, found: FramedBlock) -> FramedBlock:
+        """Messages of other records are no dead letters where the contract says so: they are counted."""
         if self.contract.wire.other_records != "skip":
             return found
-        return replace(found, faults=[fault for fault in found.faults if fault.error_class != "OtherRecord"])
+        faults = [fault for fault in found.decoded.faults if fault.error_class != "OtherRecord"]
+        skipped = len(found.decoded.faults) - len(faults)
+        return replace(found, decoded=replace(found.decoded, faults=faults), skipped=skipped)
 
     def _meet(self, keys: set[str]) -> None:
         """Find the schemas that have not been named before, or were forgotten."""
@@ -88,10 +92,8 @@ class FramedReader:
         return Decoded(found.rows, indexes, faults, found.unknown_fields)
 
     def _payloads(self, data: Bytes, group: Group) -> tuple[Bytes, Integers, Integers]:
-        """As readers take them. Only Protobuf has anything behind the id of a header."""
-        if group.message and self.contract.format == "protobuf":
-            return _indexed(data, group)
-        return data, group.starts, group.stops
+        """As readers take them."""
+        return (data, group.starts, group.stops) if group.heads is None else _indexed(data, group, group.heads)
 
     def _reader(self, group: Group) -> Reader | Refused:
         """Made once for each schema, since that takes the longer the larger the schema is."""
@@ -99,7 +101,7 @@ class FramedReader:
         if schema is None:  # not kept: there may be as many of these as messages
             what = f"a schema {group.key} with all that it refers to"
             return Refused("UnknownSchemaId", f"no registry and no ledger knows {what}")
-        indexed = group.message != b""  # a header that names the message says which, and one that does not, the first
+        indexed = not group.first
         made = self.readers.get((group.key, indexed))
         if made is None:
             made = self.readers.put((group.key, indexed), self._made(schema, indexed=indexed), schema.size)
@@ -119,10 +121,10 @@ def reader_of_file(contract: Contract) -> FramedReader:
     return FramedReader(contract, lambda keys: dict.fromkeys(keys, schema))
 
 
-def _indexed(data: Bytes, group: Group) -> tuple[Bytes, Integers, Integers]:
-    """The payloads with the message's indexes before each of them, where a header has these."""
+def _indexed(data: Bytes, group: Group, heads: pa.BinaryArray) -> tuple[Bytes, Integers, Integers]:
+    """The payloads with the indexes of their messages before them, where headers have these."""
     spans: Any = binary_column(Buffer(data), group.starts, group.stops - group.starts, None, len(group.indexes))
-    joined: Any = pc.binary_join_element_wise(pa.scalar(group.message, pa.binary()), spans, b"")
+    joined: Any = pc.binary_join_element_wise(heads, spans, b"")
     offsets = np.frombuffer(joined.buffers()[1], np.int32)[: len(joined) + 1].astype(np.int64)
     return np.frombuffer(joined.buffers()[2], np.uint8), offsets[:-1], offsets[1:]
 

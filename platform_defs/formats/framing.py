@@ -7,7 +7,7 @@ https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-d
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -17,8 +17,8 @@ from platform_defs.contract.model import Fault, Framing
 from platform_defs.formats.arrow import int64s
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.wire.buffer import Bytes, Integers, Mask
+from platform_defs.formats.writer_schema import Part
 
-Part = Literal["value", "key"]
 HEADERS: dict[Part, str] = {"value": "__value_schema_id", "key": "__key_schema_id"}
 
 _PREFIX = 5  # bytes: the magic byte, and the id
@@ -37,7 +37,8 @@ class Group:
     indexes: Integers  # of the messages in their block, ascending
     starts: Integers
     stops: Integers
-    message: bytes | None = None  # Protobuf: the message's indexes, where a header has them and not the payload
+    heads: pa.BinaryArray | None = None  # Protobuf: each message's indexes, where a header has them, not the payload
+    first: bool = False  # nothing has indexes: messages are of the first type of their schema
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,19 @@ class Unframed:
     faults: list[Fault]  # ascending by index
 
 
-def unframe(framing: Framing, values: pa.BinaryArray, names: pa.BinaryArray | None, part: Part = "value") -> Unframed:
+def unframe(
+    framing: Framing,
+    values: pa.BinaryArray,
+    names: pa.BinaryArray | None,
+    part: Part = "value",
+    *,
+    protobuf: bool = False,
+) -> Unframed:
     """Take `values` (or keys, as `part` says) apart. `names` are the headers that name schemas, null where a message
-    has none; needed for header and both. With none, all are of one group, whose key is empty. Pure; never raises for
-    what a message holds.
+    has none; needed for header and both. With none, all are of one group, whose key is empty. A header ends after the
+    id, of `protobuf` after the message's indexes. Pure; never raises for what a message holds.
     """
-    block = _Block(values, part)
+    block = _Block(values, part, protobuf=protobuf)
     present = ~_mask(values.is_null()) if values.null_count else np.ones(len(values), np.bool_)
     block.refuse(np.flatnonzero(~present), *_NO_VALUE[part])
     if framing == "none":
@@ -76,7 +84,7 @@ def unframe(framing: Framing, values: pa.BinaryArray, names: pa.BinaryArray | No
 class _Block:
     """A block on its way; each message is handed to one of the methods."""
 
-    def __init__(self, values: pa.BinaryArray, part: Part) -> None:
+    def __init__(self, values: pa.BinaryArray, part: Part, *, protobuf: bool) -> None:
         buffers: list[Any] = values.buffers()
         _, offsets, data = buffers
         bounds = np.zeros(1, np.int32) if offsets is None else np.frombuffer(offsets, np.int32)
@@ -84,13 +92,14 @@ class _Block:
         self.data: Bytes = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
         self.starts, self.stops = bounds[:-1], bounds[1:]
         self.part: Part = part
+        self.protobuf = protobuf
         self.groups: list[Group] = []
         self.faults: list[Fault] = []
 
     def whole(self, rows: Integers) -> None:
         """Those are payloads from end to end, and name no schema."""
         if len(rows):
-            self.groups.append(Group("", rows, self.starts[rows], self.stops[rows], b""))
+            self.groups.append(Group("", rows, self.starts[rows], self.stops[rows], first=True))
 
     def by_prefix(self, wanted: Mask) -> None:
         """Group those by the id before their payloads."""
@@ -109,23 +118,33 @@ class _Block:
         self._refuse_unframed(np.flatnonzero(unframed))
 
     def by_header(self, names: pa.BinaryArray, rows: Integers) -> None:
-        """Group those by their header."""
+        """Group those by the schema in their header, and by whether indexes are behind it."""
         chosen: Any = names.take(int64s(rows))
         encoded: Any = chosen.dictionary_encode()
         numbers = np.asarray(encoded.indices, np.int64)
         distinct: list[bytes] = encoded.dictionary.to_pylist()
-        for number, found in _by_value(numbers):
-            name, indexes = _schema_named(distinct[number]), rows[found]
-            if name is None:
-                message = f"the header {HEADERS[self.part]} names no schema: {excerpt(distinct[number])}"
-                self.refuse(indexes, "NotFramed", message)
-            else:
-                self.groups.append(Group(name[0], indexes, self.starts[indexes], self.stops[indexes], name[1]))
+        headers = [_header(one, protobuf=self.protobuf) for one in distinct]
+        places = {place: number for number, place in enumerate(dict.fromkeys(one.place for one in headers))}
+        place_of = np.array([places[one.place] for one in headers], np.int64)
+        for number, found in _by_value(place_of[numbers]):
+            (key, first), indexes = list(places)[number], rows[found]
+            if not key:
+                which: list[int] = numbers[found].tolist()
+                self._refuse_headers(indexes, [headers[at] for at in which])
+                continue
+            behind: Any = None if first else pa.array([one.indexes for one in headers], pa.binary())
+            heads = None if first else behind.take(int64s(numbers[found]))
+            self.groups.append(Group(key, indexes, self.starts[indexes], self.stops[indexes], heads, first))
 
     def refuse(self, rows: Integers, error_class: str, message: str) -> None:
         """Make a fault of each."""
         field = "_key" if self.part == "key" else None
         self.faults += [Fault(int(row), "decode", error_class, message, field) for row in rows]
+
+    def _refuse_headers(self, rows: Integers, headers: Sequence["_Header"]) -> None:
+        for row, header in zip(rows, headers, strict=True):
+            message = f"the header {HEADERS[self.part]} {header.wrong}: {excerpt(header.written)}"
+            self.refuse(np.array([row]), "NotFramed", message)
 
     def _refuse_unframed(self, rows: Integers) -> None:
         for row in rows.tolist():
@@ -158,13 +177,39 @@ def _by_value(numbers: Integers) -> list[tuple[int, Integers]]:
     return [(int(numbers[found[0]]), found) for found in np.split(order, starts[1:])]
 
 
-def _schema_named(header: bytes) -> tuple[str, bytes] | None:
-    """The schema's key in a header, and what is behind it; None where it names none."""
-    if header[:1] == b"\0" and len(header) >= _PREFIX:
-        return str(int.from_bytes(header[1:_PREFIX])), header[_PREFIX:]
-    if header[:1] == b"\1" and len(header) >= _GUID:
-        return str(UUID(bytes=header[1:_GUID])), header[_GUID:]
-    return None
+@dataclass(frozen=True)
+class _Header:
+    """What a header says."""
+
+    written: bytes
+    key: str = ""  # of the schema; empty where it names none
+    indexes: bytes = b""  # Protobuf: those of the message, if it has any
+    wrong: str = ""  # why it names none
+
+    @property
+    def place(self) -> tuple[str, bool]:
+        """Headers that agree in this are of one group."""
+        return self.key, not self.indexes
+
+
+def _header(written: bytes, *, protobuf: bool) -> _Header:
+    if written[:1] == b"\0" and len(written) >= _PREFIX:
+        key, behind = str(int.from_bytes(written[1:_PREFIX])), written[_PREFIX:]
+    elif written[:1] == b"\1" and len(written) >= _GUID:
+        key, behind = str(UUID(bytes=written[1:_GUID])), written[_GUID:]
+    else:
+        return _Header(written, wrong="names no schema")
+    if behind and not (protobuf and _are_indexes(behind)):
+        beside = ", and not with the indexes of a message" if protobuf else ""
+        return _Header(written, wrong=f"goes on behind the schema that it names ({key}){beside}")
+    return _Header(written, key, behind)
+
+
+def _are_indexes(written: bytes) -> bool:
+    from platform_defs.formats.protobuf.message_index import read_indexes  # a worker loads the formats that it reads
+
+    found = read_indexes(written, len(written))
+    return found is not None and found[1] == len(written)
 
 
 def _likeness(value: bytes, length: int) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+Part = Literal["value", "key"]  # of a message: each may name a schema of its own
+
 
 @dataclass(frozen=True)
 class WriterSchema:

@@ -148,8 +148,8 @@ def _proposed(connection: Connection, contract: Contract, given: Given) -> Propo
 
 
 def _writers(url: str, contract: Contract) -> tuple[WriterFit, ...]:
-    """What the ledger has; nothing where messages name the schemas of their keys too, which it does not tell apart."""
-    if not contract.wire.framed or contract.wire.key_format != "text":
+    """The schemas that values named, as the ledger has them."""
+    if not contract.wire.framed:
         return ()
     return survey(contract, None, url, settings().registry_name).schemas
 

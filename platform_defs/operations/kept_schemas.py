@@ -12,7 +12,7 @@ from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.operations.schema_survey import subject_of
 from resources.postgres.schema_answers import InBatch, SchemaAnswers
 from resources.postgres.schema_ledger import SchemaLedger, digest
-from resources.registry.client import context_of
+from resources.registry.client import name_in_ledger
 
 if TYPE_CHECKING:
     from resources.registry.address import Registry
@@ -40,7 +40,7 @@ class Fetched:
 
 def show(contract: Contract, key: str, url: str, registry_name: str, address: Registry | None) -> Shown:
     """The schema of this id or GUID: as the ledger has it, else the registry. Raises BadInput where neither has it."""
-    name = f"{registry_name}{context_of(subject_of(contract))}"
+    name = name_in_ledger(registry_name, subject_of(contract))
     answers = SchemaAnswers(url, name)
     generation = answers.newest_generation(contract.pipeline)
     kept = SchemaLedger(url, name).known(generation, [key]).get(key)
@@ -68,7 +68,7 @@ def fetch(contract: Contract, url: str, registry_name: str, address: Registry) -
     from resources.registry.subjects import Subjects
 
     subject, subjects = subject_of(contract), Subjects(address)
-    name = f"{registry_name}{context_of(subject)}"
+    name = name_in_ledger(registry_name, subject)
     generation = SchemaAnswers(url, name).newest_generation(contract.pipeline)
     every = [one for of in filter(None, (subject, contract.wire.key_subject)) for one in subjects.versions(of)]
     found = {one.key: one.schema for one in every if one.schema is not None}

@@ -64,14 +64,14 @@ def survey(contract: Contract, address: Registry | None, ledger_url: str | None,
     Raises BadInput for a contract whose messages name none, RegistryAway, LedgerMissing, LedgerAway.
     """
     subject = subject_of(contract)
-    versions, keys = _registered(contract, address) if address else ((), frozenset[str]())
+    versions = _registered(contract, address) if address else ()
     named, newest = _named(contract, ledger_url, registry_name) if ledger_url else ((), 1)
     fits = _Fits(contract)
     now = {one.schema: one for one in named if one.generation == newest}
     found = list(fits.of_versions(versions, now))
     known = {one.schema for one in versions}
     rest = [one for one in named if one.generation != newest or one.schema not in known]
-    found += [fits.of_named(one) for one in rest if one.schema.key not in keys]
+    found += [fits.of_named(one) for one in rest]
     missing = {"the registry": address, "the ledger": ledger_url}
     return Survey(subject, tuple(found), tuple(name for name, at in missing.items() if at is None))
 
@@ -84,20 +84,17 @@ def subject_of(contract: Contract) -> str:
     raise BadInput("its messages name no schema of a registry (framing: none)", file=file, field=contract.pipeline)
 
 
-def _registered(contract: Contract, address: Registry) -> tuple[Sequence[Version], frozenset[str]]:
-    """The versions of the subject; and the ids of those of the keys' subject, which the contract does not read."""
+def _registered(contract: Contract, address: Registry) -> Sequence[Version]:
     from resources.registry.subjects import Subjects
 
-    subjects, keys = Subjects(address), contract.wire.key_subject
-    of_keys = subjects.versions(keys) if keys else ()
-    return subjects.versions(contract.wire.subject), frozenset(one.key for one in of_keys)
+    return Subjects(address).versions(contract.wire.subject)
 
 
 def _named(contract: Contract, url: str, registry_name: str) -> tuple[Sequence[Named], int]:
     from resources.postgres.schema_answers import SchemaAnswers
-    from resources.registry.client import context_of
+    from resources.registry.client import name_in_ledger
 
-    answers = SchemaAnswers(url, f"{registry_name}{context_of(contract.wire.subject)}")
+    answers = SchemaAnswers(url, name_in_ledger(registry_name, contract.wire.subject))
     return answers.named(contract.pipeline), answers.newest_generation(contract.pipeline)
 
 

@@ -15,6 +15,7 @@ from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.engine.audit import SAMPLES
 from platform_defs.engine.ports import Published
 from platform_defs.engine.schema_ports import SchemaCount
+from platform_defs.formats.writer_schema import Part
 from platform_defs.offsets import whole_spans
 from platform_defs.orchestration.keys import is_row_table, table_key
 from platform_defs.words import plural
@@ -100,7 +101,8 @@ def _numbers(contract: Contract, table: Table, batch: Published) -> dict[str, An
     numbers: dict[str, Any] = {"batch_id": batch.batch_id, "messages": batch.messages}
     if is_row_table(contract, table):
         numbers |= {"rows": batch.rows, "dead_letters": batch.dead_letters, "unknown_fields": batch.unknown_fields}
-        numbers |= _messages_by_schema(batch)
+        numbers |= {"skipped_records": batch.skipped_records} if contract.wire.other_records == "skip" else {}
+        numbers |= _by_schema(batch, "value", "messages_of") | _by_schema(batch, "key", "keys_of")
     numbers |= {"contract_version": batch.contract_version, "contract_digest": batch.contract_digest or "not recorded"}
     numbers |= {"messages_per_second": round(batch.messages / seconds) if seconds else 0, "seconds": round(seconds, 3)}
     numbers |= {f"seconds_{step}": float(taken) for step, taken in batch.timings.items()}
@@ -110,12 +112,12 @@ def _numbers(contract: Contract, table: Table, batch: Published) -> dict[str, An
     return numbers
 
 
-def _messages_by_schema(batch: Published) -> dict[str, int]:
-    """How many messages name each schema of the registry, of the most frequent ones; the others together."""
-    most = sorted(batch.schemas, key=lambda item: -item.messages)
-    found = {f"messages_of_schema_{schema_name(item)}": item.messages for item in most[:MOST_SCHEMAS]}
+def _by_schema(batch: Published, part: Part, what: str) -> dict[str, int]:
+    """How many messages name each schema with that part, of the most frequent ones; the others together."""
+    most = sorted((item for item in batch.schemas if item.part == part), key=lambda item: -item.messages)
+    found = {f"{what}_schema_{schema_name(item)}": item.messages for item in most[:MOST_SCHEMAS]}
     rest = sum(item.messages for item in most[MOST_SCHEMAS:])
-    return found | ({"messages_of_other_schemas": rest} if rest else {})
+    return found | ({f"{what}_other_schemas": rest} if rest else {})
 
 
 def schema_name(named: SchemaCount) -> str:

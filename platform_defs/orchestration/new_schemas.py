@@ -51,7 +51,9 @@ def observation(
 ) -> dg.AssetObservation:
     """What there is to say of a schema. `places`: subject and version of each place where the registry has it."""
     where = ", ".join(f"version {version} of {subject}" for subject, version in places[:5])
-    said = f"{plural(named.messages, 'message')} of batch {batch.batch_id} name it, the first of {contract.pipeline}"
+    by_key = " with their keys" if named.part == "key" else ""
+    counted = f"{plural(named.messages, 'message')} of batch {batch.batch_id}"
+    said = f"{counted} name it{by_key}, the first of {contract.pipeline}"
     return dg.AssetObservation(
         topic_key(contract.topic),
         description=f"Schema {schema_name(named)}{f' ({where})' if where else ''}: {said}.",
@@ -62,14 +64,14 @@ def observation(
             "contract_version": contract.version,
             "batch_id": batch.batch_id,
             **({"subject": places[0][0], "version": places[0][1]} if places else {}),
-            **_compared(contract, schema, places),
+            **_compared(contract, schema, named),
         },
     )
 
 
-def _compared(contract: Contract, schema: WriterSchema, places: Sequence[tuple[str, int]]) -> dict[str, Any]:
+def _compared(contract: Contract, schema: WriterSchema, named: SchemaCount) -> dict[str, Any]:
     """With the contract, if it is a schema of values."""
-    if contract.wire.key_subject in {subject for subject, _ in places}:
+    if named.part == "key":
         return {"fits": "it is a schema of keys"}
     return {"fits": misfit(contract, schema) or "yes", **_fields(contract, schema)}
 

@@ -83,9 +83,10 @@ class Reporter:
         """Report a batch of this run."""
         self._with_warning(partial(self._report, batch))
         seconds = sum(batch.timings.values())
+        skipped = f", {batch.skipped_records:,} skipped" if batch.skipped_records else ""
         self.context.log.info(
             f"{self.contract.pipeline}: batch {batch.batch_id}: {batch.messages:,} messages, {batch.rows:,} rows, "
-            f"{batch.dead_letters:,} dead letters in {seconds:.2f} s"
+            f"{batch.dead_letters:,} dead letters{skipped} in {seconds:.2f} s"
         )
 
     def gate_failed(self, failed: GateFailed) -> None:

@@ -192,10 +192,8 @@ class Look:
 
     def _judged(self, contract: Contract, used: Sequence[UsedSchema]) -> list[Judged]:
         """What messages name, then what is only registered."""
-        of_keys = self._of_keys(contract)
-        judgements = self._of_used(contract, [one for one in used if one.key not in of_keys])
-        if contract.wire.key_subject and self._away is not None:  # what does not fit may be of keys
-            judgements = {one: found for one, found in judgements.items() if found.misfit is None}
+        used = [one for one in used if one.part == "value"]
+        judgements = self._of_used(contract, used)
         order = sorted(judgements, key=lambda one: (one.generation, len(one.key), one.key))
         found = [Judged(contract.pipeline, f"id {one.key}", one.of_late, judgements[one]) for one in order]
         newest = max((one.generation for one in used), default=1)
@@ -230,11 +228,6 @@ class Look:
             if schema is not None:
                 self._judge(contract, by, place, schema)
         return self._memory.judgements.get((by, place))
-
-    def _of_keys(self, contract: Contract) -> Container[str]:
-        """The ids of schemas of the messages' keys, which the ledger counts with those of their values."""
-        subject = contract.wire.key_subject
-        return {key for version in self._registered(subject) for key in version.keys} if subject else ()
 
     def _registered(self, subject: str) -> "Sequence[Version]":
         """The versions of a subject; none where the registry does not answer."""

@@ -1,6 +1,6 @@
 """An append table against its topic, chunk by chunk: what each offset must have become, and what it became."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ from platform_defs.verification.expected import Difference, Expected, NotMade, d
 from platform_defs.verification.judge import Judge, NoRow, Row
 from platform_defs.verification.messages import Chunk, Topic
 from platform_defs.verification.report import Findings, unlike
+from platform_defs.verification.skipped import SkippedRecords
 from platform_defs.verification.snapshot import DeadLetter, Ordered, Partition, Pinned
 from platform_defs.verification.spans import Span, less, missing, size, spelt, within
 from platform_defs.words import noun_for, plural
@@ -86,10 +87,12 @@ class AppendComparison:
         first = min(max(part.start, low), part.next)
         for start in range(part.start, first, STEP):
             self._deleted(part, start, min(start + STEP, first))
+        skipped = SkippedRecords(part.counted)
         for start, until, pinned in part.by_contract(first, part.next):
             for messages in topic.chunks(part.number, start, until, chunk):
-                self._chunk(part, self.era(pinned), messages.without(part.skips))
+                self._chunk(part, self.era(pinned), messages.without(part.skips), skipped)
                 yield len(messages.offsets)
+        skipped.compare(part.number, self.findings)
 
     def strays(self, partition: int, offset: int) -> None:
         """Report what is below a place and was not asked for: it is outside of every partition's [start, next)."""
@@ -101,7 +104,7 @@ class AppendComparison:
             for letter in letters:
                 self.findings.bad("duplicated", f"a dead letter {outside}", letter.partition, where)
 
-    def _chunk(self, part: Partition, era: Era, messages: Chunk) -> None:
+    def _chunk(self, part: Partition, era: Era, messages: Chunk, skipped: SkippedRecords) -> None:
         dead = self.dead.before(part.number, messages.until_offset)
         have = self.rows.before(part.number, messages.until_offset)
         columns = zip(messages.offsets, messages.values, messages.names, strict=True)
@@ -124,6 +127,7 @@ class AppendComparison:
         found = differences(want, compared.select(want.schema.names))
         chunk = _Chunk(part, era, judged, values, dead, good, set(_offsets(want)), found)
         self._count(chunk, want)
+        skipped.add(messages.offsets, skipped_in(judged, dead))
         for offset in chunk.found:
             self._differs(chunk, offset)
         for offset in sorted({*dead, *(offset for offset, row in judged.items() if isinstance(row, NoRow))}):
@@ -232,6 +236,11 @@ class AppendComparison:
         self.findings.count("gaps", size(declared))
         self.findings.count("skipped", size(less(skipped, declared)))
         return less([(start, until)], [*declared, *skipped])
+
+
+def skipped_in(judged: Mapping[int, Row | NoRow | None], dead: Container[int]) -> list[int]:
+    """The offsets of messages that the contract skips, and that nothing became of."""
+    return [offset for offset, row in judged.items() if isinstance(row, NoRow) and row.skipped and offset not in dead]
 
 
 OTHER_BYTES = "the dead letter does not hold the message's bytes"

@@ -26,7 +26,7 @@ class FramedJudge(Judge):
         """See `Judge.at`."""
         if not self._contract.wire.framed:
             return NoRow("NullValue") if value is None else self._judged(self._of_file, Named("", value, b""))
-        named = taken_apart(self._contract.wire.framing, value, header)
+        named = taken_apart(self._contract.wire.framing, value, header, protobuf=self._contract.format == "protobuf")
         if isinstance(named, NoRow):
             return named
         schema = self._schemas.at(partition, offset).get(named.key)

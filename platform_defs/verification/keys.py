@@ -39,13 +39,14 @@ class FramedKeyJudge(KeyJudge):
         """See `KeyJudge.at`."""
         if key is None:
             return NoRow("MissingKey")
-        named = taken_apart(self._contract.wire.framing, key, header)
+        wire = self._contract.wire
+        named = taken_apart(wire.framing, key, header, protobuf=wire.key_format == "protobuf")
         if isinstance(named, NoRow):
             return named
         schema = self._schemas.at(partition, offset).get(named.key)
         if schema is None:
             return NoRow("UnknownSchemaId")
-        if schema.format != self._contract.wire.key_format:
+        if schema.format != wire.key_format:
             return NoRow("WrongSchemaType")
         return NoRow("SchemaNotCompatible") if schema.encrypted else self._text(schema, named)
 

@@ -58,12 +58,14 @@ class Named:
     message: bytes | None = None
 
 
-def taken_apart(framing: Framing, value: bytes | None, header: bytes | None) -> Named | NoRow:
+def taken_apart(
+    framing: Framing, value: bytes | None, header: bytes | None, *, protobuf: bool = False
+) -> Named | NoRow:
     """The schema that a message names, and its payload; or why it names none."""
     if value is None:
         return NoRow("NullValue")
     if framing != "prefix" and header is not None:
-        return _by_header(value, header)
+        return _by_header(value, header, protobuf=protobuf)
     if framing == "header":
         return NoRow("MissingSchemaHeader")
     number = int.from_bytes(value[1:5])
@@ -72,12 +74,27 @@ def taken_apart(framing: Framing, value: bytes | None, header: bytes | None) -> 
     return Named(str(number), value[5:])
 
 
-def _by_header(value: bytes, header: bytes) -> Named | NoRow:
+def _by_header(value: bytes, header: bytes, *, protobuf: bool) -> Named | NoRow:
     if len(header) >= 5 and header[0] == 0:
-        return Named(str(int.from_bytes(header[1:5])), value, header[5:])
-    if len(header) >= 17 and header[0] == 1:
-        return Named(str(UUID(bytes=header[1:17])), value, header[17:])
+        named = Named(str(int.from_bytes(header[1:5])), value, header[5:])
+    elif len(header) >= 17 and header[0] == 1:
+        named = Named(str(UUID(bytes=header[1:17])), value, header[17:])
+    else:
+        return NoRow("NotFramed")
+    if not named.message or (protobuf and _only_indexes(named.message)):
+        return named
     return NoRow("NotFramed")
+
+
+def _only_indexes(written: bytes) -> bool:
+    """Whether these are a count and as many numbers: zigzag varints of at most five bytes that are not negative."""
+    ends = [place for place, byte in enumerate(written, 1) if byte < 128]
+    starts = [0, *ends[:-1]]
+    if not ends or ends[-1] != len(written):
+        return False
+    numbers = [written[start:end] for start, end in zip(starts, ends, strict=True)]
+    count = sum((byte & 127) << 7 * place for place, byte in enumerate(numbers[0]))
+    return count == 2 * (len(numbers) - 1) and all(len(one) <= 5 and one[0] % 2 == 0 for one in numbers)
 
 
 def last_header(headers: Sequence[tuple[str, bytes | None]], name: str) -> bytes | None:

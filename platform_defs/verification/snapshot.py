@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -17,6 +17,7 @@ from platform_defs.errors import BadInput
 from platform_defs.verification.eras import read_eras
 from platform_defs.verification.json_columns import AsText, canonical_columns, text_columns
 from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.skipped import CountedRange
 from platform_defs.verification.spans import Span, less, within
 from resources.postgres.connection import connect, database_errors, queries, session_url
 from resources.postgres.migrations import require_current
@@ -47,6 +48,7 @@ class Partition:
     covered: list[Span]  # by committed batches; an offset may be in two of them
     gaps: list[Span]  # that the broker never delivered, according to the batches
     skips: list[Span]  # that a person declared as skipped
+    counted: tuple[CountedRange, ...] = ()  # ascending
     judged: tuple[Judged, ...] = ()  # by which contract, in ascending order; where none is named, by the one in force
 
     def by_contract(self, start: int, until: int) -> Iterator[Judged]:
@@ -184,11 +186,18 @@ class Snapshot:
         for number, low, high, batch_id, gaps, *pinned in self._ask("verify_ranges"):
             spans = [(gap[0], gap[1]) for gap in gaps]
             ranges.setdefault(number, []).append(_Range(low, high, batch_id, spans, Pinned(*pinned)))
+        counted: dict[int, list[CountedRange]] = {}
+        for number, low, high, batch_id, *counts in self._ask("verify_skipped_records"):
+            if less([(low, high)], self._lost_of(number, batch_id)) == [(low, high)]:
+                counted.setdefault(number, []).append(CountedRange(low, high, *counts))
         skips: dict[int, list[Span]] = {}
         for number, start, until in self._ask("verify_skips"):
             skips.setdefault(number, []).append((start, until))
         return {
-            number: self._partition(number, topic_id, start, until, ranges.get(number, []), skips.get(number, []))
+            number: replace(
+                self._partition(number, topic_id, start, until, ranges.get(number, []), skips.get(number, [])),
+                counted=tuple(counted.get(number, ())),
+            )
             for number, _, topic_id, start, until in self._ask("verify_positions")
         }
 
@@ -203,7 +212,7 @@ class Snapshot:
             covered += kept
             gaps += [part for low, high in kept for part in within(item.gaps, low, high)]
             judged += [(low, high, item.pinned) for low, high in kept]
-        return Partition(number, topic_id, start, until, covered, gaps, skips, one_after_another(judged))
+        return Partition(number, topic_id, start, until, covered, gaps, skips, judged=one_after_another(judged))
 
     def _lost_of(self, partition: int, batch_id: int) -> list[Span]:
         """What a batch committed of a log that no longer exists."""

@@ -17,6 +17,7 @@ from platform_defs.verification.judge import Judge, NoRow, Row
 from platform_defs.verification.keys import KeyJudge
 from platform_defs.verification.messages import Chunk, Topic
 from platform_defs.verification.report import Findings, shown, unlike
+from platform_defs.verification.skipped import SkippedRecords
 from platform_defs.verification.snapshot import DeadLetter, Partition
 from platform_defs.verification.spans import Span, less, missing, size, within
 
@@ -54,10 +55,12 @@ class UpsertComparison:
         if first > part.start:
             self.dead.before(part.number, first)
             self._undelivered(part, [(part.start, first)])
+        skipped = SkippedRecords(part.counted)
         for start, until, pinned in part.by_contract(first, part.next):
             for messages in topic.chunks(part.number, start, until, chunk):
-                self._chunk(part, self.judges(pinned.contract), messages.without(part.skips))
+                self._chunk(part, self.judges(pinned.contract), messages.without(part.skips), skipped)
                 yield len(messages.offsets)
+        skipped.compare(part.number, self.findings)
 
     def strays(self, partition: int, offset: int) -> None:
         """Report dead letters below a place that were not asked for: outside of every partition's [start, next)."""
@@ -66,17 +69,21 @@ class UpsertComparison:
                 what = "a dead letter outside the offsets that the ledger says were read"
                 self.findings.bad("duplicated", what, letter.partition, where)
 
-    def _chunk(self, part: Partition, judge: "KeyedJudge", chunk: Chunk) -> None:
+    def _chunk(self, part: Partition, judge: "KeyedJudge", chunk: Chunk, skipped: SkippedRecords) -> None:
         dead = self.dead.before(part.number, chunk.until_offset)
         self.findings.count("messages", len(chunk.offsets))
+        others = list[int]()
         keys = map(judge.keys.at, repeat(part.number), chunk.offsets, chunk.keys, chunk.key_names)
         for offset, key, value, name in zip(chunk.offsets, keys, chunk.values, chunk.names, strict=True):
             letters = dead.get(offset, [])
             text, row = judge.judged(part.number, offset, key, value, name)
+            if isinstance(row, NoRow) and row.skipped and not letters:
+                others.append(offset)
             if letters or isinstance(row, NoRow):
                 self._dead_letter(part, offset, value, row, letters)
             if not isinstance(row, NoRow) and not letters:
                 self._note(text, Newest(part.number, offset, None if row is None else judge.table_row(row)))
+        skipped.add(chunk.offsets, others)
         self._undelivered(part, missing(chunk.offsets, chunk.from_offset, chunk.until_offset))
 
     def _note(self, key: str, found: Newest) -> None:

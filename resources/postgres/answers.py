@@ -7,6 +7,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from platform_defs.errors import Halt
+from platform_defs.formats.writer_schema import Part
 from platform_defs.offsets import PendingBatch, Position
 
 PipelineState = Literal["active", "halted"]
@@ -93,6 +94,7 @@ class UsedSchema:
     registry: str
     generation: int
     key: str
+    part: Part  # of the messages that names it
     of_late: bool  # whether any did in the last seven days
 
 

@@ -333,7 +333,7 @@ def _one_row(connection: Connection, query: str, values: Mapping[str, Any]) -> t
 
 
 def _coverage(topic: str, row: tuple[Any, ...]) -> Coverage:
-    attempt, partition, start, until, messages, rows, dead, unknown, gaps, epoch, counts = row
+    attempt, partition, start, until, messages, rows, dead, unknown, gaps, epoch, counts, skipped = row
     span, spans = OffsetRange(topic, partition, start, until), tuple((low, high) for low, high in gaps)
     schemas = tuple(SchemaCount(*count) for count in counts)
-    return Coverage(span, attempt, messages, rows, dead, unknown, spans, epoch, schemas)
+    return Coverage(span, attempt, messages, rows, dead, unknown, spans, epoch, schemas, skipped)

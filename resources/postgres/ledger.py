@@ -173,8 +173,8 @@ class Ledger:
             return []
         keys = [item.key for item in batch.schemas]
         asked = {"pipeline": batch.pipeline, "registry": batch.registry, "keys": keys, "batch_id": batch.batch_id}
-        found = {(row["generation"], row["key"]) for row in self._rows("first_named_in", **asked)}
-        return [item for item in batch.schemas if (item.generation, item.key) in found]
+        found = {(row["generation"], row["key"], row["part"]) for row in self._rows("first_named_in", **asked)}
+        return [item for item in batch.schemas if (item.generation, item.key, item.part) in found]
 
     # Dead letters
 
@@ -252,6 +252,7 @@ class Ledger:
             row["contract_version"],
             row["contract_digest"],
             *self._schemas_of(contract, row["batch_id"]),
+            row["skipped_records"],
         )
 
     def _schemas_of(self, contract: Contract, batch_id: int) -> tuple[str, tuple[SchemaCount, ...]]:
@@ -260,4 +261,5 @@ class Ledger:
 
         rows = self._rows("schemas_of_batch", batch_id=batch_id) if contract.wire.framed else []
         registry = rows[0]["registry"] if rows else ""
-        return registry, tuple(SchemaCount(row["generation"], row["key"], row["messages"]) for row in rows)
+        counts = [SchemaCount(row["generation"], row["key"], row["messages"], row["part"]) for row in rows]
+        return registry, tuple(counts)

@@ -62,10 +62,11 @@ class PostgresPublication:
     def prove_coverage(self) -> None:
         """Every planned range has its complete attempt, still there and as the driver saw it."""
         rows = self._fetch("coverage", staging_id=self.staged.staging_id)
-        stored = {row[0]: (row[1], row[2], row[3], row[4], row[5], row[6]) for row in rows}
+        stored = {row[0]: (*row[1:7], row[-1]) for row in rows}
         for item in self.staged.coverage:
             span = item.range
-            seen = (span.partition, span.from_offset, span.until_offset, item.messages, item.rows, item.dead_letters)
+            place = (span.partition, span.from_offset, span.until_offset)
+            seen = (*place, item.messages, item.rows, item.dead_letters, item.skipped_records)
             if stored.get(item.attempt) != seen:
                 raise StagingLost.coverage(span)
         if sorted(item.range for item in self.staged.coverage) != sorted(self.staged.pending.ranges):
@@ -198,6 +199,7 @@ class PostgresPublication:
                     "from_offset": item.range.from_offset,
                     "until_offset": item.range.until_offset,
                     "messages": item.messages,
+                    "skipped_records": item.skipped_records,
                     "gaps": multirange(item.gaps),
                     "leader_epoch": epochs[item.range.partition],
                 }
@@ -217,6 +219,7 @@ class PostgresPublication:
             from_offsets=[place.from_offset for place, _ in named],
             generations=[count.generation for _, count in named],
             keys=[count.key for _, count in named],
+            parts=[count.part for _, count in named],
             messages=[count.messages for _, count in named],
         )
 

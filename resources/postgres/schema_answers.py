@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.writer_schema import Part, WriterSchema
 from resources.postgres.connection import connect, queries
 from resources.postgres.migrations import reading
+from resources.postgres.schema_ledger import schema_of
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,11 @@ class Named:
 
 @dataclass(frozen=True)
 class InBatch:
-    """How many messages of a batch named a schema."""
+    """How many messages of a batch named a schema with their value, or with their key."""
 
     batch_id: int
     committed_at: datetime
+    part: Part
     messages: int
 
 
@@ -41,7 +43,7 @@ class SchemaAnswers:
     registry: str  # its name in the ledger, and the context in it
 
     def named(self, pipeline: str) -> tuple[Named, ...]:
-        """What messages of the pipeline named, keys among them; the last one named first."""
+        """What the values of the pipeline's messages named; the last one named first."""
         return tuple(_named(*row) for row in self._ask("named_schemas", pipeline=pipeline))
 
     def batches(self, pipeline: str, generation: int, key: str, most: int) -> tuple[InBatch, ...]:
@@ -59,5 +61,4 @@ class SchemaAnswers:
 
 
 def _named(generation: int, key: str, kind: Any, document: str, references: Any, encrypted: bool, *rest: Any) -> Named:
-    schema = WriterSchema(key, kind, document, tuple((name, text) for name, text in references), encrypted)
-    return Named(generation, schema, *rest)
+    return Named(generation, schema_of(key, kind, document, references, encrypted), *rest)

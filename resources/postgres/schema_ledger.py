@@ -46,7 +46,7 @@ class SchemaLedger:
     def known(self, generation: int, keys: Iterable[str]) -> dict[str, WriterSchema]:
         """Those of `keys` that are kept."""
         rows = self._ask("known_schemas", generation=generation, keys=list(keys))
-        return {row[0]: _schema(*row) for row in rows}
+        return {row[0]: schema_of(*row) for row in rows}
 
     def keep(self, generation: int, schemas: Sequence[WriterSchema]) -> dict[str, WriterSchema]:
         """Keep `schemas` for good; what is kept now, which is another's where that came first."""
@@ -106,5 +106,6 @@ def digest(schema: WriterSchema) -> str:
     return sha256(json.dumps([schema.format, schema.document, schema.references]).encode()).hexdigest()
 
 
-def _schema(key: str, kind: Any, document: str, references: Any, encrypted: bool) -> WriterSchema:
+def schema_of(key: str, kind: Any, document: str, references: Any, encrypted: bool) -> WriterSchema:
+    """A schema as the ledger has it, column by column."""
     return WriterSchema(key, kind, document, tuple((name, text) for name, text in references), encrypted)

@@ -177,7 +177,8 @@ class PostgresRecorder:
                 "unknown_fields": coverage.unknown_fields,
                 "gaps": multirange(coverage.gaps),
                 "leader_epoch": coverage.leader_epoch,
-                "schemas": Jsonb([[item.generation, item.key, item.messages] for item in coverage.schemas]),
+                "schemas": Jsonb([[one.generation, one.key, one.messages, one.part] for one in coverage.schemas]),
+                "skipped_records": coverage.skipped_records,
             },
         )
 

@@ -216,6 +216,11 @@ def context_of(subject: str) -> str:
     return f"{subject[: subject.index(':', 1) + 1]}" if subject.startswith(":.") and ":" in subject[1:] else ""
 
 
+def name_in_ledger(registry: str, subject: str) -> str:
+    """The ledger's name for what ids of the subject are of: the registry's, and the context in it."""
+    return f"{registry}{context_of(subject)}"
+
+
 def _qualified(subject: str, context: str) -> str:
     """The subject of a reference: of the same context as what refers to it, unless it says another one."""
     return subject if context_of(subject) else f"{context}{subject}"

@@ -13,7 +13,14 @@ from platform_defs.halts import RegistrySwitched
 from platform_defs.offsets import OffsetRange
 from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger, digest
 from resources.registry.address import Registry
-from resources.registry.client import LARGEST_ID, RegistryClient, client_of, context_of, is_possible
+from resources.registry.client import (
+    LARGEST_ID,
+    RegistryClient,
+    client_of,
+    context_of,
+    is_possible,
+    name_in_ledger,
+)
 from resources.registry.lately import Lately
 
 PAUSES = (2.5, 2.5)  # seconds between three questions for an id that nobody knows: a follower may lag behind
@@ -256,11 +263,10 @@ def schemas_of(
     """Where the messages of `contract` find their schemas. `pipeline` is the one whose generations count: of a replay,
     the live one. `topic_id` is that of the log. Raises LedgerAway.
     """
-    context = context_of(contract.wire.subject)
-    ledger = SchemaLedger(ledger_url, f"{name}{context}")
+    ledger = SchemaLedger(ledger_url, name_in_ledger(name, contract.wire.subject))
     ledger.begin(pipeline)
     opened = ledger.generations(pipeline)
     in_use = ledger.in_use(pipeline, opened[-1].number)
     of_contract = contract.wire.subject
-    subject = of_contract if context else None
+    subject = of_contract if context_of(of_contract) else None
     return RegistrySchemas(ledger, opened, topic_id, address, subject, in_use, PAUSES, replays, pipeline, of_contract)

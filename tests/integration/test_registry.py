@@ -12,13 +12,17 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from platform_defs.contract.model import Format, WireFormat
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.errors import BadInput, Halt, RegistryAway
 from platform_defs.operations.settlement import propose, settle
+from platform_defs.orchestration.events import materializations
 from platform_defs.verification.verify import verify
 from resources.endpoints import connection
 from resources.kafka.broker import KafkaBroker
 from resources.local import registry as local_registry
 from resources.local import stack
+from resources.postgres.ledger import Ledger
+from resources.postgres.schema_answers import SchemaAnswers
 from resources.registry import schemas as kept_schemas
 from resources.registry.address import Registry
 from tests.registered import avro_values
@@ -108,9 +112,14 @@ def test_records_that_the_contract_does_not_read_are_skipped_where_it_says_so(re
     other = {"type": "record", "name": "Refund", "namespace": "bank", "fields": []}
     refunds = avro_values(client(registered), pipeline.contract.topic, other, [{}] * 4)
     registered.send(pipeline, [*serialized(registered, pipeline, documents(8)), *refunds])
-    assert [(one.messages, one.rows, one.dead_letters) for one in registered.drain(pipeline)] == [(12, 16, 0)]
+    (batch,) = registered.drain(pipeline)
+    assert (batch.messages, batch.rows, batch.dead_letters, batch.skipped_records) == (12, 16, 0, 4)
     report = verify(pipeline, registered.endpoints, registered.spark)
     assert (report.ok, report.filtered) == (True, 4)
+    where = f"WHERE batch_id = {batch.batch_id} AND skipped_records > 0"
+    registered.rows(f"UPDATE tidegate.batch_range SET skipped_records = skipped_records - 1 {where}")
+    wrong = verify(pipeline, registered.endpoints, registered.spark)
+    assert "of its messages are of another record, and the ledger counts" in wrong.samples[0].what
 
 
 def test_an_upsert_finds_its_rows_by_keys_that_are_written_with_a_schema(registered: World) -> None:
@@ -130,6 +139,26 @@ def test_an_upsert_finds_its_rows_by_keys_that_are_written_with_a_schema(registe
     assert published.dead_letters == 1
     rows = registered.rows(f"select _key, name from {pipeline.contract.row_table.name} order by 1")
     assert [(row["_key"], row["name"]) for row in rows] == [("C0", "n6"), ("C1", "n7")]
+    assert verify(pipeline, registered.endpoints, registered.spark).ok
+
+
+def test_a_schema_that_keys_and_values_name_is_counted_for_each_of_them(registered: World) -> None:
+    pipeline = framed(registered, "avro", "upsert", key_format="avro")
+    fields = {"customer_id": "string", "name": "string", "tier": "string", "signed_up": DAY}
+    schema = {"type": "record", "name": "C", "fields": [{"name": n, "type": of} for n, of in fields.items()]}
+    people = [{"customer_id": f"C{n}", "name": "n", "tier": "gold", "signed_up": DAY_ONE} for n in range(8)]
+    values = avro_values(client(registered), pipeline.contract.topic, schema, people)
+    registered.send(pipeline, values, keys=values)
+    (batch,) = registered.drain(pipeline)
+    assert batch.rows == 8
+    key = str(int.from_bytes(values[0][1:5]))
+    assert batch.schemas == (SchemaCount(1, key, 8, "key"), SchemaCount(1, key, 8, "value"))
+    assert Ledger(registered.endpoints.postgres_url).first_named(batch) == [*batch.schemas]
+    named = SchemaAnswers(registered.endpoints.postgres_url, batch.registry).named(pipeline.name)
+    assert [one.messages for one in named] == [8], "values alone"
+    (row_table, *_) = materializations(pipeline.contract, batch, 0, {})
+    numbers = {name: item.value for name, item in row_table.metadata.items()}
+    assert (numbers[f"messages_of_schema_{key}"], numbers[f"keys_of_schema_{key}"]) == (8, 8)
     assert verify(pipeline, registered.endpoints, registered.spark).ok
 
 

@@ -102,7 +102,11 @@ def test_the_same_id_means_another_schema_from_the_next_generation_on() -> None:
     assert read(BlockDecoder(contract(), schemas), messages, [0, 3]) == {0: 1, 1: 4}
     assert read(BlockDecoder(contract(), schemas), messages[:2]) == {0: 1, 1: "UnknownSchemaId"}
     (block,) = message_blocks(messages)
-    assert BlockDecoder(contract(), schemas).read(0, block, None).schemas == {(1, "7"): 1, (2, "7"): 1, (2, "8"): 1}
+    assert BlockDecoder(contract(), schemas).read(0, block, None).schemas == {
+        (1, "7", "value"): 1,
+        (2, "7", "value"): 1,
+        (2, "8", "value"): 1,
+    }
 
 
 def test_the_last_header_of_the_name_counts() -> None:

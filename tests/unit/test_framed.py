@@ -112,7 +112,7 @@ RECORDS = {
 
 
 @pytest.mark.parametrize(("others", "faults"), [("dead_letter", ["OtherRecord"]), ("skip", [])])
-def test_a_message_of_another_record_is_a_dead_letter_or_nothing(others: OtherRecords, faults: list[str]) -> None:
+def test_a_message_of_another_record_is_a_dead_letter_or_counted(others: OtherRecords, faults: list[str]) -> None:
     known = {schema.key: schema for schema in RECORDS.values()}
     wire = WireFormat(record="A", other_records=others)
     reading = FramedReader(
@@ -121,12 +121,13 @@ def test_a_message_of_another_record_is_a_dead_letter_or_nothing(others: OtherRe
     found = reading.read(pa.array([prefixed(1, b"\2x"), prefixed(2, b""), prefixed(1, b"\2y")], pa.binary()), None)
     assert found.decoded.rows.column(0).to_pylist() == ["x", "y"]
     assert [fault.error_class for fault in found.decoded.faults] == faults
+    assert found.skipped == 1 - len(faults), "counted, or a dead letter"
     assert found.schemas == {"1": 2, "2": 1}
 
 
 def test_headers_name_the_schema_too() -> None:
     values = pa.array([b'{"name": "a"}', prefixed(1, b'{"name": "b"}')], pa.binary())
-    found = reader("both").read(values, pa.array([b"\0\0\0\0\2 more", None], pa.binary()))
+    found = reader("both").read(values, pa.array([b"\0\0\0\0\2", None], pa.binary()))
     assert outcome(found) == {0: {"name": "a", "count": None}, 1: {"name": "b", "count": None}}
     assert found.schemas == {"2": 1, "1": 1}
 

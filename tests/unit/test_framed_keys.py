@@ -168,7 +168,8 @@ def test_a_protobuf_key_of_a_schema_that_cannot_be_read_is_a_fault() -> None:
     [
         (b"", b"\x0a\x01k", '{"z":"k"}'),
         (b"\x02\x02", b"\x08\x05", '{"place":5}'),
-        (b"\x02", b"", "UnknownMessageIndex"),
+        (b"\x02", b"", "NotFramed"),
+        (b"\x02\x04", b"", "UnknownMessageIndex"),
     ],
 )
 def test_a_header_says_which_message_a_protobuf_key_is(behind: bytes, payload: bytes, text: str) -> None:

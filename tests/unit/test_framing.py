@@ -11,13 +11,19 @@ from hypothesis import strategies as st
 
 from platform_defs.contract.model import Framing
 from platform_defs.formats.framing import Unframed, unframe
+from platform_defs.verification.judge import NoRow
+from platform_defs.verification.known_schemas import Named
+from platform_defs.verification.known_schemas import taken_apart as judged
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
 HEADER = b"\1" + GUID.bytes
 
 
-def taken_apart(framing: Framing, values: Sequence[bytes | None], names: Sequence[bytes | None] = ()) -> Unframed:
-    return unframe(framing, pa.array(values, pa.binary()), pa.array(names, pa.binary()) if names else None)
+def taken_apart(
+    framing: Framing, values: Sequence[bytes | None], names: Sequence[bytes | None] = (), *, protobuf: bool = False
+) -> Unframed:
+    headers = pa.array(names, pa.binary()) if names else None
+    return unframe(framing, pa.array(values, pa.binary()), headers, protobuf=protobuf)
 
 
 def payloads(found: Unframed) -> dict[int, tuple[str, bytes]]:
@@ -52,11 +58,54 @@ def test_part_of_a_larger_array_is_read_where_it_is() -> None:
 
 
 def test_a_header_names_the_schema_and_the_payload_may_begin_with_anything() -> None:
-    found = taken_apart("header", [b"\0", b"x", b"y", b"z"], [HEADER, b"\0\0\0\0\7\2\1", None, b"\2odd"])
+    names = [HEADER, b"\0\0\0\0\7\2\2", None, b"\2odd"]
+    found = taken_apart("header", [b"\0", b"x", b"y", b"z"], names, protobuf=True)
     assert payloads(found) == {0: (str(GUID), b"\0"), 1: ("7", b"x")}
-    assert {group.key: group.message for group in found.groups} == {str(GUID): b"", "7": b"\2\1"}
+    heads = {group.key: group.heads and group.heads.to_pylist() for group in found.groups}
+    assert heads == {str(GUID): None, "7": [b"\2\2"]}
     assert faults(found)[2][0] == "MissingSchemaHeader"
     assert faults(found)[3] == ("NotFramed", r"the header __value_schema_id names no schema: \x02odd")
+
+
+BEHIND = [b"\2", b"\2\2\1", b"\0\0", b"\1", b"\2\1", b"\x80", b"\2\x80\x80\x80\x80\x80\0", b"\x0a\x01x\x10"]
+
+
+@pytest.mark.parametrize("named", [prefixed(7, b""), HEADER])
+def test_what_is_behind_the_name_of_a_schema_never_becomes_part_of_the_payload(named: bytes) -> None:
+    for behind in BEHIND:
+        found = taken_apart("header", [b"x"], [named + behind], protobuf=True)
+        assert faults(found)[0][0] == "NotFramed", behind
+        assert not found.groups
+    error_class, message = faults(taken_apart("both", [b"x"], [named + b"\2\2"]))[0]
+    assert (error_class, "goes on behind the schema that it names" in message) == ("NotFramed", True), (
+        "Avro and JSON have no indexes"
+    )
+
+
+def test_messages_of_many_types_are_one_group() -> None:
+    numbers = [bytes([2, 2 * (n % 64)]) for n in range(640)]
+    found = taken_apart("header", [b"x"] * 640, [prefixed(7, one) for one in numbers], protobuf=True)
+    (group,) = found.groups
+    assert group.heads is not None
+    assert group.heads.to_pylist() == numbers
+
+
+@given(
+    header=st.builds(
+        bytes.__add__, st.sampled_from([b"", b"\0\0\0", prefixed(7, b""), HEADER]), st.binary(max_size=12)
+    ),
+    protobuf=st.booleans(),
+)
+def test_the_engine_and_verify_take_the_same_headers_apart(header: bytes, *, protobuf: bool) -> None:
+    found = taken_apart("header", [b"x"], [header], protobuf=protobuf)
+    wanted = judged("header", b"x", header, protobuf=protobuf)
+    if isinstance(wanted, NoRow):
+        assert faults(found)[0][0] == wanted.reason
+        return
+    (group,) = found.groups
+    behind = b"" if group.heads is None else group.heads[0].as_py()
+    assert Named(group.key, b"x", behind) == wanted
+    assert group.first == (not behind)
 
 
 def test_with_both_a_header_goes_before_a_prefix() -> None:

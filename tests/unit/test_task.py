@@ -1,7 +1,7 @@
 """What a task records about the range that it read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from platform_defs.engine.decoding import DecodedBlock
 from platform_defs.engine.ports import Coverage
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.engine.task import _Tally
-from platform_defs.errors import MessageMisplaced
+from platform_defs.errors import InternalError, MessageMisplaced
 from platform_defs.formats.block import message_blocks
 from platform_defs.formats.decoded import Decoded
 from platform_defs.offsets import OffsetRange
@@ -42,7 +42,9 @@ class Delivered:
         return self.at
 
 
-NOTHING = DecodedBlock(Decoded(pa.record_batch({}), pa.array([], pa.int64()), [], 0), {(1, "7"): 1, (1, "12"): 2})
+NOTHING = DecodedBlock(
+    Decoded(pa.record_batch({}), pa.array([], pa.int64()), [], 0), {(1, "7", "value"): 1, (1, "12", "value"): 2}
+)
 
 
 def covered(until: int, *blocks: Sequence[int]) -> Coverage:
@@ -79,6 +81,17 @@ def test_the_leader_epoch_of_the_last_message_is_kept() -> None:
 def test_what_is_not_of_the_range_or_comes_twice_is_no_proof(blocks: Sequence[Sequence[int]]) -> None:
     with pytest.raises(MessageMisplaced, match=r"while topic partition 0 \[90, 100\) was read, the Kafka client"):
         covered(100, *blocks)
+
+
+def test_a_message_that_becomes_nothing_is_no_proof() -> None:
+    (block,) = message_blocks([Delivered(at) for at in range(90, 95)])
+    skipping = replace(NOTHING, skipped=2)
+    tally = _Tally(OffsetRange("topic", 0, 90, 100))
+    tally.add(block, 2, 1, skipping)
+    assert tally.coverage(uuid4()).skipped_records == 2
+    tally.skipped -= 1
+    with pytest.raises(InternalError, match=r"5 messages of .* became 2 rows, 1 dead letters and 1 skipped records"):
+        tally.coverage(uuid4())
 
 
 def test_messages_are_counted_by_the_schema_that_they_name() -> None:

@@ -27,7 +27,8 @@ CREATE TABLE tidegate.schema_generation (
     PRIMARY KEY (pipeline, registry, generation)
 );
 
--- How many messages of a range name each schema that was known when it was read; the others name none that anybody knew.
+-- How many messages of a range name each schema that was known when it was read, in their values or in their keys; the
+-- others name none that anybody knew.
 CREATE TABLE tidegate.batch_schema (
     batch_id    bigint NOT NULL REFERENCES tidegate.batch (batch_id),
     partition   int NOT NULL,
@@ -35,8 +36,13 @@ CREATE TABLE tidegate.batch_schema (
     registry    text NOT NULL,
     generation  int NOT NULL,
     key         text NOT NULL,
+    part        text NOT NULL CHECK (part IN ('value', 'key')),
     messages    bigint NOT NULL CHECK (messages > 0),
-    PRIMARY KEY (batch_id, partition, from_offset, generation, key)
+    PRIMARY KEY (batch_id, partition, from_offset, generation, key, part)
 );
 
-ALTER TABLE tidegate_staging.coverage ADD COLUMN schemas jsonb NOT NULL DEFAULT '[]';  -- [[generation, key, messages], ...]
+ALTER TABLE tidegate_staging.coverage ADD COLUMN schemas jsonb NOT NULL DEFAULT '[]';  -- [[generation, key, messages, part], ...]
+
+-- Messages of records that the contract skips (otherRecords): neither rows nor dead letters.
+ALTER TABLE tidegate_staging.coverage ADD COLUMN skipped_records bigint NOT NULL DEFAULT 0;
+ALTER TABLE tidegate.batch_range ADD COLUMN skipped_records bigint NOT NULL DEFAULT 0;

@@ -93,13 +93,15 @@ DELETE FROM tidegate.staging WHERE staging_id = %(staging_id)s;
 -- cover: the proof that one attempt read its range to the end.
 INSERT INTO tidegate_staging.coverage
        (staging_id, attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields, gaps,
-        leader_epoch, schemas)
+        leader_epoch, schemas, skipped_records)
 VALUES (%(staging_id)s, %(attempt)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s, %(rows)s,
-        %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(leader_epoch)s, %(schemas)s);
+        %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(leader_epoch)s, %(schemas)s,
+        %(skipped_records)s);
 
 -- coverage: every complete attempt of a try.
 SELECT attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields,
-       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(gaps) AS g) AS gaps, leader_epoch, schemas
+       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(gaps) AS g) AS gaps, leader_epoch, schemas,
+       skipped_records
   FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s ORDER BY partition, from_offset, attempt;
 
 -- fault_counts: messages that did not become rows, by the rule they broke, with ten samples each.
@@ -137,9 +139,9 @@ VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages
 
 -- write_batch_range: which offsets the batch read.
 INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps,
-                                  leader_epoch)
+                                  leader_epoch, skipped_records)
 VALUES (%(batch_id)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s,
-        %(gaps)s::int8multirange, %(leader_epoch)s);
+        %(gaps)s::int8multirange, %(leader_epoch)s, %(skipped_records)s);
 
 -- write_check: what a check found in it.
 INSERT INTO tidegate.check_result (batch_id, check_name, table_name, severity, passed, observed)
@@ -211,8 +213,10 @@ UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
 SELECT batch_failures FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- unreported: committed batches that have not been reported to Dagster.
-SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings, contract_version, contract_digest
-  FROM tidegate.batch WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
+SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings, contract_version, contract_digest,
+       (SELECT coalesce(sum(skipped_records), 0)::bigint FROM tidegate.batch_range AS r
+         WHERE r.batch_id = b.batch_id) AS skipped_records
+  FROM tidegate.batch AS b WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
 
 -- ranges_of: the offsets of a batch.
 SELECT topic, partition, from_offset, until_offset, leader_epoch

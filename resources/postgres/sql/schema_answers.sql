@@ -1,19 +1,20 @@
--- named_schemas: the schemas that the pipeline's messages named, the last one named first; replayed batches count once.
+-- named_schemas: the schemas that the values of the pipeline's messages named, the last one named first; replayed batches
+-- count once.
 SELECT s.generation, s.key, s.format, s.document, s."references", s.encrypted, s.first_seen_at,
        sum(n.messages)::bigint, min(batch_id), max(batch_id)
   FROM tidegate.batch_schema AS n
   JOIN tidegate.batch AS b USING (batch_id)
   JOIN tidegate.schema AS s USING (registry, generation, key)
- WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND n.registry = %(registry)s
+ WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND n.registry = %(registry)s AND n.part = 'value'
  GROUP BY s.registry, s.generation, s.key
  ORDER BY max(batch_id) DESC, s.generation DESC, s.key;
 
--- batches_naming: by batch, how many messages named a schema, the newest first.
-SELECT batch_id, b.committed_at, sum(n.messages)::bigint
+-- batches_naming: by batch, how many messages named a schema with their value or their key, the newest first.
+SELECT batch_id, b.committed_at, n.part, sum(n.messages)::bigint
   FROM tidegate.batch_schema AS n JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND n.registry = %(registry)s
    AND n.generation = %(generation)s AND n.key = %(key)s
- GROUP BY batch_id, b.committed_at ORDER BY batch_id DESC LIMIT %(most)s;
+ GROUP BY batch_id, b.committed_at, n.part ORDER BY batch_id DESC, n.part DESC LIMIT %(most)s;
 
 -- newest_generation: which generation of the registry the pipeline's newest messages are of.
 SELECT coalesce(max(generation) FILTER (WHERE pipeline = %(pipeline)s), max(generation), 1)

@@ -48,33 +48,34 @@ SELECT DISTINCT s.registry, s.generation, s.key
   JOIN tidegate.batch_schema AS s ON (s.batch_id, s.partition, s.from_offset) = (r.batch_id, r.partition, r.from_offset)
  WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND r.topic_id = %(topic_id)s;
 
--- write_batch_schemas: how many messages of each range name each schema.
+-- write_batch_schemas: how many messages of each range name each schema, and with which part.
 WITH named AS (
-  INSERT INTO tidegate.batch_schema (batch_id, partition, from_offset, registry, generation, key, messages)
-  SELECT %(batch_id)s, n.partition, n.from_offset, %(registry)s, n.generation, n.key, n.messages
+  INSERT INTO tidegate.batch_schema (batch_id, partition, from_offset, registry, generation, key, part, messages)
+  SELECT %(batch_id)s, n.partition, n.from_offset, %(registry)s, n.generation, n.key, n.part, n.messages
     FROM unnest(%(partitions)s::int[], %(from_offsets)s::bigint[], %(generations)s::int[], %(keys)s::text[],
-                %(messages)s::bigint[]) AS n (partition, from_offset, generation, key, messages)
-  RETURNING generation, key)
-INSERT INTO tidegate.schema_use (pipeline, registry, generation, key, first_batch, last_batch)
-SELECT DISTINCT %(pipeline)s, %(registry)s, generation, key, %(batch_id)s::bigint, %(batch_id)s::bigint FROM named
-    ON CONFLICT (pipeline, registry, generation, key) DO UPDATE SET last_batch = excluded.last_batch;
+                %(parts)s::text[], %(messages)s::bigint[]) AS n (partition, from_offset, generation, key, part, messages)
+  RETURNING generation, key, part)
+INSERT INTO tidegate.schema_use (pipeline, registry, generation, key, part, first_batch, last_batch)
+SELECT DISTINCT %(pipeline)s, %(registry)s, generation, key, part, %(batch_id)s::bigint, %(batch_id)s::bigint FROM named
+    ON CONFLICT (pipeline, registry, generation, key, part) DO UPDATE SET last_batch = excluded.last_batch;
 
--- first_named_in: those of these schemas that no message of the pipeline named before this batch.
-SELECT generation, key FROM tidegate.schema_use
+-- first_named_in: those of these schemas that no message of the pipeline named before this batch, by part.
+SELECT generation, key, part FROM tidegate.schema_use
  WHERE pipeline = %(pipeline)s AND registry = %(registry)s AND key = ANY(%(keys)s) AND first_batch >= %(batch_id)s;
 
 -- schemas_used: which schemas the messages of these pipelines name, and whether any did in the last seven days.
-SELECT u.pipeline, u.registry, u.generation, u.key,
+SELECT u.pipeline, u.registry, u.generation, u.key, u.part,
        coalesce(b.committed_at > now() - interval '7 days', false) AS of_late
   FROM tidegate.schema_use AS u LEFT JOIN tidegate.batch AS b ON b.batch_id = u.last_batch
- WHERE u.pipeline = ANY(%(pipelines)s) ORDER BY u.pipeline, u.registry, u.generation, u.key;
+ WHERE u.pipeline = ANY(%(pipelines)s) ORDER BY u.pipeline, u.registry, u.generation, u.key, u.part;
 
 -- take_schema_use_over: what the messages of a replay name, its pipeline's messages name.
 WITH used AS (DELETE FROM tidegate.schema_use WHERE pipeline = %(beside)s RETURNING *)
-INSERT INTO tidegate.schema_use (pipeline, registry, generation, key, first_batch, last_batch)
-SELECT %(pipeline)s, registry, generation, key, first_batch, last_batch FROM used
-    ON CONFLICT (pipeline, registry, generation, key) DO UPDATE SET last_batch = excluded.last_batch;
+INSERT INTO tidegate.schema_use (pipeline, registry, generation, key, part, first_batch, last_batch)
+SELECT %(pipeline)s, registry, generation, key, part, first_batch, last_batch FROM used
+    ON CONFLICT (pipeline, registry, generation, key, part) DO UPDATE SET last_batch = excluded.last_batch;
 
--- schemas_of_batch: how many messages of a batch name each schema.
-SELECT registry, generation, key, sum(messages)::bigint AS messages
-  FROM tidegate.batch_schema WHERE batch_id = %(batch_id)s GROUP BY registry, generation, key ORDER BY generation, key;
+-- schemas_of_batch: how many messages of a batch name each schema, by part.
+SELECT registry, generation, key, part, sum(messages)::bigint AS messages
+  FROM tidegate.batch_schema WHERE batch_id = %(batch_id)s
+ GROUP BY registry, generation, key, part ORDER BY generation, key, part;

@@ -10,6 +10,11 @@ SELECT r.partition, r.from_offset, r.until_offset, r.batch_id,
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL ORDER BY r.partition, r.from_offset;
 
+-- verify_skipped_records: how many messages of each committed range are of records that the contract skips.
+SELECT r.partition, r.from_offset, r.until_offset, r.batch_id, r.messages, r.skipped_records
+  FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
+ WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL ORDER BY r.partition, r.from_offset;
+
 -- verify_skips: offsets that a person gave up.
 SELECT s.partition, s.from_offset, s.until_offset
   FROM tidegate.declared_skip AS s JOIN tidegate.source_position AS p USING (pipeline, topic_id, partition)
