@@ -3,7 +3,7 @@
 0 acquire   become the owner, once a turn         resources/postgres/hold.py
 1 plan      which offsets                         engine/planning.py, offsets.py
 2 read      the messages, in Spark's tasks        engine/task.py, resources/kafka/source.py
-3 check     decode and row rules, in the task     formats/json/decode.py, engine/row_checks.py
+3 check     decode and row rules, in the task     engine/decoding.py, formats/framed.py, engine/row_checks.py
 4 transform the pipeline's own PySpark function   assets/<domain>/<name>.py, engine/transform.py
 5 stage     COPY beside the tables                engine/stage.py, resources/postgres/staging.py
 6 audit     rules over the batch                  engine/audit.py, resources/postgres/auditor.py
@@ -40,6 +40,7 @@ from platform_defs.engine.ports import (
 )
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.right_registry import (
+    as_decided,
     refuse_schema_file,
     refuse_switched,
     refuse_switched_since,
@@ -183,7 +184,7 @@ def _attempt(
     contract, ledger = pipeline.contract, outside.ledger
     area = ledger.open_staging(pending)
     aside = _set_aside(pending)
-    source, schemas = outside.source, outside.schemas
+    source, schemas = outside.source, as_decided(outside.schemas, pending)
     work = TaskWork(contract, pending.ranges, source, area, dict(excluded), pending.cluster_id, aside, schemas)
     staged = _stage(pipeline, outside, pending, work)
     refuse_unknown(contract, schemas, ledger, staged)

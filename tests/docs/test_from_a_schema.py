@@ -25,9 +25,9 @@ def test_from_a_registered_schema_to_rows_takes_five_commands() -> None:
     assert [" ".join(line.split()[:3]) for line in commands] == [
         "tidegate contract import",
         "tidegate contract check",
-        "tidegate produce shop_orders",
+        "tidegate produce market_orders",
         "dagster asset materialize",
-        "tidegate verify shop_orders",
+        "tidegate verify market_orders",
     ]
 
 
@@ -43,4 +43,4 @@ def test_the_contract_of_the_page_loads(tmp_path: Path) -> None:
     (contract,) = (block for block in blocks(PAGE.read_text()) if block.info == "yaml")
     path = tmp_path / "refunds.odcs.yaml"
     path.write_text(contract.text)
-    assert load(path).wire.subject == "shop.refunds-value"
+    assert load(path).wire.subject == "market.refunds-value"

@@ -1,9 +1,11 @@
 """What pages list by hand is what there is: files to touch, error classes."""
 
 import re
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
+NAMING = ("*.py", "*.sql", "*.toml", "*.yaml", "*.yml", "Makefile", "Dockerfile")  # files with code
 OTHER_TEXTS = {"AvroType", "MemoryError", "MessageBlock", "ObjectShape", "PrimitiveName", "TidegateKey"}  # types, names
 
 
@@ -12,6 +14,19 @@ def test_every_file_that_contributing_names_is_there() -> None:
     named = re.findall(r"`((?:platform_defs|resources|tests|docs|assets)/[\w./-]*)`", page)
     assert len(named) > 25
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_page_that_code_and_tests_name_is_there() -> None:
+    """In a comment, a docstring, a message or a test: docs/how-to/halts.md, for one."""
+    tracked = subprocess.run(["git", "ls-files", *NAMING], cwd=ROOT, capture_output=True, check=True, text=True)
+    found = {
+        (page, file)
+        for file in tracked.stdout.splitlines()
+        if (ROOT / file).is_file()
+        for page in re.findall(r"(?<![\w./-])docs/[\w./-]*\w\.md\b", (ROOT / file).read_text())
+    }
+    assert len(found) > 25
+    assert [f"{file}: {page}" for page, file in sorted(found) if not (ROOT / page).exists()] == []
 
 
 def test_every_error_class_of_decoding_is_in_the_page_about_dead_letters() -> None:

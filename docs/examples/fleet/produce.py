@@ -49,7 +49,7 @@ def create_topic(admin: AdminClient) -> None:
 def main() -> None:
     status = json.loads(subprocess.check_output(["tidegate", "stack", "status", "-o", "json"]))
     registry, of = SchemaRegistryClient({"url": status["registry"]["url"]}), generated()
-    # A schema is registered on purpose, before anybody writes with it: the serializer registers nothing. This one, of
+    # A schema is registered on purpose, before it is used: the serializer registers nothing. This one, of
     # Python, finds it by what protoc made of it; others find the text that `tidegate contract register` registers.
     compiled = base64.b64encode(of.DESCRIPTOR.serialized_pb).decode()
     registry.register_schema(f"{TOPIC}-value", Schema(compiled, "PROTOBUF"))

@@ -18,7 +18,7 @@ from platform_defs.errors import Retryable
 CPU_SECONDS = 30  # a schema of 1 MB takes about one
 MEMORY = 2_000_000_000  # bytes of address space
 OUTPUT = 256_000_000  # bytes of a file
-WAIT = 300.0  # seconds by the clock: only a machine that stands still needs as many
+WAIT = 300.0  # seconds by the clock: only a machine that hangs needs as many
 _PASSED_ON = ("PATH", "HOME", "TMPDIR", "LANG", "LC_", "LD_", "DYLD_", "PYTHON", "VIRTUAL_ENV")  # what Python needs
 
 
@@ -35,13 +35,13 @@ def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
         raise Retryable(f"the compiler of Protobuf schemas did not end within {WAIT:.0f} s") from None
 
 
-def limit_reached(status: int, told: str) -> str | None:
+def limit_reached(status: int, stderr: str) -> str | None:
     """The limit that a schema's compiler reached; None where it ended in another way."""
     if status == -signal.SIGXCPU:
         return f"{CPU_SECONDS} s of CPU time"
     if status == -signal.SIGXFSZ:
         return f"{OUTPUT:,} bytes for what it writes"
-    if status and ("bad_alloc" in told or "MemoryError" in told or "Cannot allocate memory" in told):
+    if status and ("bad_alloc" in stderr or "MemoryError" in stderr or "Cannot allocate memory" in stderr):
         return f"{MEMORY:,} bytes of memory"
     return None
 

@@ -119,18 +119,18 @@ def _run_compiler(folder: Path, main: str, has_descriptors: bool) -> None:
         raise _failure(done.returncode, done.stderr.replace(f"{folder / 'src'}/", ""))
 
 
-def _failure(status: int, told: str) -> SchemaNotCompatible | Retryable:
+def _failure(status: int, stderr: str) -> SchemaNotCompatible | Retryable:
     """Whose fault it is: the schema's, if the compiler names it, crashes on it or reaches a limit; otherwise the
     system's.
     """
-    if limit := compiler.limit_reached(status, told):
+    if limit := compiler.limit_reached(status, stderr):
         return SchemaNotCompatible([f"the schema does not compile: the compiler needs more than {limit}"])
     crashed = status < 0 and -status not in _FROM_OUTSIDE
-    if crashed or f"{MAIN}:" in told:
-        return SchemaNotCompatible([f"the schema does not compile: {_first_error(told)}"])
-    return Retryable(f"the compiler of Protobuf schemas did not run (status {status}): {told.strip()[-500:]}")
+    if crashed or f"{MAIN}:" in stderr:
+        return SchemaNotCompatible([f"the schema does not compile: {_first_error(stderr)}"])
+    return Retryable(f"the compiler of Protobuf schemas did not run (status {status}): {stderr.strip()[-500:]}")
 
 
-def _first_error(told: str) -> str:
-    lines = [line for line in told.splitlines() if ": warning: " not in line]
+def _first_error(stderr: str) -> str:
+    lines = [line for line in stderr.splitlines() if ": warning: " not in line]
     return next((line for line in lines if ".proto:" in line), lines[-1] if lines else "the compiler does not say why")
