@@ -45,7 +45,7 @@ def find_pipeline(name: str, folder: Path | None = None) -> Pipeline:
 
 
 def _chosen() -> Path:
-    return settings().contracts or ASSETS
+    return settings().contracts_folder
 
 
 __all__ = [

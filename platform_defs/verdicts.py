@@ -202,15 +202,21 @@ REGISTRY: Sequence[Ruling] = (
     _same(
         "none 408 429 500 502 503 504",
         AWAY,
-        "No answer, half an answer, one that is not the registry's JSON, or too busy. Asked again for 30 seconds.",
+        "No answer, half an answer, one that is not the registry's JSON, or too busy. Asked again for 30 seconds, as "
+        "with any other status. Where it answers for other schemas then, it is not away: it refuses this one, "
+        "which is `bad input`.",
     ),
-    _same("401 403", AWAY, "The registry does not let this user in, for now: a token or a password may have expired."),
+    _same(
+        "401 403",
+        AWAY,
+        "The registry does not let this user in, for now: a token or a password may have expired. As above.",
+    ),
     _same(
         "404",
         REFUSED,
         "The registry has no schema of this id. Asked three times over 5 seconds, since a follower may lag; then the "
         "messages that name it become dead letters, unless the registry has no id of the batch, nor any that the "
-        "ledger keeps of it.",
+        "ledger keeps of it, nor a version of the contract's subject: then it may be the wrong one (`bad input`).",
     ),
 )
 

@@ -33,7 +33,7 @@ def connection() -> Endpoints:
     running = stack.status()
     if running.postgres.address is None or running.kafka.address is None:
         server = "Postgres" if running.postgres.address is None else "Kafka"
-        raise BadInput(f"the embedded {server} in {running.home} is not running (start it with `tidegate stack up`)")
+        raise _not_running(server, running)
     options = settings().librdkafka_options
     return Endpoints(running.postgres.address, running.kafka.address, options, registry_if_any())
 
@@ -49,11 +49,23 @@ def registry_alone() -> Registry:
 
 
 def registry_if_any() -> Registry | None:
-    """The same; None where there is none."""
+    """As `registry_alone`; None where there is none."""
     url = stack.status().registry.address
     return None if url is None else Registry({**settings().registry_options, "url": url})
 
 
-def ledger_alone() -> str | None:
-    """The URL of the ledger's database, for what needs no Kafka; None where the embedded one is not running."""
+def ledger_alone() -> str:
+    """The URL of the ledger's database, for what needs no Kafka. Raises BadInput where the embedded one is down."""
+    running = stack.status()
+    if running.postgres.address is None:
+        raise _not_running("Postgres", running)
+    return running.postgres.address
+
+
+def ledger_if_any() -> str | None:
+    """As `ledger_alone`; None where it is not running."""
     return stack.status().postgres.address
+
+
+def _not_running(server: str, running: stack.StackStatus) -> BadInput:
+    return BadInput(f"the embedded {server} in {running.home} is not running (start it with `tidegate stack up`)")

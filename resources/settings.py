@@ -141,6 +141,13 @@ class Settings(BaseSettings):
             raise ValueError("Spark Connect cannot run a batch. Set TIDEGATE_SPARK_MASTER (spark://host:7077) instead")
 
     @property
+    def contracts_folder(self) -> Path:
+        """The folder with the contracts: the one given, or the project's."""
+        from platform_defs.contract.catalogue import ASSETS  # most of what reads the settings reads no contract
+
+        return self.contracts or ASSETS
+
+    @property
     def embeds_kafka(self) -> bool:
         """True where no broker was given, so that the embedded one is used."""
         return self.kafka_bootstrap_servers is None

@@ -59,8 +59,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = first_the_longest(items)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """A worker lets the scheduler know which tests belong together."""
+    """A worker lets the scheduler know which tests belong together, before xdist tells it what there is."""
     if _is_worker(session.config):
         write_groups(Path(session.config.option.basetemp).parent, session.items)
 

@@ -58,15 +58,17 @@ def diff(
     ),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show what has changed since the contract was applied, and change nothing.
+    """Show what has changed since the contract was applied; no table changes.
 
     Each change has a class, which says what follows from it; the statements
     are those that tidegate contract apply runs. With --messages, the latest
-    messages are read and judged by both contracts.
+    messages are read and judged by both contracts, and schemas that the
+    registry had to be asked for are kept in the ledger.
 
     \b
     JSON:
-      pipeline, version, becomes (the file's version), bump
+      pipeline, version (null where the ledger has no contract of it yet),
+      becomes (the file's version), bump
       changes       sign, what, class, sentence, table, column
       statements    table, column, sql, refused (why it cannot run in place)
       tables        created empty, to be filled by a replay
@@ -139,12 +141,13 @@ def check(
     registry, contracts fit where each version of their subject, and each
     schema that the ledger has seen, can be read by them, and the registry
     would take the schema that they export. The exit code is 0 where all fit,
-    1 where one does not, 2 where one could not be asked (no such branch, a
-    file that cannot be read, no ledger, a registry that is away).
+    1 where one does not or cannot be read, 2 where one could not be compared
+    (no such branch; an older contract, or the file to compare with, that
+    cannot be read; no ledger; a registry that is away).
 
     \b
-    JSON: against, fits, contracts:
-      pipeline, file, result (fits, does not fit, not asked, new)
+    JSON: against, fits, error (why nothing was compared), contracts:
+      pipeline, file, line, result (fits, does not fit, not asked, new)
       version, becomes, bump, changes (as tidegate contract diff)
       problems      why it does not fit, or could not be asked
       notices       what else there is to know

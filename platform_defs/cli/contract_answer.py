@@ -5,10 +5,16 @@ from typing import Any
 
 from platform_defs.cli.gate_answer import changes_json
 from platform_defs.cli.output import print_line, print_table
-from platform_defs.operations.evolve import Proposal
+from platform_defs.operations.evolve import Proposal, replay_command
 from platform_defs.operations.preview import Preview
 from platform_defs.operations.schema_survey import WriterFit
 from platform_defs.words import noun_for, plural
+
+UNKNOWN = (
+    "The contract before is not known: the ledger has none yet, so only the tables are compared, and a changed rule or "
+    "field is not shown. If the file was edited since the last run, put it back, let the pipeline run once, and then "
+    "edit it."
+)
 
 
 def as_json(found: Proposal, *, applied: bool, preview: Preview | None) -> dict[str, Any]:
@@ -20,7 +26,7 @@ def as_json(found: Proposal, *, applied: bool, preview: Preview | None) -> dict[
     ]
     document: dict[str, Any] = {
         "pipeline": plan.new.pipeline,
-        "version": plan.old.version,
+        "version": plan.old.version if found.known else None,
         "becomes": plan.new.version,
         "bump": plan.bump.value,
         "changes": changes_json(plan.changes),
@@ -39,8 +45,9 @@ def show(found: Proposal, preview: Preview | None) -> None:
     """The plan, for a person."""
     plan = found.plan
     if not found.known:
-        print_line("The ledger has no contract of it yet: only the tables are compared.")
-    print_line(f"{plan.new.pipeline} {plan.old.version} -> {plan.new.version}")
+        print_line(UNKNOWN)
+    before = plan.old.version if found.known else "(not known)"
+    print_line(f"{plan.new.pipeline} {before} -> {plan.new.version}")
     if plan.changes:
         rows = [(f"{change.sign} {change.what}", change.kind.value, change.sentence) for change in plan.changes]
         print_table(["change", "class", "what follows"], rows)
@@ -59,22 +66,14 @@ def show(found: Proposal, preview: Preview | None) -> None:
 def sentence(found: Proposal, *, applied: bool) -> str:
     """What was done, or what to do next."""
     plan, name = found.plan, found.plan.new.pipeline
-    replay = f"tidegate replay {name} --execute --reason '...'"
     if applied:
-        then = f" Runs wait until its rows have been made again: {replay}" if plan.needs_replay else ""
+        then = f" Runs wait until its rows have been made again: {replay_command(name)}" if plan.needs_replay else ""
         return f"Applied. The next run of {name} goes by it.{then}"
     if found.empty:
         return "Nothing to apply: the ledger has this contract, and the tables are what it says."
     if found.refusals:
-        again = (
-            f" To have all rows made again by this contract: {replay}" if plan.needs_replay or _unfilled(found) else ""
-        )
-        return f"It cannot be applied like this: {'; '.join(found.refusals)}.{again}"
-    return f"Nothing has changed. To apply it: tidegate contract apply {name} --yes, with the same options"
-
-
-def _unfilled(found: Proposal) -> bool:
-    return any("--fill" in item.refused for item in found.plan.statements)
+        return f"It cannot be applied like this: {'; '.join(found.refusals)}.{found.remedy}"
+    return f"Nothing was applied. To apply it: tidegate contract apply {name} --yes, with the same options"
 
 
 def _writer_json(one: WriterFit) -> dict[str, Any]:

@@ -48,14 +48,14 @@ def export(
       field, number, path_numbers (of the messages that lead to it)
     """
     from assets import find_contract
-    from platform_defs.operations.exchange import exported
+    from platform_defs.exchange.exporting import export_schema
 
     contract = find_contract(pipeline)
     given = list[dict[str, object]]()
     if assign:
         contract, given = _numbered(contract)
     kind = language.value if language else contract.format
-    schema = exported(contract, kind)
+    schema = export_schema(contract, kind)
     if output is Output.json:
         print_json({"pipeline": pipeline, "format": kind, "schema": schema, "assigned": given})
     else:
@@ -64,9 +64,9 @@ def export(
 
 def _numbered(contract: Contract) -> tuple[Contract, list[dict[str, object]]]:
     from platform_defs.operations.number_fields import number_fields
-    from resources.endpoints import ledger_alone, registry_if_any
+    from resources.endpoints import ledger_if_any, registry_if_any
 
-    done = number_fields(contract, ledger_alone(), registry_if_any() if contract.wire.framed else None)
+    done = number_fields(contract, ledger_if_any(), registry_if_any() if contract.wire.framed else None)
     for one in done.assigned:
         print_error(f"{one.field}: fieldNumber {'.'.join(map(str, (*one.path_numbers, one.number)))}")
     for name in done.unasked if done.assigned else ():
@@ -85,8 +85,8 @@ def register(
 
     Nothing else of Tidegate ever registers a schema. The registry is asked
     first whether it would take it, and its reasons are shown where it would
-    not. The subject is held to the contract's compatibility. Twice does what
-    once does.
+    not. The subject is held to the contract's compatibility. It is safe to
+    run twice.
 
     \b
     JSON: pipeline, subject, key (the schema's id), level, new

@@ -11,10 +11,12 @@ from platform_defs.operations.gate import Checked, Gate
 def show(found: Gate, form: str) -> None:
     """Print the answer in one of the forms text, json, github."""
     if form == "json":
-        print_json({"against": found.against, "fits": found.code == 0, "contracts": list(map(_json, found.contracts))})
+        print_json(_document(found))
         return
-    if not found.contracts and form == "text":
-        print_line(f"Nothing to check against {found.against}: no contract's messages name schemas of a registry.")
+    if found.error and not any(item.result == "not asked" for item in found.contracts):  # else each of them says it
+        print_line(_nothing_compared(found.against, found.error, form))
+    elif not found.contracts and form == "text":
+        print_line(_nothing_to_check(found.against))
     for item in found.contracts:
         for line in _github(item) if form == "github" else _text(item):
             print_line(line)
@@ -26,11 +28,27 @@ def changes_json(changes: Iterable[Change]) -> list[dict[str, Any]]:
     return [{"class": change.kind.value, **{name: getattr(change, name) for name in names}} for change in changes]
 
 
+def _document(found: Gate) -> dict[str, Any]:
+    contracts = list(map(_json, found.contracts))
+    return {"against": found.against, "fits": found.code == 0, "error": found.error, "contracts": contracts}
+
+
+def _nothing_compared(against: str, error: str, form: str) -> str:
+    said = f"Nothing was compared with {against}: {error}"
+    return f"::error title=tidegate contract check::{_data(said)}" if form == "github" else said
+
+
+def _nothing_to_check(against: str) -> str:
+    why = "no contract's messages name schemas of a registry" if against == "registry" else "there are no contracts"
+    return f"Nothing to check against {against}: {why}."
+
+
 def _json(item: Checked) -> dict[str, Any]:
     plan = item.plan
     return {
         "pipeline": item.pipeline,
         "file": str(item.file) if item.file else None,
+        "line": item.line,
         "result": item.result,
         "version": plan.old.version if plan else None,
         "becomes": plan.new.version if plan else None,
@@ -53,6 +71,7 @@ def _text(item: Checked) -> Iterable[str]:
 def _github(item: Checked) -> Iterable[str]:
     """https://docs.github.com/actions/reference/workflow-commands-for-github-actions"""
     place = f"file={_property(str(item.file))}," if item.file else ""
+    place += f"line={item.line}," if item.line else ""
     for problem in item.problems:
         yield f"::error {place}title={_property(item.pipeline)}::{_data(problem)}"
     for notice in item.notices:

@@ -45,10 +45,10 @@ def list_(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
     """
     from assets import find_contract
     from platform_defs.operations.schema_survey import survey
-    from resources.endpoints import ledger_alone, registry_if_any
+    from resources.endpoints import ledger_if_any, registry_if_any
     from resources.settings import settings
 
-    found = survey(find_contract(pipeline), registry_if_any(), ledger_alone(), settings().registry_name)
+    found = survey(find_contract(pipeline), registry_if_any(), ledger_if_any(), settings().registry_name)
     for who in found.unasked:
         print_error(f"{who} was not asked: there is none that runs or is named by a TIDEGATE_* variable")
     if output is Output.json:
@@ -86,10 +86,10 @@ def show(
     """
     from assets import find_contract
     from platform_defs.operations.kept_schemas import show as shown
-    from resources.endpoints import registry_if_any
+    from resources.endpoints import ledger_alone, registry_if_any
     from resources.settings import settings
 
-    found = shown(find_contract(pipeline), key, _ledger(), settings().registry_name, registry_if_any())
+    found = shown(find_contract(pipeline), key, ledger_alone(), settings().registry_name, registry_if_any())
     if output is Output.json:
         print_json({"pipeline": pipeline, **_document(found)})
     else:
@@ -127,18 +127,9 @@ def fetch(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
     """
     from assets import find_contract
     from platform_defs.operations.kept_schemas import fetch as fetched
-    from resources.endpoints import registry_alone
+    from resources.endpoints import ledger_alone, registry_alone
     from resources.settings import settings
 
-    done = fetched(find_contract(pipeline), _ledger(), settings().registry_name, registry_alone())
+    done = fetched(find_contract(pipeline), ledger_alone(), settings().registry_name, registry_alone())
     said = f"{plural(done.schemas, 'schema')} of {done.subject}, of which {len(done.new)} new: the ledger has them all."
     print_answer({"pipeline": pipeline, **asdict(done)}, said, output)
-
-
-def _ledger() -> str:
-    from platform_defs.errors import BadInput
-    from resources.endpoints import ledger_alone
-
-    if (url := ledger_alone()) is None:
-        raise BadInput("the embedded Postgres is not running (start it with `tidegate stack up`)")
-    return url

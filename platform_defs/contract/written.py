@@ -58,8 +58,17 @@ def without_words(contract: Contract) -> Contract:
         limits=Limits(),
         path=None,
         evolution="manual",
-        wire=replace(contract.wire, subject="", compatibility="", schema_file=""),
+        wire=replace(contract.wire, subject=context_of(contract.wire.subject), compatibility="", schema_file=""),
     )
+
+
+def context_of(subject: str) -> str:
+    """The registry's context in a subject (`:.bank:` of `:.bank:transfers`); empty for the default one.
+
+    In another context an id means another schema:
+    https://docs.confluent.io/platform/current/schema-registry/schema-linking-cp.html#contexts
+    """
+    return subject[: subject.index(":", 1) + 1] if subject.startswith(":.") and ":" in subject[1:] else ""
 
 
 def text(contract: Contract) -> str:

@@ -40,6 +40,7 @@ from platform_defs.engine.ports import (
 )
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.right_registry import (
+    as_decided,
     refuse_schema_file,
     refuse_switched,
     refuse_switched_since,
@@ -183,7 +184,7 @@ def _attempt(
     contract, ledger = pipeline.contract, outside.ledger
     area = ledger.open_staging(pending)
     aside = _set_aside(pending)
-    source, schemas = outside.source, outside.schemas
+    source, schemas = outside.source, as_decided(outside.schemas, pending)
     work = TaskWork(contract, pending.ranges, source, area, dict(excluded), pending.cluster_id, aside, schemas)
     staged = _stage(pipeline, outside, pending, work)
     refuse_unknown(contract, schemas, ledger, staged)

@@ -1,12 +1,16 @@
 """Whether schemas are those that the messages were written with: before a run, and before a batch is judged."""
 
+from collections.abc import Sequence
+
 from platform_defs.contract.model import Contract
 from platform_defs.engine.ports import PipelineHold, Staged
+from platform_defs.engine.replay_plan import SUFFIX
 from platform_defs.engine.schema_ports import Schemas
-from platform_defs.errors import BadInput, Halt
+from platform_defs.errors import BadInput, Halt, SchemasNotGiven
 from platform_defs.formats.supported import reader_of
 from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 from platform_defs.halts import RegistrySwitched
+from platform_defs.offsets import PendingBatch
 from platform_defs.words import plural
 
 _MOST_NAMED = 20  # ids in a message
@@ -41,31 +45,49 @@ def refuse_switched_since(contract: Contract, schemas: Schemas | None, staged: S
 
 
 def _halt(contract: Contract, found: RegistrySwitched, what: str) -> Halt:
-    names = ", ".join(found.keys[:_MOST_NAMED]) + ", ..." * (len(found.keys) > _MOST_NAMED)
     seen = (
-        f"the schema registry {found.registry} has other schemas under ids that messages already named ({names}): it "
-        f"was built again, or is another one. {what}"
+        f"the schema registry {found.registry} has other schemas under ids that messages already named "
+        f"({_listed(found.keys)}): it was built again, or is another one. {what}"
     )
     return Halt(contract.pipeline, found, seen)
 
 
+def as_decided(schemas: Schemas | None, pending: PendingBatch) -> Schemas | None:
+    """Where a batch finds its schemas: a person may have decided what becomes of those that are not given."""
+    return schemas.accepting() if schemas is not None and pending.judged_by_a_person else schemas
+
+
 def refuse_unknown(contract: Contract, schemas: Schemas | None, ledger: PipelineHold, staged: Staged) -> None:
-    """Raise BadInput where messages name schemas and none of these is known, unless the registry has one of those that
-    the ledger keeps of it, or a person has decided about the batch: then these are dead letters.
+    """Raise SchemasNotGiven where messages name schemas and none of these is known, unless this is known to be the
+    right registry, or a person has decided about the batch: then these are dead letters. Raise BadInput where a replay
+    would make dead letters of messages whose schema was known when they were published.
     """
-    if schemas is None or not staged.dead_letters or any(item.schemas for item in staged.coverage):
+    if schemas is None or not staged.dead_letters:
         return
-    if staged.pending.judged_by_a_person:
+    _refuse_forgotten(contract, schemas, staged)
+    if any(item.schemas for item in staged.coverage) or staged.pending.judged_by_a_person:
         return
     unknown = [group for group in ledger.faults(staged) if group.error_class == "UnknownSchemaId"]
     if not unknown or schemas.is_familiar():
         return
     messages = plural(sum(group.count for group in unknown), "message")
     said = unknown[0].samples[0]["message"]
+    raise SchemasNotGiven.unknown(contract.pipeline, staged.pending.batch_id, messages, said)
+
+
+def _refuse_forgotten(contract: Contract, schemas: Schemas, staged: Staged) -> None:
+    named = [one for item in staged.coverage for one in item.schemas]
+    if not (keys := schemas.forgotten(staged.pending.ranges, named)):
+        return
+    live = contract.pipeline.removesuffix(SUFFIX)
     raise BadInput(
-        f"{messages} of batch {staged.pending.batch_id} name a schema, and the registry has none of these ({said}). Is "
-        "this the right registry (TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME)? Nothing was published and nothing "
-        f"became a dead letter. If it is, make it known (tidegate schema fetch {contract.pipeline}): then these become "
-        "dead letters",
-        field=contract.pipeline,
+        f"messages to be replayed were published by schemas that neither the ledger nor the registry knows as "
+        f"{schemas.registry}: {_listed(keys)}. They would become dead letters; nothing was changed. If "
+        "TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME or the context of the contract's subject has changed since, "
+        f"correct it; else have them registered under these ids, then: tidegate schema fetch {live}",
+        field=live,
     )
+
+
+def _listed(keys: Sequence[str]) -> str:
+    return ", ".join(keys[:_MOST_NAMED]) + ", ..." * (len(keys) > _MOST_NAMED)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from platform_defs.formats.writer_schema import Part, WriterSchema
 from platform_defs.halts import RegistrySwitched
+from platform_defs.offsets import OffsetRange
 
 NamedSchema = tuple[int, str, Part]  # its generation and key, and which part of a message names it
 
@@ -47,11 +48,19 @@ class Schemas(Protocol):
         ...
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """The schema of each key; None for one that the registry says it does not have, asked three times. What is
-        known is kept in the ledger for good, and asked of the registry no more; what is unknown is not kept. A replay
-        asks no registry: None is what the ledger does not have.
+        """The schema of each key; None for one that the registry says it does not have. What is known is kept in the
+        ledger for good, and asked of the registry no more; what is unknown is not kept. For what a run misses first it
+        asks three times, since a follower may lag; a replay asks once. None also for one of a replaced registry that
+        the ledger does not have.
 
-        Raises RegistryAway where the registry has to be asked and does not answer, LedgerAway.
+        Raises RegistryAway where the registry has to be asked and does not answer; SchemasNotGiven where it answers,
+        but not for one of these; LedgerAway.
+        """
+        ...
+
+    def accepting(self) -> "Schemas":
+        """The same, once a person has decided that messages whose schema is not given become dead letters: None is then
+        also one that the registry refuses.
         """
         ...
 
@@ -66,5 +75,13 @@ class Schemas(Protocol):
         ...
 
     def is_familiar(self) -> bool:
-        """Whether the registry has one of the schemas that the ledger keeps of it. Raises RegistryAway."""
+        """Whether the registry has one of the schemas that the ledger keeps of it, or a version of the contract's
+        subject. Raises RegistryAway.
+        """
+        ...
+
+    def forgotten(self, ranges: Sequence[OffsetRange], named: Iterable[SchemaCount]) -> Sequence[str]:
+        """The schemas that published batches named in these ranges, and that nobody knows when they are replayed; none
+        in a run. `named`: those that were found. Raises RegistryAway, LedgerAway.
+        """
         ...

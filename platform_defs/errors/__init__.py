@@ -30,6 +30,7 @@ TidegateError
 ├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
     ├── TopicMissing         Kafka has no topic of the contract's name
+    ├── SchemasNotGiven      messages name schemas that the registry does not give, although it is there
     ├── OtherCluster         a task reached another cluster than the one that the batch was planned on
     ├── OtherInstall         a task runs on a machine with another installation of Tidegate
     ├── LedgerMissing        the database has no ledger yet
@@ -50,6 +51,7 @@ from platform_defs.errors.bad_input import (
     LedgerTooNew,
     OtherCluster,
     OtherInstall,
+    SchemasNotGiven,
     TopicMissing,
 )
 from platform_defs.errors.batches import (
@@ -114,6 +116,7 @@ __all__ = [
     "RowRefused",
     "RowsLost",
     "RunStopped",
+    "SchemasNotGiven",
     "SparkAway",
     "StagingLost",
     "TidegateError",

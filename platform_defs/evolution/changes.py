@@ -9,12 +9,12 @@ class ChangeClass(StrEnum):
 
     WORDS = "words"  # descriptions, limits: no message is judged by them
     FREE = "free"  # every message that was a row still is, and readers go on as they are
-    CHECKED = "checked"  # the rows that are there must keep it: they are asked
-    VALUE = "value"  # rows that are there need a value that no message had
+    CHECKED = "checked"  # existing rows are checked
+    VALUE = "value"  # existing rows need a value that no message had
     KEEP = "keep"  # the column stays, and new rows leave it empty
-    REPLAY = "replay"  # rows that are there must be made again
+    REPLAY = "replay"  # existing rows must be made again
     BREAKS_READERS = "breaks readers"  # what reads the table must be changed at the same time
-    BREAKS_PRODUCERS = "producer-breaking"  # messages that were rows become dead letters
+    BREAKS_PRODUCERS = "breaks producers"  # messages that were rows become dead letters
     NEW_PIPELINE = "new pipeline"  # the contract needs another id
 
 

@@ -22,7 +22,8 @@ def fills(contract: Contract, given: Iterable[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or name not in types:
             known = ", ".join(types)
-            raise BadInput(f"{text!r} is not a column and its value, channel=unknown; columns: {known}", field="--fill")
+            what = f"write COLUMN=VALUE, such as channel=unknown, instead of {text!r}; the columns are {known}"
+            raise BadInput(what, field="--fill")
         found[name] = literal(_written(name, value, types[name]))
     return found
 

@@ -4,11 +4,16 @@ from collections.abc import Iterator, Mapping
 
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.message_path import spell_path
-from platform_defs.contract.model import Contract, Field
+from platform_defs.contract.model import Contract, Field, OtherRecords
+from platform_defs.contract.written import context_of
 from platform_defs.evolution.changes import Change, ChangeClass
 from platform_defs.evolution.rules import rule_changes
 
 _FREE, _BREAKS = ChangeClass.FREE, ChangeClass.BREAKS_PRODUCERS
+_OTHER_RECORDS: Mapping[OtherRecords, str] = {
+    "dead_letter": "messages of other records, which were only counted, become dead letters",
+    "skip": "messages of other records are only counted: no dead letter shows them from now on",
+}
 
 
 def message_changes(old: Contract, new: Contract) -> Iterator[Change]:
@@ -30,6 +35,7 @@ def message_changes(old: Contract, new: Contract) -> Iterator[Change]:
 def framing_changes(old: Contract, new: Contract) -> Iterator[Change]:
     """How messages name their schema, and which of them are meant. Of one format: another says it all."""
     was, now = old.wire, new.wire
+    yield from _meant_otherwise(old, new)
     if old.format != new.format:
         return
     if was.framing != now.framing:
@@ -40,17 +46,30 @@ def framing_changes(old: Contract, new: Contract) -> Iterator[Change]:
     if was.record != now.record:
         what = f"record {was.record or 'any'} -> {now.record or 'any'}"
         looser = not now.record
-        sentence = "messages of every record are read" if looser else "messages of other records are no rows"
+        sentence = "messages of every record are read" if looser else "messages of other records do not become rows"
         yield Change("~", what, _FREE if looser else _BREAKS, sentence)
     if was.other_records != now.other_records:
-        sentence = "it decides what becomes of messages of other records"
-        yield Change("~", f"otherRecords {was.other_records} -> {now.other_records}", _FREE, sentence)
-    if was.key_format != now.key_format:
-        sentence = "rows are found by other keys: all must be made again"
-        yield Change("~", f"keyFormat {was.key_format} -> {now.key_format}", ChangeClass.REPLAY, sentence)
+        what = f"otherRecords {was.other_records} -> {now.other_records}"
+        yield Change("~", what, _BREAKS, _OTHER_RECORDS[now.other_records])
     if was.schema_text != now.schema_text:
         sentence = "messages are read by another schema, those of a replay too"
         yield Change("~", f"the schema in {now.schema_file or 'schemaFile'}", _BREAKS, sentence)
+
+
+def _meant_otherwise(old: Contract, new: Contract) -> Iterator[Change]:
+    """What ids and keys mean, whatever the formats."""
+    was, now = old.wire, new.wire
+    before, after = context_of(was.subject), context_of(now.subject)
+    if was.framed and now.framed and before != after:
+        what = f"the subject's context {before or '(default)'} -> {after or '(default)'}"
+        sentence = "ids are looked up there from now on, also by a replay; unknown ones are dead letters"
+        yield Change("~", what, _BREAKS, sentence)
+    if was.key_format != now.key_format:
+        what = f"keyFormat {was.key_format} -> {now.key_format}"
+        if new.row_table.disposition == "upsert":
+            yield Change("~", what, ChangeClass.REPLAY, "rows are found by other keys: all must be made again")
+        else:
+            yield Change("~", what, _FREE, "only an upsert reads keys")
 
 
 def widens(old: ColumnType, new: ColumnType) -> bool:

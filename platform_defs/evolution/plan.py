@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from platform_defs.contract.model import Contract, Table
-from platform_defs.contract.written import digest, same_words
+from platform_defs.contract.written import context_of, digest, same_words
 from platform_defs.evolution.changes import ORDER, Bump, Change, ChangeClass
 from platform_defs.evolution.message import framing_changes, message_changes
 from platform_defs.evolution.statements import Given, Shapes, Statement, shape_of, statements
@@ -42,8 +42,13 @@ class Plan:
 
     @property
     def needs_replay(self) -> bool:
-        """Whether rows that are there must be made again before they are what the contract says."""
+        """Whether existing rows must be made again before they are what the contract says."""
         return any(change.kind is ChangeClass.REPLAY for change in self.changes)
+
+    @property
+    def found_otherwise(self) -> tuple[Change, ...]:
+        """What must not be applied to rows in place though no table is altered: their keys are other ones."""
+        return tuple(item for item in self.changes if item.kind is ChangeClass.REPLAY and item.table is None)
 
     @property
     def version_mistake(self) -> str | None:
@@ -86,12 +91,12 @@ def plan(
 
 def unused(given: Given, found: Plan) -> str | None:
     """What a person has decided about a column that needs no such decision; None where all of it is used."""
-    text = " ".join(item.sql for item in found.statements)
+    used = {(item.kind, item.column) for item in found.statements}
     for name in given.fill:
-        if not any(item.column == name and "DEFAULT" in item.sql for item in found.statements):
+        if ("fill", name) not in used:
             return f"--fill {name}: no column of this name is added that is required and has no value in old rows"
     for name in given.drop:
-        if f'DROP COLUMN "{name}"' not in text:
+        if ("drop", name) not in used:
             return f"--drop {name}: no table has a column of this name that the contract no longer has"
     return None
 
@@ -139,7 +144,8 @@ def _of_the_whole(old: Contract, new: Contract) -> Iterable[Change]:
 
 
 def _of_registry(contract: Contract) -> tuple[str, str]:
-    return contract.wire.subject, contract.wire.compatibility
+    subject = contract.wire.subject
+    return subject.removeprefix(context_of(subject)), contract.wire.compatibility
 
 
 def _words(contract: Contract) -> Mapping[str, object]:

@@ -39,5 +39,5 @@ def _looser(what: str, sign: str, rule: RowRule) -> Change:
 
 
 def _tighter(what: str, sign: str, rule: RowRule) -> Change:
-    sentence = "messages that break it are dead letters from now on; rows that are there stay"
+    sentence = "messages that break it are dead letters from now on; existing rows stay"
     return Change(sign, what, ChangeClass.BREAKS_PRODUCERS, sentence, column=rule.field)

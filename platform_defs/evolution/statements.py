@@ -6,6 +6,7 @@ runs: `Statement.sql` is both.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from platform_defs.contract.model import Column, Table
 from platform_defs.contract.own_columns import target_columns
@@ -22,6 +23,8 @@ class ColumnShape:
 
 TableShape = Mapping[str, ColumnShape]  # by the column's name
 Shapes = Mapping[str, TableShape]  # by schema.table; a table that is not there is missing
+# Of ADD COLUMN, `fill` is one that gives existing rows a value; `undefault` takes the default away that did so.
+Kind = Literal["add", "fill", "undefault", "drop", "rename", "retype", "demand", "relax"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Given:
 class Statement:
     """One statement. `refused` says why it cannot be run in place, and what to do; empty where it can."""
 
+    kind: Kind
     table: str
     column: str
     action: str  # what follows ALTER TABLE and the table's name
@@ -68,9 +72,9 @@ def statements(table: Table, shape: TableShape, given: Given, *, emptied: bool =
         if name in kept:
             continue
         if name in given.drop:
-            yield Statement(table.name, name, f"DROP COLUMN {quoted(name)}")
+            yield Statement("drop", table.name, name, f"DROP COLUMN {quoted(name)}")
         elif there.not_null and not there.has_default:
-            yield Statement(table.name, name, f"{_of(name)} DROP NOT NULL")
+            yield Statement("relax", table.name, name, f"{_of(name)} DROP NOT NULL")
 
 
 def quoted(name: str) -> str:
@@ -92,48 +96,48 @@ def _column(
     if there.type != column.type.postgres:
         yield _retype(table, column, there, emptied=emptied)
     if there.not_null and not _not_null(column, table) and not _is_key(column, table):
-        yield Statement(table.name, column.name, f"{_of(column.name)} DROP NOT NULL", optional=True)
+        yield Statement("relax", table.name, column.name, f"{_of(column.name)} DROP NOT NULL", optional=True)
     if _not_null(column, table) and not there.not_null:
         demanded = f"{_of(column.name)} SET NOT NULL"
-        yield Statement(table.name, column.name, demanded, checks_rows=not emptied, optional=True)
+        yield Statement("demand", table.name, column.name, demanded, checks_rows=not emptied, optional=True)
 
 
 def _add(table: Table, column: Column, given: Given, *, emptied: bool) -> Iterator[Statement]:
     added = f"ADD COLUMN {quoted(column.name)} {column.type.postgres}"
     if not _not_null(column, table):
-        yield Statement(table.name, column.name, added)
+        yield Statement("add", table.name, column.name, added)
         return
     if emptied:
-        yield Statement(table.name, column.name, f"{added} NOT NULL")
+        yield Statement("add", table.name, column.name, f"{added} NOT NULL")
         return
     value = given.fill.get(column.name)
     if value is None:
         why = (
-            f"rows that are there have no {column.name}, and it is required. Give them one value "
+            f"existing rows have no {column.name}, and it is required. Give them one value "
             f"(--fill {column.name}=...), or have all rows made again"
         )
-        yield Statement(table.name, column.name, f"{added} NOT NULL", why)
+        yield Statement("add", table.name, column.name, f"{added} NOT NULL", why)
         return
     # A constant default is stored once, and no row is rewritten. It goes again: a message must bring its value.
-    yield Statement(table.name, column.name, f"{added} DEFAULT {value} NOT NULL")
-    yield Statement(table.name, column.name, f"{_of(column.name)} DROP DEFAULT")
+    yield Statement("fill", table.name, column.name, f"{added} DEFAULT {value} NOT NULL")
+    yield Statement("undefault", table.name, column.name, f"{_of(column.name)} DROP DEFAULT")
 
 
 def _retype(table: Table, column: Column, there: ColumnShape, *, emptied: bool) -> Statement:
     altered = f"{_of(column.name)} TYPE {column.type.postgres}"
     if emptied:
-        return Statement(table.name, column.name, f"{altered} USING NULL")
+        return Statement("retype", table.name, column.name, f"{altered} USING NULL")
     if _only_more_digits(there.type, column.type.postgres):
-        return Statement(table.name, column.name, altered)
+        return Statement("retype", table.name, column.name, altered)
     why = f"{column.name} holds {there.type}, and its values as {column.type.postgres} are those of the messages"
-    return Statement(table.name, column.name, altered, f"{why}: have all rows made again")
+    return Statement("retype", table.name, column.name, altered, f"{why}: have all rows made again")
 
 
 def _rename(table: Table, column: Column, given: Given, *, emptied: bool) -> Statement:
     renamed = f"RENAME COLUMN {quoted(column.renamed_from)} TO {quoted(column.name)}"
     allowed = given.breaking or emptied
     why = f"what reads {column.renamed_from} of {table.name} will fail; if that is meant, add --allow breaking"
-    return Statement(table.name, column.name, renamed, "" if allowed else why)
+    return Statement("rename", table.name, column.name, renamed, "" if allowed else why)
 
 
 def _only_more_digits(old: str, new: str) -> bool:

@@ -1,4 +1,4 @@
-"""The tables of two contracts: what becomes of the rows that are there, and of what reads them."""
+"""The tables of two contracts: what becomes of existing rows, and of what reads them."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from platform_defs.contract.model import Column, Contract, Table
 from platform_defs.evolution.changes import Change, ChangeClass
 
 _FREE, _KEEP, _REPLAY = ChangeClass.FREE, ChangeClass.KEEP, ChangeClass.REPLAY
-_MADE_AGAIN = "rows that are there must be made again from their messages"
+_MADE_AGAIN = "existing rows must be made again from their messages"
 
 
 def table_changes(old: Contract, new: Contract) -> Iterator[Change]:
@@ -50,7 +50,7 @@ def _columns(old: Table, new: Table) -> Iterator[Change]:
     names = {column.name for column in new.columns}
     for column in old.columns:
         if column.name not in names | renamed:
-            sentence = "the column stays, and rows that come leave it empty; --drop drops it"
+            sentence = "the column stays, and new rows leave it empty; --drop drops it"
             yield Change("-", f"{column.name} {column.type.postgres}", _KEEP, sentence, new.name, column.name)
     for column in new.columns:
         was = before.get(column.name) or before.get(column.renamed_from)
@@ -63,9 +63,9 @@ def _columns(old: Table, new: Table) -> Iterator[Change]:
 def _added(column: Column, table: Table) -> Change:
     what = f"{column.name} {column.type.postgres}"
     if column.required and table.disposition != "upsert":
-        sentence = f"rows that are there have no value for it: --fill {column.name}=..., or a replay"
+        sentence = f"existing rows have no value for it: --fill {column.name}=..., or a replay"
         return Change("+", f"{what} NOT NULL", ChangeClass.VALUE, sentence, table.name, column.name)
-    sentence = "rows that are there have none; a replay fills it from messages that had it"
+    sentence = "existing rows have none; a replay fills it from messages that had it"
     return Change("+", f"{what} NULL", _FREE, sentence, table.name, column.name)
 
 
@@ -91,7 +91,7 @@ def _demanded(column: Column, table: Table) -> Change:
         what = f"{column.name} {'required' if column.required else 'optional'}"
         return Change("~", what, _FREE, "columns of an upsert take NULL either way", **place)
     if column.required:
-        sentence = "no row that is there may have NULL: they are asked"
+        sentence = "existing rows are checked for NULL"
         return Change("~", f"{column.name} NULL -> NOT NULL", ChangeClass.CHECKED, sentence, **place)
     return Change("~", f"{column.name} NOT NULL -> NULL", _FREE, "what reads it may meet NULL", **place)
 

@@ -1,22 +1,18 @@
 """A contract's file for a message that was found in a schema: ODCS in YAML, with what is guessed as comments."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import yaml
 
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.message_path import MessagePath, spell_path
 from platform_defs.contract.model import Format
 from platform_defs.contract.wire import RECORD
+from platform_defs.contract.yaml_scalar import yaml_scalar
 from platform_defs.exchange.column_names import column_names
 from platform_defs.exchange.found import FoundField, FoundMessage
 from platform_defs.formats.excerpt import printable
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(?:-[A-Za-z0-9_.]+)*")
-_WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}  # YAML 1.1 takes them for something else
 _WIDEST = 116  # characters of a comment
 
 
@@ -47,9 +43,9 @@ def _head(draft: Draft) -> Iterator[str]:
         yield from _comment(note)
     yield "apiVersion: v3.1.0"
     yield "kind: DataContract"
-    yield f"id: {_scalar(draft.pipeline)}"
+    yield f"id: {yaml_scalar(draft.pipeline)}"
     yield "version: 1.0.0"
-    yield f"domain: {_scalar(draft.domain)}"
+    yield f"domain: {yaml_scalar(draft.domain)}"
 
 
 def _server(draft: Draft, message: FoundMessage) -> Iterator[str]:
@@ -69,14 +65,14 @@ def _message(draft: Draft, message: FoundMessage, names: Mapping[MessagePath, st
     yield "schema:"
     yield "  - name: message"
     yield "    physicalType: topic"
-    yield f"    physicalName: {_scalar(draft.topic)}"
+    yield f"    physicalName: {yaml_scalar(draft.topic)}"
     yield "    properties:"
     for item in message.fields:
         name = names[item.path]
-        yield f"      - name: {_scalar(name)}{f' # {_one_line(item.note)}' if item.note else ''}"
+        yield f"      - name: {yaml_scalar(name)}{f' # {_one_line(item.note)}' if item.note else ''}"
         if item.path != (name,):
-            yield f"        physicalName: {_scalar(spell_path(item.path))}"
-        yield from (f"        {key}: {_scalar(value)}" for key, value in _type(item).items())
+            yield f"        physicalName: {yaml_scalar(spell_path(item.path))}"
+        yield from (f"        {key}: {yaml_scalar(value)}" for key, value in _type(item).items())
         if item.required:
             yield "        required: true"
         yield from _numbers(item)
@@ -92,15 +88,15 @@ def _numbers(item: FoundField) -> Iterator[str]:
 
 
 def _table(draft: Draft, message: FoundMessage, names: Mapping[MessagePath, str]) -> Iterator[str]:
-    yield f"  - name: {_scalar(draft.table.rpartition('.')[2])}"
+    yield f"  - name: {yaml_scalar(draft.table.rpartition('.')[2])}"
     yield "    physicalType: table"
-    yield f"    physicalName: {_scalar(draft.table)}"
+    yield f"    physicalName: {yaml_scalar(draft.table)}"
     yield "    customProperties:"
     yield f"      - {_property('disposition', 'append')}"
     yield "    properties:"
     for item in message.fields:
         keys = {"name": names[item.path], **_type(item), **({"required": True} if item.required else {})}
-        yield f"      - {{{', '.join(f'{key}: {_scalar(value)}' for key, value in keys.items())}}}"
+        yield f"      - {{{', '.join(f'{key}: {yaml_scalar(value)}' for key, value in keys.items())}}}"
 
 
 def _type(item: FoundField) -> dict[str, str]:
@@ -110,17 +106,7 @@ def _type(item: FoundField) -> dict[str, str]:
 
 
 def _property(name: str, value: Any) -> str:
-    return f"{{property: {name}, value: {_scalar(value)}}}"
-
-
-def _scalar(value: Any) -> str:
-    """The value in YAML; a text in quotes unless every YAML reads it as that text."""
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
-        return value
-    written: str = yaml.safe_dump(
-        value, default_style='"' if isinstance(value, str) else None, width=1 << 30, default_flow_style=True
-    )
-    return written.removesuffix("\n").removesuffix("\n...")
+    return f"{{property: {name}, value: {yaml_scalar(value)}}}"
 
 
 def _comment(text: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from platform_defs.contract.message_path import MessagePath, spell_path
+from platform_defs.contract.message_path import MessagePath
 from platform_defs.contract.model import Contract, Field
 from platform_defs.errors import BadInput
 
@@ -80,11 +80,6 @@ def unique(name: str, is_taken: Callable[[str], bool], separator: str = "") -> s
         number += 1
         found = f"{name}{separator}{number}"
     return found
-
-
-def spelled(member: Member) -> str:
-    """Where the field is, for people."""
-    return spell_path(member.path)
 
 
 def _within(path: MessagePath, fields: Sequence[Field]) -> tuple[Member, ...]:

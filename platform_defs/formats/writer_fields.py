@@ -1,6 +1,5 @@
 """What a writer's schema holds, for people: its fields, and how they differ from those of a contract."""
 
-import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ from platform_defs.contract.message_path import MessagePath, spell_path
 from platform_defs.contract.model import Contract, Field
 from platform_defs.contract.names import snake_case
 from platform_defs.contract.reserved import column_mistake
+from platform_defs.contract.yaml_scalar import yaml_scalar
 from platform_defs.formats.writer_schema import WriterSchema
 
 MOST_FIELDS = 500  # of a schema that are shown
@@ -92,13 +92,7 @@ def line_to_add(field: WriterField, taken: Container[str] = ()) -> str | None:
         "logicalType": kind.logical_types[0],
         "physicalType": kind.name if kind.name != kind.logical_types[0] else None,
     }
-    return f"- {{{', '.join(f'{key}: {_quoted(value)}' for key, value in parts.items() if value)}}}"
-
-
-def _quoted(value: str) -> str:
-    """As a text within a flow mapping of YAML."""
-    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", value) and value.lower() not in ("null", "true", "false")
-    return value if plain else f"'{value.replace(chr(39), chr(39) * 2)}'"
+    return f"- {{{', '.join(f'{key}: {yaml_scalar(value)}' for key, value in parts.items() if value)}}}"
 
 
 def _reads(item: Field, field: WriterField) -> bool:

@@ -21,7 +21,7 @@ from platform_defs.evolution.statements import Given
 from platform_defs.operations.schema_survey import WriterFit, survey
 from platform_defs.words import plural
 from resources.postgres.claims import claim
-from resources.postgres.connection import DURABLE, Connection, connect, database_errors, queries
+from resources.postgres.connection import DURABLE, Connection, connect, database_errors, lock_timeout, queries
 from resources.postgres.contract_ledger import SHORT_WAIT, ContractLedger, run
 from resources.postgres.migrations import require_current
 from resources.settings import settings
@@ -38,6 +38,7 @@ class Proposal:
     known: bool  # the ledger has had a contract of the pipeline
     tables: tuple[Table, ...]  # that are created empty, and that a replay then fills
     nulls: tuple[tuple[str, int], ...]  # schema.table.column that must not be NULL, and in how many rows it is
+    published: bool  # there are rows of its batches
     dead_letters: tuple[tuple[str, int], ...]  # by rule that is looser now: open ones, which may pass
     writers: tuple[WriterFit, ...] = ()  # of messages that name schemas: those that the ledger has
 
@@ -53,7 +54,20 @@ class Proposal:
             f"{plural(rows, 'row')} have NULL in {column}: correct them, or leave the column optional"
             for column, rows in self.nulls
         ]
-        return (*self.plan.refusals, *held)
+        keyed = [f"{item.what}: {item.sentence}" for item in self.plan.found_otherwise if self.published]
+        return (*self.plan.refusals, *keyed, *held)
+
+    @property
+    def remedy(self) -> str:
+        """What makes the rows that cannot be changed in place, as a sentence; empty where nothing is to be made."""
+        refused = any(item.refused and item.kind in ("add", "retype") for item in self.plan.statements)
+        command = replay_command(self.plan.new.pipeline)
+        return f" To have all rows made again by this contract: {command}" if self.plan.needs_replay or refused else ""
+
+
+def replay_command(name: str) -> str:
+    """What makes all rows of a pipeline again."""
+    return f"tidegate replay {name} --execute --reason '...'"
 
 
 def propose(url: str, contract: Contract, given: Given) -> Proposal:
@@ -90,21 +104,21 @@ def apply(url: str, contract: Contract, given: Given, who: str) -> Proposal:
 
 
 def _apply(url: str, contract: Contract, given: Given, who: str) -> Proposal:
-    with connect(url, f"tidegate apply {contract.pipeline}"[:63], {"lock_timeout": SHORT_WAIT}) as connection:
+    with connect(url, f"tidegate apply {contract.pipeline}"[:63]) as connection, connection.transaction():
+        connection.execute(lock_timeout(SHORT_WAIT))
+        connection.execute(DURABLE)
         require_current(connection)
-        with connection.transaction():
-            connection.execute(DURABLE)
-            ContractLedger(connection, contract.pipeline).lock()
-            decided = _proposed(connection, contract, given)
-            if not decided.empty:
-                _carry_out(connection, decided, who)
-            return decided
+        ContractLedger(connection, contract.pipeline).lock()
+        decided = _proposed(connection, contract, given)
+        if not decided.empty:
+            _carry_out(connection, decided, who)
+        return decided
 
 
 def _carry_out(connection: Connection, decided: Proposal, who: str) -> None:
     contract = decided.plan.new
     if decided.refusals:
-        raise BadInput(f"{decided.refusals[0]}. Nothing was changed", field=contract.pipeline)
+        raise BadInput(f"{decided.refusals[0]}. Nothing was changed.{decided.remedy}", field=contract.pipeline)
     crash_points.reach("apply_locked")
     ledger = ContractLedger(connection, contract.pipeline)
     ledger.fence()
@@ -112,14 +126,16 @@ def _carry_out(connection: Connection, decided: Proposal, who: str) -> None:
         crash_points.reach("apply_altered")
     for table in decided.tables:
         claim(connection, contract.pipeline, table, rebuilding=True)
-    ledger.record(contract, who, by_command=True)
+    row_table = contract.row_table.name
+    dropped = [item.column for item in decided.plan.statements if item.kind == "drop" and item.table == row_table]
+    ledger.record(contract, who, by_command=True, dropped=dropped)
     crash_points.reach("apply_recorded")
 
 
 def _proposed(connection: Connection, contract: Contract, given: Given) -> Proposal:
     ledger = ContractLedger(connection, contract.pipeline)
-    applied = ledger.applied()
-    if applied is None and ledger.newest_batch() is None:
+    applied, published = ledger.applied(), ledger.newest_batch() is not None
+    if applied is None and not published:
         raise BadInput("it has published nothing: its first run creates the tables", field=contract.pipeline)
     before = contract if applied is None else applied.contract(contract.pipeline)
     shapes = ledger.shapes(contract)
@@ -127,7 +143,8 @@ def _proposed(connection: Connection, contract: Contract, given: Given) -> Propo
     if (wrong := unused(given, found)) is not None:
         raise BadInput(wrong, field=contract.pipeline)
     missing = tuple(table for table in contract.accumulates if table.name not in shapes)
-    return Proposal(found, applied is not None, missing, _nulls(ledger, found), _loosened(ledger, found))
+    nulls, loosened = _nulls(ledger, found), _loosened(ledger, found)
+    return Proposal(found, applied is not None, missing, nulls, published, loosened)
 
 
 def _writers(url: str, contract: Contract) -> tuple[WriterFit, ...]:
@@ -176,4 +193,6 @@ def _locked(url: str, contract: Contract) -> LedgerAway:
 
 def _holder(row: Sequence[Any]) -> str:
     pid, user, name, seconds, query = row
+    if seconds is None:
+        return f"session {pid} of {user}, of which only members of pg_read_all_stats may see more"
     return f"session {pid} of {user} ({name or 'no name'}), in a transaction for {seconds} s: {query}"

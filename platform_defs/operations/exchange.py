@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from platform_defs.contract.catalogue import ASSETS, read_contracts
+from platform_defs.contract.catalogue import read_contracts
 from platform_defs.contract.model import SUFFIX, Contract, Format
 from platform_defs.contract.odcs import load
-from platform_defs.errors import BadInput
+from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.exchange.exporting import export_schema
 from platform_defs.exchange.importing import SUFFIXES, Imported, Wanted, import_schema
 from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.operations.schema_survey import UNREADABLE
 from platform_defs.operations.writer_fit import why_not
 from resources.settings import settings
 
@@ -44,46 +46,106 @@ def register(contract: Contract, address: Registry, file: Path | None = None) ->
     """Register the contract's own schema, or the one of a file that fits it, under its subject.
 
     A subject is held to the contract's compatibility, except by NONE, which leaves one that is there as it is. The
-    registry is asked first whether it would take the schema. Keys that are written with a schema, and have none yet,
-    get that of a text. Raises BadInput with its reasons, and RegistryAway.
+    registry is asked first whether it would take the schema; where it would not, the subject is held to what it was.
+    Keys that are written with a schema, and have none yet, get that of a text. Raises BadInput with the registry's
+    reasons, and RegistryAway; both say what stays changed in the registry.
     """
     from resources.registry.subjects import Subjects
 
-    wire, kind = contract.wire, contract.format
-    if not wire.framed:
+    if not contract.wire.framed:
         raise _refused(contract, "its messages name no schema of a registry (framing: none)")
-    document = _document(contract, file)
-    subjects = Subjects(address)
-    _register_keys(contract, subjects)
-    is_there = subjects.version(wire.subject) is not None
-    if is_there:
-        _hold(subjects, wire.subject, wire.compatibility)
-        if same := subjects.same(wire.subject, kind, document):
-            return Registered(wire.subject, same.key, subjects.level(wire.subject), new=False)
-        if reasons := subjects.incompatibilities(wire.subject, kind, document):
-            held = subjects.level(wire.subject) or "the registry's own level"
-            raise _refused(
-                contract,
-                f"the registry would not take the schema as the next version of {wire.subject}, which is held to "
-                f"{held}: {'; '.join(reasons)}. Nothing was registered. Change the contract, or its compatibility",
+    registration = _Registration(contract, _document(contract, file), Subjects(address))
+    try:
+        done = registration.values()
+        registration.keys()
+    except BadInput as error:
+        raise _refused(contract, f"{error.problem}. {registration.stays()}") from error
+    except RegistryAway as error:
+        told = f"{error} {registration.stays()}"
+        raise RegistryAway(told, registry=error.registry, status=error.status) from error
+    return done
+
+
+@dataclass(frozen=True)
+class _Registration:
+    """The subjects of one contract, and what has been changed in them so far."""
+
+    contract: Contract
+    document: str
+    subjects: Subjects
+    changed: list[str] = field(default_factory=list[str])  # sentences
+
+    def values(self) -> Registered:
+        """Register the schema of the values, and hold its subject to a level."""
+        return self._first() if self.subjects.version(self.contract.wire.subject) is None else self._next()
+
+    def keys(self) -> None:
+        """Keys are texts, or messages with one text, where nobody has said otherwise."""
+        subject = self.contract.wire.key_subject
+        if subject and self.subjects.version(subject) is None:
+            self._add(subject, *_TEXT_KEYS[self.contract.wire.key_format])
+
+    def stays(self) -> str:
+        """What whoever reads of an error should know of the registry."""
+        if not self.changed:
+            return "Nothing was registered or changed"
+        return f"What stays in the registry: {'; '.join(self.changed)}. It is safe to register again"
+
+    def _first(self) -> Registered:
+        subject, level = self.contract.wire.subject, self.contract.wire.compatibility
+        key = self._add(subject, self.contract.format, self.document)
+        self._hold(subject, level)
+        return Registered(subject, key, level, new=True)
+
+    def _next(self) -> Registered:
+        subject, wanted = self.contract.wire.subject, self.contract.wire.compatibility
+        was = self.subjects.level(subject)
+        level = was if wanted == "NONE" else wanted
+        if level and level != was:
+            self._hold(subject, level)
+        try:
+            same = self.subjects.same(subject, self.contract.format, self.document)
+            key = same.key if same else self._add_next(subject, level)
+        except BadInput:
+            self._restore(subject, was)
+            raise
+        return Registered(subject, key, level, new=same is None)
+
+    def _add_next(self, subject: str, level: str | None) -> str:
+        """Add a version; its id. Raises BadInput with the registry's reasons."""
+        if reasons := self.subjects.incompatibilities(subject, self.contract.format, self.document):
+            held = level or "the registry's own level"
+            raise BadInput(
+                f"the registry would not take the schema as the next version of {subject}, held to {held}: "
+                f"{'; '.join(reasons)}. Change the contract, or its compatibility"
             )
-    key = subjects.register(wire.subject, kind, document)
-    if not is_there:
-        subjects.hold_to(wire.subject, wire.compatibility)
-    return Registered(wire.subject, key, subjects.level(wire.subject), new=True)
+        return self._add(subject, self.contract.format, self.document)
 
+    def _add(self, subject: str, kind: Format, document: str) -> str:
+        with self._noted(f"{subject} has the schema"):
+            return self.subjects.register(subject, kind, document)
 
-def _register_keys(contract: Contract, subjects: Subjects) -> None:
-    """Keys are texts, or messages with one text, where nobody has said otherwise."""
-    subject = contract.wire.key_subject
-    if subject and subjects.version(subject) is None:
-        kind, document = _TEXT_KEYS[contract.wire.key_format]
-        subjects.register(subject, kind, document)
+    def _hold(self, subject: str, level: str) -> None:
+        with self._noted(f"{subject} is held to {level}"):
+            self.subjects.hold_to(subject, level)
 
+    def _restore(self, subject: str, was: str | None) -> None:
+        """Undo `_hold`; where the registry does not do it, the level stays among what has changed."""
+        if not self.changed:
+            return
+        with suppress(BadInput, RegistryAway):
+            self.subjects.hold_to(subject, was) if was else self.subjects.release(subject)
+            self.changed.clear()
 
-def _hold(subjects: Subjects, subject: str, level: str) -> None:
-    if level != "NONE" and subjects.level(subject) != level:
-        subjects.hold_to(subject, level)
+    @contextmanager
+    def _noted(self, change: str) -> Generator[None]:
+        """Note the change, if it is made; without an answer, it may have been."""
+        try:
+            yield
+        except RegistryAway:
+            self.changed.append(f"perhaps {change}")
+            raise
+        self.changed.append(change)
 
 
 def _document(contract: Contract, file: Path | None) -> str:
@@ -106,24 +168,26 @@ def import_from_registry(subject: str, address: Registry, wanted: Wanted) -> Imp
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise BadInput(f"the schema registry at {address} has no subject {subject}{hint}", field=subject)
     if found.schema is None:
-        raise BadInput(f"version {found.number} of {subject} refers to a schema that the registry does not have")
+        raise BadInput(
+            f"version {found.number} of {subject} (id {found.key}) cannot be used: {UNREADABLE}", field=subject
+        )
     source = f"version {found.number} of {subject} (id {found.key})"
-    return import_schema(found.schema, _with(wanted, subject=subject, source=source))
+    return import_schema(found.schema, replace(wanted, subject=subject, source=source))
 
 
 def import_from_file(file: Path, wanted: Wanted) -> Imported:
     """The contract of the schema in a file: .avsc, .proto or .json. Raises BadInput."""
     kind = SUFFIXES.get(file.suffix)
     if kind is None:
-        raise BadInput("which language it is in is told by its name: .avsc, .proto or .json", file=str(file))
-    return import_schema(WriterSchema(file.name, kind, _text(file)), _with(wanted, stem=file.stem, source=file.name))
+        raise BadInput("unknown kind of schema file; name it .avsc, .proto or .json", file=str(file))
+    return import_schema(WriterSchema(file.name, kind, _text(file)), replace(wanted, stem=file.stem, source=file.name))
 
 
 def write(made: Imported, to: Path | None, folder: Path | None = None) -> Path:
     """Write the contract: to `to`, or where the catalogue finds it. Raises BadInput where a file or another contract of
     that id or table is there already.
     """
-    folder = folder or settings().contracts or ASSETS
+    folder = folder or settings().contracts_folder
     path = to or folder / made.domain / f"{made.name}{SUFFIX}"
     if path.exists():
         raise BadInput("the file is there already: write to another with --to, and compare", file=str(path))
@@ -139,10 +203,6 @@ def write(made: Imported, to: Path | None, folder: Path | None = None) -> Path:
     return path
 
 
-def _with(wanted: Wanted, **more: str) -> Wanted:
-    return Wanted(**{**vars(wanted), **more})
-
-
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
@@ -154,8 +214,3 @@ def _text(file: Path) -> str:
 
 def _refused(contract: Contract, why: str) -> BadInput:
     return BadInput(why, file=str(contract.path) if contract.path else None, field=contract.pipeline)
-
-
-def exported(contract: Contract, kind: Format | None) -> str:
-    """The contract's schema, in its own format where none is given."""
-    return export_schema(contract, kind or contract.format)

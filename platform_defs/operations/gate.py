@@ -12,7 +12,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Literal
 
-from platform_defs.contract.catalogue import ASSETS, BrokenContract, read_contracts
+from platform_defs.contract.catalogue import BrokenContract, read_contracts
 from platform_defs.contract.model import SUFFIX, Contract
 from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput, LedgerMissing, TidegateError
@@ -30,6 +30,7 @@ class Checked:
     pipeline: str
     file: Path | None
     result: Result
+    line: int | None = None  # of the file, where its mistake is
     plan: Plan | None = None  # None: there was no such contract before, or one of the two cannot be read
     problems: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()  # what a reader should know, and does not fail
@@ -41,10 +42,15 @@ class Gate:
 
     against: str
     contracts: tuple[Checked, ...]
+    error: str | None = None  # why nothing was compared
 
     @property
     def code(self) -> int:
-        """The exit code: 1 where a contract does not fit, else 2 where one could not be asked, else 0."""
+        """The exit code: 2 where nothing was compared because of an error, else 1 where a contract does not fit, else 2
+        where one could not be asked, else 0.
+        """
+        if self.error is not None:
+            return 2
         found = {item.result for item in self.contracts}
         return 1 if "does not fit" in found else 2 if "not asked" in found else 0
 
@@ -55,7 +61,7 @@ Before = Callable[[Contract], Contract | None]  # the contract as it was; None w
 
 def gate(pipelines: Sequence[str], against: str) -> Gate:
     """Each of `pipelines`, or all that there are, against what they were. Raises BadInput for an unknown name."""
-    found = read_contracts(settings().contracts or ASSETS)
+    found = read_contracts(settings().contracts_folder)
     wanted = set(pipelines)
     good = [contract for contract in found.good if not wanted or contract.pipeline in wanted]
     broken = [item for item in found.broken if not wanted or item.name in wanted]
@@ -65,7 +71,8 @@ def gate(pipelines: Sequence[str], against: str) -> Gate:
     try:
         check, compared = _against(against, good)
     except (TidegateError, OSError) as error:
-        return Gate(against, tuple(_not_asked(contract, error) for contract in good))
+        unasked = (_not_asked(contract, error) for contract in good)
+        return Gate(against, (*unasked, *map(_broken, broken)), str(error))
     return Gate(against, (*map(check, compared), *map(_broken, broken)))
 
 
@@ -98,7 +105,8 @@ def _compared(before: Before, contract: Contract) -> Checked:
     problems = [f"{c.what}: {c.sentence}" for c in found.changes if c.kind is ChangeClass.NEW_PIPELINE]
     if found.version_mistake:
         problems.append(found.version_mistake)
-    return Checked(contract.pipeline, contract.path, "does not fit" if problems else "fits", found, tuple(problems))
+    result = "does not fit" if problems else "fits"
+    return Checked(contract.pipeline, contract.path, result, plan=found, problems=tuple(problems))
 
 
 def _not_asked(contract: Contract, error: Exception) -> Checked:
@@ -106,7 +114,8 @@ def _not_asked(contract: Contract, error: Exception) -> Checked:
 
 
 def _broken(item: BrokenContract) -> Checked:
-    return Checked(item.name, item.path, "does not fit", problems=(str(item.error),))
+    line = item.error.line if item.error.file == str(item.path) else None
+    return Checked(item.name, item.path, "does not fit", line, problems=(str(item.error),))
 
 
 @dataclass(frozen=True)
@@ -129,9 +138,7 @@ class InLedger:
     def _url(self) -> str:
         from resources.endpoints import ledger_alone
 
-        if (url := ledger_alone()) is None:
-            raise BadInput("the embedded Postgres is not running (start it with `tidegate stack up`)")
-        return url
+        return ledger_alone()
 
 
 @dataclass(frozen=True, eq=False)  # what is cached is of one look at the repository
@@ -195,7 +202,7 @@ class Git:
         try:
             _git(top, "rev-parse", "--verify", "--quiet", f"{self.ref}^{{commit}}")
         except _GitRefused as error:
-            what = "it is no branch, tag or commit that is here; in CI, fetch it first"
+            what = "no such branch, tag or commit in this repository; in CI fetch it first (fetch-depth: 0)"
             raise BadInput(what, field=f"git:{self.ref}") from error
         return frozenset(_git(top, "ls-tree", "-r", "-z", "--full-tree", "--name-only", self.ref).split("\0"))
 

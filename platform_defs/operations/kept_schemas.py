@@ -48,8 +48,9 @@ def show(contract: Contract, key: str, url: str, registry_name: str, address: Re
         return Shown(kept, "the ledger", answers.batches(contract.pipeline, generation, key, MOST_BATCHES))
     found = _asked(contract, key, address)
     if found is None:
-        asked = "neither the ledger nor the registry has" if address else "the ledger does not have"
-        raise BadInput(f"{asked} a schema {key}; tidegate schema list {contract.pipeline} shows those there are")
+        asked = "neither the ledger nor the registry has" if address else "the ledger has not"
+        one = f"a schema {key} that could be read"
+        raise BadInput(f"{asked} {one}; tidegate schema list {contract.pipeline} shows those there are")
     return Shown(found, "the registry", ())
 
 
@@ -72,7 +73,9 @@ def fetch(contract: Contract, url: str, registry_name: str, address: Registry) -
     every = [one for of in filter(None, (subject, contract.wire.key_subject)) for one in subjects.versions(of)]
     found = {one.key: one.schema for one in every if one.schema is not None}
     if not found:
-        raise BadInput(f"the schema registry at {address} has no version of {subject} yet", field=subject)
+        raise BadInput(
+            f"the schema registry at {address} has no version of {subject} that could be read", field=subject
+        )
     ledger = SchemaLedger(url, name)
     known = ledger.known(generation, found)
     _refuse_switched(known, found, address)

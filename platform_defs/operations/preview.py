@@ -1,4 +1,7 @@
-"""What would become of the latest messages: decoded and checked by two contracts, without writing a row."""
+"""What would become of the latest messages: decoded and checked by two contracts, without writing a row.
+
+Schemas that the registry had to be asked for are kept in the ledger, as a run keeps them.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -11,11 +11,11 @@ from functools import cached_property
 
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew, TidegateError
-from platform_defs.operations.exchange import exported
+from platform_defs.exchange.exporting import export_schema
 from platform_defs.operations.gate import Checked
 from platform_defs.operations.schema_survey import Survey, survey
 from platform_defs.words import plural
-from resources.endpoints import ledger_alone, registry_alone
+from resources.endpoints import ledger_if_any, registry_alone
 from resources.registry.address import Registry
 from resources.settings import settings
 
@@ -30,7 +30,7 @@ class RegistryGate:
 
     @cached_property
     def ledger_url(self) -> str | None:
-        return ledger_alone()
+        return ledger_if_any()
 
     def check(self, contract: Contract) -> Checked:
         """What is wrong with it; `not asked` where the registry is away."""
@@ -60,7 +60,7 @@ class RegistryGate:
         if contract.wire.compatibility == "NONE":
             return [], []
         try:
-            document = exported(contract, None)
+            document = export_schema(contract, contract.format)
         except BadInput as error:
             return [], [f"the registry was not asked whether it takes the contract's schema: {error.problem}"]
         said = Subjects(self.address).incompatibilities(contract.wire.subject, contract.format, document)

@@ -34,7 +34,7 @@ from platform_defs.offsets import Position, judge
 from platform_defs.operations.open_run import open_run
 from resources.endpoints import Endpoints
 from resources.kafka.broker import KafkaBroker, offsets_at
-from resources.postgres.connection import connect, database_errors
+from resources.postgres.connection import connect, database_errors, lock_timeout
 from resources.postgres.ledger import Ledger
 from resources.postgres.migrations import reading
 from resources.postgres.replacement import Difference, Done, Replacement
@@ -130,7 +130,8 @@ class Replay:
     def _drop_tables(self, say: Say) -> None:
         """Of a replay that is in place. Tables that another session is reading stay, and that is said."""
         try:
-            with connect(self.endpoints.postgres_url, settings={"lock_timeout": "10s"}) as connection:
+            with connect(self.endpoints.postgres_url) as connection, connection.transaction():
+                connection.execute(lock_timeout("10s"))
                 self._replacement.drop_tables(connection)
         except (LedgerAway, psycopg.Error) as error:
             drop = f"tidegate replay {self.live.name} --discard"

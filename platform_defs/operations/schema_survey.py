@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 Fit = Literal["fits", "does not fit", "other record"]
 
+UNREADABLE = (
+    "the registry has no schema of it that could be read: unknown, of another type, or one of its references is missing"
+)
+
 
 @dataclass(frozen=True)
 class WriterFit:
@@ -103,8 +107,7 @@ class _Fits:
     def of_versions(self, versions: Sequence[Version], named: Mapping[WriterSchema, Named]) -> Iterator[WriterFit]:
         for version in versions:
             if version.schema is None:
-                reason = "it refers to a schema that the registry does not have"
-                yield WriterFit(version.key, self.contract.format, "does not fit", reason, version.number)
+                yield WriterFit(version.key, self.contract.format, "does not fit", UNREADABLE, version.number)
                 continue
             fit = replace(self._of(version.schema), version=version.number)
             yield _seen(fit, named[version.schema]) if version.schema in named else fit

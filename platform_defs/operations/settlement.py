@@ -10,6 +10,8 @@ partition_missing                 of older versions: it was a stale answer, and 
 too_many_dead_letters             the pending batch is published with all of them
 gate_red                          the pending batch is judged again, published all the same, or made dead letters. Not
                                   only a halt: from the first time that it fails its checks
+keeps_failing, for its schemas    as below, or the pending batch is published: messages whose schema the registry does
+                                  not give become dead letters
 registry_switched                 from the positions on, ids are those of the registry as it is now; what was read
                                   before keeps the schemas in the ledger
 anything else                     the batch is retried, once the cause is fixed
@@ -25,7 +27,7 @@ from typing import Any
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine.topic_view import describe
-from platform_defs.errors import BadInput, ChangedMeanwhile
+from platform_defs.errors import BadInput, ChangedMeanwhile, SchemasNotGiven
 from platform_defs.halts import (
     AccumulateRefused,
     GateRed,
@@ -106,7 +108,7 @@ def propose(
     """
     status = ledger.status(contract.pipeline)
     detail = _to_settle(status)
-    if batch is not None and not isinstance(detail, GateRed):
+    if batch is not None and not isinstance(detail, GateRed) and not (_lacks_schemas(detail) and batch != "publish"):
         raise BadInput(f"no batch of {contract.pipeline} fails a blocking check", field="--batch")
     if detail is None:
         return None
@@ -116,7 +118,9 @@ def propose(
     )
     if isinstance(detail, GateRed):
         return _of_gate(status, detail, positions, batch or "retry")
-    decision = _decide(detail, positions, contract, ledger, broker, start)
+    decision = (
+        _of_schemas(batch) if _lacks_schemas(detail) else _decide(detail, positions, contract, ledger, broker, start)
+    )
     return Settlement(
         contract.pipeline,
         detail,
@@ -129,6 +133,20 @@ def propose(
         positions=positions,
         log=decision.log,
     )
+
+
+def _lacks_schemas(detail: HaltDetail | None) -> bool:
+    return isinstance(detail, KeepsFailing) and detail.error_class == SchemasNotGiven.__name__
+
+
+def _of_schemas(batch: BatchChoice | None) -> Decision:
+    """Of a batch whose messages name schemas that the registry does not give."""
+    if batch == "dead-letters":
+        said = "messages whose schema the registry does not give become dead letters, however many, the others rows"
+        return Decision(f"The batch will be published: {said}.", accept=True, keep_pending=True)
+    said = "The pipeline retries the same batch. Fix the cause first; see the detail."
+    other = "Or make dead letters of the messages whose schema the registry does not give (--batch dead-letters)."
+    return Decision(f"{said} {other}", keep_pending=True)
 
 
 def _of_gate(status: PipelineStatus, gate: GateRed, positions: Positions, batch: BatchChoice) -> Settlement:

@@ -14,7 +14,7 @@ from platform_defs.samples.samples import Samples
 if TYPE_CHECKING:
     from platform_defs.samples.encoded import Outlet
     from resources.registry.address import Registry
-    from resources.registry.subjects import Subjects
+    from resources.registry.subjects import Subjects, Version
 
 
 def samples_of(
@@ -55,7 +55,7 @@ def _value(contract: Contract, subjects: Subjects) -> WriterSchema:
     """The contract's own schema where it is registered, else the newest version."""
     subject = contract.wire.subject
     newest = subjects.version(subject)
-    if newest is None or newest.schema is None:
+    if newest is None:
         raise BadInput(
             f"{subject} has no schema yet, and messages are never written with one that is not registered: tidegate "
             f"contract register {contract.pipeline}",
@@ -63,7 +63,7 @@ def _value(contract: Contract, subjects: Subjects) -> WriterSchema:
         )
     from platform_defs.operations.writer_fit import why_not
 
-    schema = _own(contract, subjects) or newest.schema
+    schema = _own(contract, subjects) or _readable(contract, subject, newest)
     if refused := why_not(contract, schema):
         raise BadInput(
             f"the newest version of {subject} (id {schema.key}) does not fit the contract: {refused.reason}",
@@ -74,10 +74,10 @@ def _value(contract: Contract, subjects: Subjects) -> WriterSchema:
 
 def _own(contract: Contract, subjects: Subjects) -> WriterSchema | None:
     """The version that is what the contract exports."""
-    from platform_defs.operations.exchange import exported
+    from platform_defs.exchange.exporting import export_schema
 
     try:
-        found = subjects.same(contract.wire.subject, contract.format, exported(contract, None))
+        found = subjects.same(contract.wire.subject, contract.format, export_schema(contract, contract.format))
     except BadInput:  # it exports none, or none that the registry can read
         return None
     return found and found.schema
@@ -85,10 +85,20 @@ def _own(contract: Contract, subjects: Subjects) -> WriterSchema | None:
 
 def _key(contract: Contract, subjects: Subjects, subject: str) -> WriterSchema:
     newest = subjects.version(subject)
-    if newest is None or newest.schema is None:
+    if newest is None:
         raise BadInput(
             f"{subject} has no schema yet, and the contract's keys are written with one: tidegate contract register "
             f"{contract.pipeline}",
             field=contract.pipeline,
+        )
+    return _readable(contract, subject, newest)
+
+
+def _readable(contract: Contract, subject: str, newest: Version) -> WriterSchema:
+    from platform_defs.operations.schema_survey import UNREADABLE
+
+    if newest.schema is None:
+        raise BadInput(
+            f"the newest version of {subject} (id {newest.key}) cannot be used: {UNREADABLE}", field=contract.pipeline
         )
     return newest.schema

@@ -1,10 +1,11 @@
 """The contracts that have judged a pipeline's messages: each batch is compared by its own, not by the newest.
 
 A batch names the digest of its contract; one from before digests were kept has the pipeline's first. Columns are those
-that the table has now: of an older contract, those that are still there, under the names that they have got since.
+that the table has now: of an older contract, those that are still there, under the names that they have got since. A
+column that was dropped is not compared, even where a later contract has one of its name.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,16 @@ from platform_defs.evolution.message import widens
 from platform_defs.verification.json_columns import TEXTUAL
 from resources.postgres.contract_ledger import ContractLedger
 
+Names = Mapping[str, str]  # of a contract's columns in the table as it is; without those that were dropped since
+
+
+@dataclass(frozen=True)
+class Step:
+    """A contract that was applied, and the columns that its row table lost then."""
+
+    contract: Contract
+    dropped: Sequence[str] = ()
+
 
 @dataclass(frozen=True)
 class Eras:
@@ -24,7 +35,7 @@ class Eras:
 
     in_force: Contract
     contracts: Mapping[str | None, Contract]
-    renamed: Mapping[str, str]  # columns of the row table, by their former names
+    now: Sequence[tuple[Contract, Names]]  # of contracts before: their columns' names in the table as it is
     types: Mapping[str, ColumnType]  # of the row table's columns: those of the newest, then what older ones left
 
     @property
@@ -41,16 +52,15 @@ class Eras:
         """The one of this digest; the newest where the ledger has none of it."""
         return self.contracts.get(digest, self.in_force)
 
-    def name_now(self, column: str) -> str | None:
-        """What a column of the row table is called now; None where the table no longer has it."""
-        seen = {column}
-        while (newer := self.renamed.get(column)) is not None and newer not in seen:
-            seen.add(column := newer)
-        return column if column in self.types else None
+    def name_now(self, contract: Contract, column: str) -> str | None:
+        """What a column of a contract's row table is called now; None where the table no longer has it."""
+        of_before = next((names for item, names in self.now if item == contract), None)
+        now = column if of_before is None else of_before.get(column)
+        return now if now in self.types else None
 
     def names(self, contract: Contract) -> dict[str, str]:
         """The columns of a contract that the table still has as they were or wider: what each is called now."""
-        found = ((column, self.name_now(column.name)) for column in contract.row_table.columns)
+        found = ((column, self.name_now(contract, column.name)) for column in contract.row_table.columns)
         return {column.name: now for column, now in found if now is not None and self._holds(now, column)}
 
     def retyped(self, contract: Contract) -> dict[str, str]:
@@ -58,7 +68,7 @@ class Eras:
         return {
             now: f"{now} was {column.type.name} by version {contract.version} and is {self.types[now].name} now"
             for column in contract.row_table.columns
-            if (now := self.name_now(column.name)) is not None and not self._holds(now, column)
+            if (now := self.name_now(contract, column.name)) is not None and not self._holds(now, column)
         }
 
     def _holds(self, now: str, column: Column) -> bool:
@@ -77,13 +87,31 @@ def read_eras(connection: psycopg.Connection[Any], contract: Contract) -> Eras:
     # What kind of table there was before is what a replay has made again.
     same = [c for c in contracts.values() if c.row_table.disposition == newest.row_table.disposition]
     columns = _columns([newest, *same], ledger.shapes(newest).get(newest.row_table.name, {}))
-    renamed = {c.renamed_from: c.name for item in same for c in item.row_table.columns if c.renamed_from}
+    dropped = {item.digest: item.dropped for item in applied}
+    steps = [Step(item, dropped[key]) for key, item in contracts.items() if item in same]
+    steps.sort(key=lambda step: step.contract is newest)  # the one in force is the last step, whatever was before
     return Eras(
         newest,
         {**contracts, None: first},
-        renamed,
+        names_now(steps),
         {column.name: column.type for column in columns},
     )
+
+
+def names_now(steps: Iterable[Step]) -> Sequence[tuple[Contract, Names]]:
+    """What became of each contract's columns in the `steps` after it: the first one first, the one in force last.
+
+    As statements() renames: where the table has no column of the new name, and one of the old.
+    """
+    there, found = set[str](), list[tuple[Contract, dict[str, str]]]()
+    for step in steps:
+        columns = step.contract.row_table.columns
+        kept = {name: name for name in there if name not in step.dropped}
+        kept |= {c.renamed_from: c.name for c in columns if c.name not in there and c.renamed_from in there}
+        found = [(item, {name: kept[now] for name, now in names.items() if now in kept}) for item, names in found]
+        there = {*kept.values(), *(column.name for column in columns)}
+        found.append((step.contract, {column.name: column.name for column in columns}))
+    return found
 
 
 def _of_tables(contract: Contract, wanted: Contract) -> Contract:

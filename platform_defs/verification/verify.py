@@ -43,6 +43,10 @@ CHUNK = 50_000  # messages in memory at once ...
 TRANSFORMED = 100_000  # ... and with a transform, where each chunk costs a Spark job
 
 OTHER_TRANSFORM = "; its batch was made by another transform than the one that is there now (a replay makes it again)"
+NOT_NAMED = (
+    "; its batch does not name its contract (it is from before the ledger kept them), so the first one that the ledger "
+    "has was taken, which may be another"
+)
 
 Progress = Callable[[int, int], None]  # messages done, of about how many
 
@@ -118,7 +122,8 @@ class _Compared:
 
     def _era(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", pinned: Pinned) -> Era:
         eras = self.snapshot.eras
-        doubt = OTHER_TRANSFORM if pinned.transform not in (None, transform_digest(pipeline)) else ""
+        other = pinned.transform not in (None, transform_digest(pipeline))
+        doubt = OTHER_TRANSFORM if other else NOT_NAMED if pinned.contract is None else ""
         expected = Expected(pipeline, spark, eras, pinned.contract)
         return Era(self._judge(eras.contract(pinned.contract)), expected, doubt)
 

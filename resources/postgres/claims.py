@@ -53,7 +53,7 @@ class Output:
         return (self.batch_id or 0) < (self.newest_batch or 0)
 
     def refuse_outdated(self, table: Table) -> None:
-        """Raise BadInput where the rows that are there do not fit those that the next batch would add."""
+        """Raise BadInput where the existing rows do not fit those that the next batch would add."""
         replay = f"Rebuild it from the log: tidegate replay {self.pipeline}"
         if self.filled_otherwise(table):
             raise BadInput(

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from uuid import UUID
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from platform_defs import verdicts
@@ -23,6 +24,13 @@ LOCK_WAIT = "30s"  # longer than a publication takes; a session that holds a pip
 SILENCE = 30_000
 # Once COMMIT is answered, the batch has happened: a role or server that answers before the disk does is overruled.
 DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
+
+
+def lock_timeout(wait: str) -> sql.Composed:
+    """The statement that limits how long any one lock is waited for (`wait`, such as 2s) in this transaction. Unlike a
+    setting of `connect`, it holds behind a pooler that drops the startup parameter `options`.
+    """
+    return sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(wait))
 
 
 def application_name(pipeline: str, owner: UUID) -> str:

@@ -20,6 +20,13 @@ from platform_defs.evolution.statements import ColumnShape, Shapes, Statement
 from resources.postgres.connection import Connection, queries
 from resources.postgres.tables import closed_list, identifier
 
+REFUSED = (
+    psycopg.NotSupportedError,
+    psycopg.ProgrammingError,
+    psycopg.IntegrityError,
+    psycopg.DataError,
+    psycopg.errors.DependentObjectsStillExist,
+)
 SHORT_WAIT = "2s"  # for any one lock: what asks for the table meanwhile queues behind a lock that is waited for
 
 
@@ -34,6 +41,7 @@ class Applied:
     applied_by: str
     by_command: bool
     schema_text: str
+    dropped: Sequence[str]
 
     def contract(self, pipeline: str) -> Contract:
         """What the document says; without a file. Raises BadInput where this version of Tidegate cannot read it."""
@@ -61,16 +69,14 @@ class ContractLedger:
         """All that the pipeline has had, the first one first."""
         return self._contracts("contracts_of")
 
-    def lock(self) -> bool:
-        """Lock the pipeline's row; whether there is one."""
-        return self.connection.execute(queries()["lock_contract"], self._key).fetchone() is not None
+    def lock(self) -> None:
+        """Lock the pipeline's row, where there is one."""
+        self.connection.execute(queries()["lock_contract"], self._key)
 
     def newest_batch(self) -> int | None:
         """The newest batch that the pipeline has published."""
-        row = self.connection.execute(
-            "SELECT max(batch_id) FROM tidegate.batch WHERE pipeline = %(pipeline)s", self._key
-        )
-        return (row.fetchone() or (None,))[0]
+        row = self.connection.execute(queries()["newest_batch"], self._key).fetchone()
+        return row[0] if row else None
 
     def shapes(self, contract: Contract) -> Shapes:
         """The tables of `contract` that are there and the pipeline's, without Tidegate's own columns."""
@@ -95,8 +101,8 @@ class ContractLedger:
         asked = {**self._key, "rules": list(rules)}
         return dict(self.connection.execute(queries()["open_dead_letters"], asked).fetchall())
 
-    def record(self, contract: Contract, who: str, *, by_command: bool) -> str:
-        """From now on `contract` judges what is published; its digest."""
+    def record(self, contract: Contract, who: str, *, by_command: bool, dropped: Sequence[str] = ()) -> str:
+        """From now on `contract` judges what is published; its digest. `dropped`: columns that its row table lost."""
         made = digest(contract)
         row = {
             "digest": made,
@@ -105,6 +111,7 @@ class ContractLedger:
             "schema_text": contract.wire.schema_text,
             "applied_by": who,
             "by_command": by_command,
+            "dropped": list(dropped),
         }
         self.connection.execute(queries()["record_contract"], {**self._key, **row})
         return made
@@ -148,9 +155,7 @@ def _explained(statement: Statement) -> Generator[None]:
             "apply as its owner, or let the owner's role be granted to this one. Nothing was changed",
             field=statement.table,
         ) from error
-    except (psycopg.NotSupportedError, psycopg.ProgrammingError, psycopg.IntegrityError, psycopg.DataError) as error:
-        raise BadInput(_refused(statement, error), field=f"{statement.table}.{statement.column}") from error
-    except psycopg.errors.DependentObjectsStillExist as error:
+    except REFUSED as error:
         raise BadInput(_refused(statement, error), field=f"{statement.table}.{statement.column}") from error
 
 

@@ -14,7 +14,7 @@ import psycopg
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew
-from resources.postgres.connection import SQL, Connection, connect, database_errors, queries
+from resources.postgres.connection import SQL, Connection, connect, database_errors, lock_timeout, queries
 
 SHORT_WAIT = "1s"  # for any one lock of a migration
 PATIENCE = 60.0  # seconds for which a migration is tried
@@ -74,6 +74,7 @@ def _in_turn(connection: Connection) -> tuple[str, ...]:
 
     def once() -> tuple[str, ...]:
         with _rights_explained(connection), connection.transaction():
+            connection.execute(lock_timeout(SHORT_WAIT))
             return _migrate(connection)
 
     locked = retry_if_exception_type((psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected))

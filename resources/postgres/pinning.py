@@ -4,8 +4,6 @@ A run records a changed contract where the tables need no statement for it. Wher
 free if the contract says `evolution: additive`; everything else is for `tidegate contract apply`, which a person runs.
 """
 
-from psycopg import sql
-
 from platform_defs.contract.model import Contract
 from platform_defs.contract.written import digest
 from platform_defs.engine import crash_points
@@ -13,7 +11,7 @@ from platform_defs.engine.replay_plan import SUFFIX as REPLAY
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.plan import Plan, plan
-from resources.postgres.connection import LOCK_WAIT, Connection
+from resources.postgres.connection import LOCK_WAIT, Connection, lock_timeout
 from resources.postgres.contract_ledger import SHORT_WAIT, ContractLedger, run
 
 _BY_ITSELF = (ChangeClass.WORDS, ChangeClass.FREE, ChangeClass.NEW_PIPELINE)  # of the last, its halt decides
@@ -45,14 +43,25 @@ def pin(connection: Connection, contract: Contract, run_id: str | None, *, rebui
 
 def _evolve(ledger: ContractLedger, found: Plan) -> None:
     """Make the tables what the changed contract says, where a run may. Raises BadInput where it may not."""
+    if found.found_otherwise and ledger.newest_batch() is not None:
+        raise _for_a_replay(found)
     additive = found.new.evolution == "additive"
     others = [change for change in found.changes if change.kind not in _BY_ITSELF]
     if (found.statements and not additive) or (others and additive):
         raise _for_a_person(found)
-    ledger.connection.execute(_lock_timeout(SHORT_WAIT))
+    ledger.connection.execute(lock_timeout(SHORT_WAIT))
     for _ in run(ledger.connection, found.statements):
         crash_points.reach("apply_altered")
-    ledger.connection.execute(_lock_timeout(LOCK_WAIT))
+    ledger.connection.execute(lock_timeout(LOCK_WAIT))
+
+
+def _for_a_replay(found: Plan) -> BadInput:
+    name, changes = found.new.pipeline, [f"{item.what}: {item.sentence}" for item in found.found_otherwise]
+    return BadInput(
+        f"its contract has changed since {found.old.version} was applied: {'; '.join(changes)}. Nothing was written. "
+        f"Rebuild the rows from the log: tidegate replay {name}",
+        field=name,
+    )
 
 
 def _for_a_person(found: Plan) -> BadInput:
@@ -63,7 +72,3 @@ def _for_a_person(found: Plan) -> BadInput:
         f"written. See what would change: tidegate contract diff {name}; then: tidegate contract apply {name} --yes",
         field=name,
     )
-
-
-def _lock_timeout(wait: str) -> sql.Composed:
-    return sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(wait))

@@ -9,6 +9,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.offsets import OffsetRange
 from resources.postgres.connection import connect, database_errors, queries
 
 MOST_COMPARED = 20  # schemas in use that are compared with what the registry says
@@ -72,6 +73,17 @@ class SchemaLedger:
     def digests(self, generation: int, keys: Iterable[str]) -> dict[str, str]:
         """What each of `keys` that is kept was (`digest`)."""
         return dict(self._ask("schema_digests", generation=generation, keys=list(keys)))
+
+    def named_in(
+        self, pipeline: str, topic_id: str | None, ranges: Sequence[OffsetRange]
+    ) -> list[tuple[str, int, str]]:
+        """Registry, generation and key of each schema that published batches named in these ranges."""
+        spans = {
+            "partitions": [one.partition for one in ranges],
+            "from_offsets": [one.from_offset for one in ranges],
+            "until_offsets": [one.until_offset for one in ranges],
+        }
+        return [(*row,) for row in self._ask("schemas_named_in", pipeline=pipeline, topic_id=topic_id, **spans)]
 
     def _ask(self, query: str, **given: Any) -> list[tuple[Any, ...]]:
         with connect(self.url) as connection, database_errors():

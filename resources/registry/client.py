@@ -6,12 +6,13 @@ that client waits for ever by default, and takes any 404 (a proxy's, say) for "n
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Event
-from typing import Any
+from typing import Any, TypeVar, cast
+from urllib.parse import quote
 
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 
@@ -22,7 +23,10 @@ from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.verdicts import Verdict
 from resources.registry.address import Registry
-from resources.registry.server import ONE_TRY, Server
+from resources.registry.server import ONE_TRY, Server, get
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 
 PAUSE = 0.2  # seconds before the second try; then twice as long each time, up to two seconds
 AT_ONCE = 8  # questions
@@ -73,20 +77,41 @@ class RegistryClient:
         """As `schema`, of each key, several at once. `patience` is for all of them together; without it, each has that
         of the registry. Whoever is first not to get an answer ends the others.
         """
+        return self._each(keys, patience, lambda key, asking: self._schema(key, subject, asking))
+
+    def answered(
+        self, keys: Iterable[str], subject: str | None = None, patience: float | None = None
+    ) -> dict[str, WriterSchema | None]:
+        """As `schemas`, of those keys for which an answer comes in time: one that is refused hides no other."""
+
+        def ask(key: str, asking: _Asking) -> list[WriterSchema | None]:
+            try:
+                return [self._schema(key, subject, asking)]
+            except RegistryAway:
+                return []
+
+        return {key: schema for key, found in self._each(keys, patience, ask).items() for schema in found}
+
+    def has_versions(self, subject: str) -> bool:
+        """Whether anything is registered under a subject."""
+        path = f"subjects/{quote(subject, safe='')}/versions"
+        found: Any = self._ask(f"the versions of {subject}", lambda client: get(client, path), self._asking(None))
+        return isinstance(found, list) and found != []
+
+    def _each(
+        self, keys: Iterable[str], patience: float | None, ask: Callable[[str, _Asking], Answer]
+    ) -> dict[str, Answer]:
+        """What `ask` returns for each key, several at once. Whatever it raises ends the others."""
         names, all_of_it, given_up = list(keys), self._asking(patience), Event()
-        if not names:
-            return {}
 
-        def ask(key: str) -> WriterSchema | None:
+        def one(key: str) -> Answer:
             until = all_of_it.until if patience is not None else time.monotonic() + all_of_it.patience
-            return self._schema(key, subject, _Asking(until, all_of_it.patience, given_up))
+            return ask(key, _Asking(until, all_of_it.patience, given_up))
 
-        pool = ThreadPoolExecutor(AT_ONCE, "tidegate-registry")
         try:
-            return dict(zip(names, pool.map(ask, names), strict=True))
+            return dict(zip(names, at_once(one, names), strict=True))
         finally:
             given_up.set()
-            pool.shutdown(wait=False, cancel_futures=True)
 
     def _asking(self, patience: float | None) -> _Asking:
         seconds = self.registry.patience if patience is None else min(patience, self.registry.patience)
@@ -99,31 +124,33 @@ class RegistryClient:
         if found is None:
             return None
         references = dict[str, str]()
-        kind = _FORMATS.get(found.schema_type or "AVRO")
-        if kind is None or not _is_text(found.schema_str):
+        kind = _FORMATS.get(found.get("schemaType") or "AVRO")
+        if kind is None or not _is_text(found["schema"]):
             return None
         if not self._follow(found, context_of(subject or ""), references, set(), asking):
             return None
-        return WriterSchema(key, kind, found.schema_str, tuple(references.items()), _is_encrypted(found))
+        return WriterSchema(key, kind, found["schema"], tuple(references.items()), _is_encrypted(found))
 
     def _follow(
-        self, schema: Any, context: str, found: dict[str, str], seen: set[tuple[str, int]], asking: _Asking
+        self, schema: dict[str, Any], context: str, found: dict[str, str], seen: set[tuple[str, int]], asking: _Asking
     ) -> bool:
         """Add what `schema` refers to, each before those that need it. False where one is missing, or there is no end
         to them.
         """
-        for reference in schema.references or ():
-            place = (_qualified(str(reference.subject), context), int(reference.version))
+        for reference in _objects(schema, "references"):
+            place = _place(reference, context)
+            if place is None:
+                return False
             if place in seen:
                 continue
             seen.add(place)
             what = f"version {place[1]} of {place[0]}"
             below = self._ask(what, lambda client, at=place: _version(client, *at), asking)
-            if below is None or len(seen) > MOST_REFERENCES or not _is_text(below.schema_str):
+            if below is None or len(seen) > MOST_REFERENCES or not _is_text(below["schema"]):
                 return False
             if not self._follow(below, context_of(place[0]), found, seen, asking):
                 return False
-            found[str(reference.name)] = below.schema_str
+            found[str(reference.get("name"))] = below["schema"]
         return True
 
     def _ask(self, what: str, question: Callable[[SchemaRegistryClient], Any], asking: _Asking, key: str = "0") -> Any:
@@ -153,6 +180,17 @@ class RegistryClient:
         for secret in self.registry.secrets:
             text = text.replace(secret, "***")
         return text
+
+
+def at_once(question: Callable[[Asked], Answer], of: Sequence[Asked]) -> list[Answer]:
+    """The answer for each, in their order, AT_ONCE questions at a time. Raises what the first to fail raises; the
+    others are not waited for.
+    """
+    pool = ThreadPoolExecutor(AT_ONCE, "tidegate-registry")
+    try:
+        return list(pool.map(question, of))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def client_of(registry: Registry) -> RegistryClient:
@@ -188,20 +226,40 @@ def _qualified(subject: str, context: str) -> str:
     return subject if context_of(subject) else f"{context}{subject}"
 
 
-def _named(client: SchemaRegistryClient, key: str, subject: str | None) -> Any:
-    client.clear_caches()  # what an id means is asked to learn whether it still means that
-    found: Any = client.get_schema(int(key), subject) if key.isdecimal() else client.get_schema_by_guid(key)
-    return _checked(found)
+def _place(reference: dict[str, Any], context: str) -> tuple[str, int] | None:
+    """Subject and version of a reference; None where it does not say them."""
+    subject, version = reference.get("subject"), reference.get("version")
+    if not isinstance(subject, str) or not isinstance(version, int):
+        return None
+    return _qualified(subject, context), version
 
 
-def _version(client: SchemaRegistryClient, subject: str, version: int) -> Any:
-    found: Any = client.get_version(subject, version, True)  # a deleted one too: what needs it is still served by id
-    return _checked(found.schema)
+def _object(found: Any) -> dict[str, Any]:
+    """A JSON object; one without a field for anything else."""
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-def _checked(found: Any) -> Any:
-    """`found`, if it is a schema: another server's JSON has none. Raises ValueError."""
-    if not isinstance(found.schema_str, str):
+def _objects(of: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The JSON objects in a list of this name; none where there is no such list."""
+    found = of.get(name)
+    return [_object(one) for one in cast("list[Any]", found)] if isinstance(found, list) else []
+
+
+def _named(client: SchemaRegistryClient, key: str, subject: str | None) -> dict[str, Any]:
+    if key.isdecimal():
+        return _checked(get(client, f"schemas/ids/{int(key)}", {"subject": subject} if subject else None))
+    return _checked(get(client, f"schemas/guids/{quote(key, safe='')}"))
+
+
+def _version(client: SchemaRegistryClient, subject: str, version: int) -> dict[str, Any]:
+    path = f"subjects/{quote(subject, safe='')}/versions/{version}"
+    return _checked(get(client, path, {"deleted": True}))  # a deleted one too: what needs it is still served by id
+
+
+def _checked(answer: Any) -> dict[str, Any]:
+    """`answer`, if it is a schema: another server's JSON has none. Raises ValueError."""
+    found = _object(answer)
+    if not isinstance(found.get("schema"), str):
         raise ValueError("the answer holds no schema")  # no type of ours is wrong
     return found
 
@@ -211,11 +269,11 @@ def _is_text(written: str) -> bool:
     return "\0" not in written and not any("\ud800" <= character <= "\udfff" for character in written)
 
 
-def _is_encrypted(schema: Any) -> bool:
+def _is_encrypted(schema: dict[str, Any]) -> bool:
     """Whether its rules encrypt fields or whole payloads: what such messages hold is ciphertext."""
-    rules = schema.rule_set
-    every = [*(rules.domain_rules or ()), *(rules.encoding_rules or ())] if rules else []
-    return any(str(rule.type or "").startswith("ENCRYPT") and not rule.disabled for rule in every)
+    given = _object(schema.get("ruleSet"))
+    every = [rule for name in ("domainRules", "encodingRules") for rule in _objects(given, name)]
+    return any(str(rule.get("type")).startswith("ENCRYPT") and not rule.get("disabled") for rule in every)
 
 
 def _is_missing(error: Exception) -> bool:

@@ -6,16 +6,26 @@ from dataclasses import dataclass, field, replace
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine.schema_ports import SchemaCount
-from platform_defs.errors import RegistryAway
+from platform_defs.errors import RegistryAway, SchemasNotGiven
 from platform_defs.formats.kept import Kept
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.halts import RegistrySwitched
+from platform_defs.offsets import OffsetRange
 from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger, digest
 from resources.registry.address import Registry
-from resources.registry.client import RegistryClient, client_of, context_of, is_possible, name_in_ledger
+from resources.registry.client import (
+    LARGEST_ID,
+    RegistryClient,
+    client_of,
+    context_of,
+    is_possible,
+    name_in_ledger,
+)
 from resources.registry.lately import Lately
 
 PAUSES = (2.5, 2.5)  # seconds between three questions for an id that nobody knows: a follower may lag behind
+MOST_LAGGING = 200  # ids that are asked for again: a follower lags behind by few
+MOST_UNKNOWN = 50_000  # ids that a task asks for in vain: about a minute
 QUICKLY = 3.0  # seconds for questions that a run can do without
 AGAIN = 1.0  # seconds for a question, where one was waited for in vain not long ago
 
@@ -36,9 +46,13 @@ class RegistrySchemas:
     subject: str | None = None  # in whose context ids are meant; None: the default one
     in_use: tuple[SchemaInUse, ...] = ()  # what the newest batches named, and others of the registry that are kept
     pauses: tuple[float, ...] = PAUSES
-    replays: bool = False  # messages that were read before: what nobody knew then is not asked for now
+    replays: bool = False  # messages that were read before, and are older than any follower's lag
+    pipeline: str = ""  # the live one
+    of_contract: str = ""  # the contract's subject
+    accepts: bool = False  # messages whose schema is not given as dead letters
     unknown: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
-    first_pause: float | None = None  # of time.monotonic()
+    in_vain: int = 0  # ids that the registry was asked for and does not have
+    waited: bool = False  # once a task has, its messages are older than any follower's lag
     digests: dict[str, str] = field(default_factory=dict[str, str])  # by key, of the newest generation
 
     @property
@@ -60,10 +74,14 @@ class RegistrySchemas:
         if rest := [key for key in keys if key not in found and self._may_be_known(generation, key)]:
             found |= self._remember(generation, self.ledger.known(generation, rest))
             missing = [key for key in rest if key not in found]
-            if missing and self._is_asked(generation):
+            if missing and generation == self._newest:  # a registry that was replaced cannot be asked
                 found |= self._asked(generation, missing)
             self.unknown |= {(generation, key) for key in missing if key not in found}
         return {key: found.get(key) for key in keys}
+
+    def accepting(self) -> "RegistrySchemas":
+        """See engine.schema_ports.Schemas."""
+        return replace(self, accepts=True)
 
     def switched(self) -> RegistrySwitched | None:
         """See engine.schema_ports.Schemas."""
@@ -89,26 +107,44 @@ class RegistrySchemas:
         """See engine.schema_ports.Schemas."""
         if self.replays:
             return True
-        now = self._client().schemas([one.key for one in self.in_use], self.subject)
-        return any((found := now[one.key]) and digest(found) == one.sha256 for one in self.in_use)
+        client = self._client()
+        now = client.answered([one.key for one in self.in_use], self.subject, QUICKLY)
+        if any((found := now.get(one.key)) and digest(found) == one.sha256 for one in self.in_use):
+            return True
+        try:
+            return client.has_versions(self.of_contract)
+        except RegistryAway:
+            if not self._is_there():
+                raise
+            return False  # it refuses the subject alone, and not for a while
+
+    def forgotten(self, ranges: Sequence[OffsetRange], named: Iterable[SchemaCount]) -> Sequence[str]:
+        """See engine.schema_ports.Schemas."""
+        if not self.replays:
+            return ()
+        wanted, found = dict[int, set[str]](), {(one.generation, one.key) for one in named}
+        for registry, generation, key in self.ledger.named_in(self.pipeline, self.topic_id, ranges):
+            now = generation if registry == self.registry else self._newest
+            if (now, key) not in found:
+                wanted.setdefault(now, set()).add(key)
+        asked = (self.find(generation, sorted(keys)) for generation, keys in wanted.items())
+        return sorted(key for schemas in asked for key, schema in schemas.items() if schema is None)
 
     @property
     def _newest(self) -> int:
         return self.opened[-1].number if self.opened else 1
 
-    def _is_asked(self, generation: int) -> bool:
-        """Whether the registry is asked for what the ledger does not have: one that was replaced cannot be."""
-        return not self.replays and generation == self._newest
-
     def _may_be_known(self, generation: int, key: str) -> bool:
         return is_possible(key) and (generation, key) not in self.unknown
 
     def _asked(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema]:
-        """What the registry says of these, kept in the ledger. Raises RegistryAway."""
+        """What the registry says of these, kept in the ledger. Raises RegistryAway, SchemasNotGiven."""
+        if self.in_vain + len(keys) > MOST_UNKNOWN and not (self.accepts or self.replays):
+            raise SchemasNotGiven.too_many(self.pipeline, MOST_UNKNOWN)
         client = self._client(keys[0])
         try:
             found = self._ask(client, keys)
-            if found and _changed(self.in_use, client.schemas(_ids(self.in_use), self.subject)):
+            if found and _changed(self.in_use, client.answered(_ids(self.in_use), self.subject, QUICKLY)):
                 raise RegistryAway.another(str(self.address))  # what it says now is not kept among what it said before
         except RegistryAway:
             if not _away.has(str(self.address)):
@@ -117,43 +153,71 @@ class RegistrySchemas:
         return self._remember(generation, self.ledger.keep(generation, list(found.values()))) if found else {}
 
     def _ask(self, client: RegistryClient, keys: Sequence[str]) -> dict[str, WriterSchema]:
-        """Those that there are. The others were asked for three times, in rounds: pauses are of all of them."""
-        found, missing = dict[str, WriterSchema](), list(keys)
-        for pause in (0.0, *self.pauses):
-            if pause:
-                time.sleep(self._left_of(pause))
-            answers = client.schemas(missing, self.subject)
-            found |= {key: schema for key, schema in answers.items() if schema}
-            missing = [key for key in missing if key not in found]
+        """Those that there are. The first that a task misses are asked for three times; of many the smallest, since a
+        registry counts its ids from 1.
+        """
+        answers = dict(self._answers(client, keys))
+        for pause in () if self.replays or self.waited else self.pauses:
+            missing = sorted((key for key, schema in answers.items() if not schema), key=lambda key: (len(key), key))
             if not missing:
                 break
+            self.waited = True
+            time.sleep(pause)
+            answers |= self._answers(client, missing[:MOST_LAGGING])
+        found = {key: schema for key, schema in answers.items() if schema}
+        self.in_vain += len(keys) - len(found)
         return found
 
-    def _left_of(self, pause: float) -> float:
-        """Seconds to wait now. Once a task has waited, its messages are older than any follower's lag."""
-        now = time.monotonic()
-        self.first_pause = now if self.first_pause is None else self.first_pause
-        return max(0.0, min(pause, self.first_pause + sum(self.pauses) - now))
+    def _answers(self, client: RegistryClient, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
+        """What the registry says of these ids. One that it refuses, while it answers others, is no answer that comes
+        some time: a fault of that id, or None where such messages are dead letters.
+        """
+        try:
+            return client.schemas(keys, self.subject)
+        except RegistryAway:
+            if not self._is_there():
+                raise
+        if self.accepts or self.replays:
+            return self._given(client, keys)
+        try:
+            return client.schemas(keys, self.subject, QUICKLY)
+        except RegistryAway as away:
+            raise SchemasNotGiven.refused(self.pipeline, away.seen) from away
+
+    def _given(self, client: RegistryClient, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
+        """What the registry says of these, each on its own: nothing of one that it refuses."""
+        answers = self._hasty(client.registry).answered(keys, self.subject)
+        if len(answers) < len(keys) and not self._is_there():  # it went away meanwhile
+            return client.schemas(keys, self.subject)
+        return answers
+
+    def _is_there(self) -> bool:
+        """Whether the registry answers for any schema: one in use, or an id that none has. Its list of types says
+        nothing: it comes from no store.
+        """
+        known = [str(LARGEST_ID), *(one.key for one in self.in_use)]
+        return bool(self.address and client_of(self.address).answered(known, self.subject, QUICKLY))
+
+    def _hasty(self, address: Registry) -> RegistryClient:
+        return client_of(replace(address, patience=min(address.patience, AGAIN)))
 
     def _client(self, key: str = "") -> RegistryClient:
         """The registry's, with less patience where this process has just waited in vain."""
         if self.address is None:
             raise RegistryAway.nowhere(f"schema {key}" if key else "a schema")
         in_haste = _away.has(str(self.address)) or _is_another_try()
-        least = min(self.address.patience, AGAIN)
-        return client_of(replace(self.address, patience=least) if in_haste else self.address)
+        return self._hasty(self.address) if in_haste else client_of(self.address)
 
     def _as_they_are_now(self, known: Iterable[SchemaInUse]) -> Mapping[str, WriterSchema | None]:
-        """What ids mean now; nothing where the registry does not say so in time."""
+        """What ids mean now, of those of which the registry says so in time."""
         ids = _ids(known)
         if self.address is None or self.replays or not ids:
             return {}
-        try:
-            patience = AGAIN if _silent.has(str(self.address)) else QUICKLY
-            return client_of(self.address).schemas(ids, self.subject, patience)
-        except RegistryAway:
+        patience = AGAIN if _silent.has(str(self.address)) else QUICKLY
+        answers = client_of(self.address).answered(ids, self.subject, patience)
+        if not answers:
             _silent.note(str(self.address))
-            return {}
+        return answers
 
     def _judged(self, known: Iterable[SchemaInUse], now: Mapping[str, WriterSchema | None]) -> RegistrySwitched | None:
         changed = _changed(known, now)
@@ -203,5 +267,6 @@ def schemas_of(
     ledger.begin(pipeline)
     opened = ledger.generations(pipeline)
     in_use = ledger.in_use(pipeline, opened[-1].number)
-    subject = contract.wire.subject if context_of(contract.wire.subject) else None
-    return RegistrySchemas(ledger, opened, topic_id, address, subject, in_use, PAUSES, replays)
+    of_contract = contract.wire.subject
+    subject = of_contract if context_of(of_contract) else None
+    return RegistrySchemas(ledger, opened, topic_id, address, subject, in_use, PAUSES, replays, pipeline, of_contract)

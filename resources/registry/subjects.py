@@ -13,7 +13,7 @@ from platform_defs.contract.model import Format
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.excerpt import excerpt, printable
 from platform_defs.formats.writer_schema import WriterSchema
-from resources.registry.client import MISSING, RegistryClient
+from resources.registry.client import MISSING, RegistryClient, at_once
 from resources.registry.server import ONE_TRY
 
 Answer = TypeVar("Answer")
@@ -52,7 +52,7 @@ class Subjects(RegistryClient):
     def versions(self, subject: str) -> tuple[Version, ...]:
         """All that are not deleted, ascending; none where there is no such subject."""
         found = self._request(f"versions of {subject}", "get", f"{_path(subject)}/versions", _numbers) or []
-        return tuple(self._version(subject, number) for number in found)
+        return tuple(at_once(partial(self._version, subject), found))
 
     def version(self, subject: str) -> Version | None:
         """The newest; None where there is none."""
@@ -85,6 +85,10 @@ class Subjects(RegistryClient):
     def hold_to(self, subject: str, level: str) -> None:
         """Have the subject's versions held to a level."""
         self._request(f"holding {subject} to {level}", "put", _config(subject), bool, {"compatibility": level})
+
+    def release(self, subject: str) -> None:
+        """Have the subject's versions held to the registry's own level again."""
+        self._request(f"releasing {subject} from its level", "delete", _config(subject), bool)
 
     def _version(self, subject: str, number: int) -> Version:
         what, where = f"version {number} of {subject}", f"{_path(subject)}/versions/{number}"
@@ -119,8 +123,8 @@ class Subjects(RegistryClient):
         status = error.http_status_code if isinstance(error, SchemaRegistryError) else None
         said = excerpt(self._without_secrets(str(error) or type(error).__name__))
         return RegistryAway(
-            f"the schema registry at {self.registry} did not answer ({what}): {said}. Nothing was changed. Is it up "
-            "(tidegate stack status), and are TIDEGATE_REGISTRY_URL and the user right?",
+            f"the schema registry at {self.registry} did not answer ({what}): {said}. Is it up (tidegate stack "
+            "status), and are TIDEGATE_REGISTRY_URL and the user right?",
             registry=str(self.registry),
             status=status,
         )

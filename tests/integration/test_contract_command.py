@@ -26,3 +26,16 @@ def test_the_command_shows_what_it_would_do_and_does_it(world: World, monkeypatc
         assert ('ADD COLUMN "channel" text' in said.output) is (said.output.count("Nothing to apply") == 0)
     assert "Nothing to apply" in said.output
     exact(world, after)
+
+
+def test_a_contract_that_the_ledger_does_not_have_is_said_to_be_unknown(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = views(world)
+    world.rows("update tidegate.pipeline set contract_digest = null where name = %s", pipeline.name)
+    monkeypatch.setattr("assets.find_contract", lambda name: {pipeline.name: pipeline.contract}[name])
+    for command in (["diff"], ["apply"], ["apply", "--yes"]):
+        said = CliRunner().invoke(app, ["contract", command[0], pipeline.name, *command[1:]])
+        assert "The contract before is not known" in said.output
+        assert f"{pipeline.name} (not known) -> 1.0.0" in said.output
+    assert "not known" not in CliRunner().invoke(app, ["contract", "diff", pipeline.name]).output

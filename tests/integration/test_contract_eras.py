@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from platform_defs.contract.column_types import STRING
-from platform_defs.contract.model import Column, Field, Table
+from platform_defs.contract.model import Column, Field, RowRule, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.verification.report import Report
 from platform_defs.verification.verify import verify
@@ -16,6 +16,8 @@ from tests.integration.test_contract_apply import apply, changed, exact, views
 from tests.integration.test_contract_replay import retyped
 from tests.integration.test_verify import customer
 from tests.world import World, transfers
+
+MOST = RowRule("duration_maximum", "duration_ms", "maximum", 0, "")
 
 
 def with_channel(messages: DataFrame) -> DataFrame:
@@ -112,3 +114,16 @@ def test_a_type_of_an_upsert_that_was_changed_by_hand_is_named_for_keys_of_older
     found = report(world, after)
     assert (found.rows, found.wrong) == (3, 1)
     assert "signed_up was date by version 1.0.0 and is string now" in found.explanation
+
+
+def test_a_batch_from_before_contracts_were_kept_is_not_simply_called_wrong(world: World) -> None:
+    before = views(world)
+    world.rows("update tidegate.pipeline set contract_digest = null where name = %s", before.name)
+    world.rows("update tidegate.batch set contract_digest = null where pipeline = %s", before.name)
+    world.rows("delete from tidegate.contract where pipeline = %s", before.name)
+    fields = tuple(replace(f, rules=(*f.rules, MOST)) if f.name == "duration_ms" else f for f in before.contract.fields)
+    after = changed(before, "2.0.0", fields=fields)
+    assert not apply(world, after).known
+    found = report(world, after)
+    assert found.wrong
+    assert "its batch does not name its contract" in found.explanation

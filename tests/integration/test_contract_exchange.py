@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import assets
 from assets import find_contract
 from platform_defs.cli.main import app
+from platform_defs.contract import written
 from platform_defs.contract.model import Contract, Format, WireFormat
 from platform_defs.contract.odcs import load
 from platform_defs.contract.pipeline import Pipeline
@@ -79,8 +80,16 @@ def test_a_contract_is_registered_once_and_a_change_only_where_the_registry_take
     assert [item.path for item in again.fields] == [item.path for item in contract.fields]
     if kind == "avro":
         fewer = replace(contract, fields=contract.fields[1:])
-        with pytest.raises(BadInput, match=r"held to FULL_TRANSITIVE: .*transfer_id.*Nothing was registered"):
+        for level in ("BACKWARD", "FULL_TRANSITIVE"):
+            Subjects(registry).hold_to(contract.wire.subject, level)
+            with pytest.raises(BadInput, match=r"held to FULL_TRANSITIVE: .*transfer_id.*Nothing was registered or ch"):
+                register(fewer, registry)
+            assert Subjects(registry).level(contract.wire.subject) == level
+        Subjects(registry).release(contract.wire.subject)
+        none = Subjects(registry).level(contract.wire.subject)
+        with pytest.raises(BadInput, match=r"Nothing was registered or changed"):
             register(fewer, registry)
+        assert Subjects(registry).level(contract.wire.subject) == none
         assert register(contract, registry) == replace(first, new=False)
 
 
@@ -106,7 +115,7 @@ def test_an_unknown_subject_is_answered_with_those_like_it_and_a_registry_that_i
         import_from_registry(f"{contract.topic}_value", registry, Wanted())
     away = Registry({"url": "http://user:secret@127.0.0.1:9"})
     with pytest.raises(
-        RegistryAway, match=r"registry at http://127\.0\.0\.1:9 did not answer .*Nothing was changed"
+        RegistryAway, match=r"registry at http://127\.0\.0\.1:9 did not answer .*Nothing was registered or changed"
     ) as no:
         register(contract, away)
     assert "secret" not in str(no.value)
@@ -149,26 +158,28 @@ def test_a_number_that_the_files_history_has_used_is_not_used_again(registry: Re
     assert [(one.field, one.number) for one in number_fields(load(path), None, None).assigned] == [("memo", 71)]
 
 
-def gate_of(contract: Contract, monkeypatch: pytest.MonkeyPatch) -> gates.Checked:
+def gate_of(contract: Contract, folder: Path, monkeypatch: pytest.MonkeyPatch) -> gates.Checked:
     """What `tidegate contract check --against registry` says of one contract."""
-    found = gates.read_contracts()
-    monkeypatch.setattr(gates, "read_contracts", lambda *_: replace(found, good=(contract,), broken=()))
+    path = folder / "contracts" / contract.domain / f"{contract.topic}.odcs.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(written.text(contract))
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(folder / "contracts"))
     (checked,) = gates.gate([], "registry").contracts
     return checked
 
 
 def test_the_gate_refuses_what_a_registry_takes_for_compatible(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contract = contract_of("avro", record="bank.Transfer")
-    assert "has no version yet" in gate_of(contract, monkeypatch).notices[0]
+    assert "has no version yet" in gate_of(contract, tmp_path, monkeypatch).notices[0]
     register(contract, registry)
-    assert gate_of(contract, monkeypatch).result == "fits"
+    assert gate_of(contract, tmp_path, monkeypatch).result == "fits"
     document = json.loads(AVRO.replace('"timestamp-micros"', '"local-timestamp-micros"'))
     document["fields"][4]["type"] = "string"
     assert client(registry).test_compatibility(contract.wire.subject, Schema(json.dumps(document), "AVRO"))
     client(registry).register_schema(contract.wire.subject, Schema(json.dumps(document), "AVRO"))
-    checked = gate_of(contract, monkeypatch)
+    checked = gate_of(contract, tmp_path, monkeypatch)
     assert checked.result == "does not fit"
     assert "version 2" in checked.problems[0]
     assert (
@@ -176,9 +187,9 @@ def test_the_gate_refuses_what_a_registry_takes_for_compatible(
         in checked.problems[0]
     )
     refused = replace(contract, fields=contract.fields[1:])
-    assert any("the registry would not take" in one for one in gate_of(refused, monkeypatch).problems)
+    assert any("the registry would not take" in one for one in gate_of(refused, tmp_path, monkeypatch).problems)
     monkeypatch.setenv("TIDEGATE_REGISTRY_URL", "http://127.0.0.1:9")
-    assert gate_of(contract, monkeypatch).result == "not asked"
+    assert gate_of(contract, tmp_path, monkeypatch).result == "not asked"
 
 
 @pytest.mark.parametrize("kind", ["avro", "protobuf", "json"])
@@ -212,7 +223,7 @@ def test_made_up_messages_of_an_imported_contract_become_rows_and_their_schema_i
     assert shown["source"] == "the ledger"
     assert [one["batch_id"] for one in shown["batches"]] == [published.batch_id]
     assert asked("schema", "fetch", made.pipeline)["new"] == []
-    checked = gate_of(made, monkeypatch)
+    checked = gate_of(made, tmp_path, monkeypatch)
     assert checked.result == "fits", checked.problems
 
 

@@ -9,7 +9,7 @@ from platform_defs.evolution.statements import ColumnShape, Shapes
 from resources.postgres.connection import Connection, connect, queries
 from resources.postgres.contract_ledger import ContractLedger, run
 from resources.postgres.tables import create_target, identifier
-from tests.unit.test_evolution import CASES, Case, _changed
+from tests.unit.test_evolution import CASES, Case, changed_by
 from tests.world import World
 
 ROW = {
@@ -53,7 +53,8 @@ def wanted(contract: Contract, shapes: Shapes) -> dict[str, dict[str, ColumnShap
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_tables_are_what_the_new_contract_says(world: World, case: Case) -> None:
-    old, new = _changed(case).old, _changed(case).new
+    found = changed_by(case)
+    old, new = found.old, found.new
     world.ledger.migrate()
     with connect(world.endpoints.postgres_url) as connection, connection.transaction(force_rollback=True):
         filled(connection, old)

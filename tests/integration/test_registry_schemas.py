@@ -9,14 +9,14 @@ from uuid import uuid4
 import pytest
 
 from platform_defs.engine.schema_ports import SchemaCount
-from platform_defs.errors import RegistryAway
+from platform_defs.errors import RegistryAway, SchemasNotGiven
 from platform_defs.formats.writer_schema import WriterSchema
 from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger, digest
 from resources.registry import schemas as process
 from resources.registry.address import Registry
 from resources.registry.client import LARGEST_ID
 from resources.registry.schemas import RegistrySchemas
-from tests.unit.registry_double import Answered, hangs, refuses, registry_double, says
+from tests.unit.registry_double import Answer, Answered, floods, hangs, refuses, registry_double, says
 from tests.world import World
 
 GUID = "89791762-2336-4186-9674-299b90a802e2"
@@ -48,13 +48,59 @@ def registered(server: Answered, documents: Mapping[str, str]) -> tuple[SchemaIn
     return tuple(SchemaInUse(key, digest(WriterSchema(key, "avro", text))) for key, text in documents.items())
 
 
-def test_no_id_is_unknown_that_was_not_asked_for_three_times(ledger: SchemaLedger, server: Answered) -> None:
+def test_no_id_is_unknown_that_was_not_asked_for_and_only_some_are_asked_for_again(
+    ledger: SchemaLedger, server: Answered
+) -> None:
     registered(server, {"5": '"string"'})
     garbage = [str(n) for n in range(100_000, 101_200)]
-    found = schemas(ledger, server).find(1, [*garbage, "5"])
+    found = schemas(ledger, server).find(1, [*garbage, "6", "5"])
     assert [key for key, schema in found.items() if schema] == ["5"]
-    assert sorted(server.asked) == sorted(["/schemas/ids/5", *(f"/schemas/ids/{n}" for n in garbage * 3)])
+    assert {f"/schemas/ids/{n}" for n in garbage} < set(server.asked)
+    assert len(server.asked) < 1.5 * len(garbage)
+    assert server.asked.count("/schemas/ids/6") == 3, "ids of a registry are small"
     assert ledger.known(1, garbage) == {}
+
+
+def test_a_task_that_asks_for_more_than_a_registry_can_have_says_so(
+    ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "MOST_UNKNOWN", 10)
+    one = schemas(ledger, server, pipeline="p")
+    one.find(1, [str(n) for n in range(1, 9)])
+    with pytest.raises(SchemasNotGiven, match=r"more than 10 different schemas .* tidegate ack p --batch dead-letters"):
+        one.find(1, ["9", "10", "11"])
+    assert one.accepting().find(1, ["9", "10", "11"]) == dict.fromkeys(["9", "10", "11"])
+
+
+@pytest.mark.parametrize(
+    "answer", [refuses(403, 40301), refuses(400), refuses(405), refuses(410), refuses(422), refuses(500), floods, hangs]
+)
+def test_one_id_that_is_refused_is_not_a_registry_that_is_away(
+    ledger: SchemaLedger, server: Answered, answer: Answer
+) -> None:
+    registered(server, {"5": '"string"'})
+    server.answers["/schemas/ids/6"] = answer
+    with pytest.raises(SchemasNotGiven, match=r"asked for schema 6: .*tidegate ack p --batch dead-letters"):
+        schemas(ledger, server, pipeline="p").find(1, ["5", "6"])
+    accepting = schemas(ledger, server).accepting()
+    assert accepting.find(1, ["5", "6", "7"]) == {"5": WriterSchema("5", "avro", '"string"'), "6": None, "7": None}
+    server.otherwise = answer
+    server.answers = {}
+    process._kept.clear()
+    for one in (schemas(ledger, server, pipeline="p"), accepting):
+        with pytest.raises(RegistryAway):
+            one.find(1, ["6", "8"])
+
+
+def test_a_schema_of_another_pipeline_that_is_refused_stops_nobody(ledger: SchemaLedger, server: Answered) -> None:
+    in_use = registered(server, {"5": '"string"', "8": '"int"'})
+    registered(server, {"9": '"long"'})
+    server.answers["/schemas/ids/8"] = refuses(500, 50001)
+    assert schemas(ledger, server, *in_use).find(1, ["9"]) == {"9": WriterSchema("9", "avro", '"long"')}
+    registered(server, {"5": '"bytes"'})
+    switched = schemas(ledger, server, *in_use).switched()
+    assert switched is not None
+    assert switched.keys == ("5",)
 
 
 def test_what_is_unknown_is_asked_for_once_a_task_and_what_is_known_once_for_good(
@@ -66,6 +112,8 @@ def test_what_is_unknown_is_asked_for_once_a_task_and_what_is_known_once_for_goo
         one.find(1, ["5", "6"])
     assert server.asked.count("/schemas/ids/5") == 1
     assert server.asked.count("/schemas/ids/6") == 3
+    one.find(1, ["7"])
+    assert server.asked.count("/schemas/ids/7") == 1, "it has waited"
     registered(server, {"6": '"int"'})
     server.asked.clear()
     process._kept.clear()
@@ -74,13 +122,13 @@ def test_what_is_unknown_is_asked_for_once_a_task_and_what_is_known_once_for_goo
 
 
 def test_a_task_waits_for_a_follower_once_however_many_ids_nobody_knows(ledger: SchemaLedger, server: Answered) -> None:
-    one = schemas(ledger, server, pauses=(2.5, 2.5))
-    assert one._left_of(2.5) == 2.5
-    assert one.first_pause is not None
-    one.first_pause -= 3.5
-    assert 1 < one._left_of(2.5) <= 1.5
-    one.first_pause -= 5
-    assert one._left_of(2.5) == 0
+    one, started = schemas(ledger, server, pauses=(0.5, 0.5)), time.monotonic()
+    one.find(1, ["6"])
+    waited = time.monotonic()
+    assert waited - started >= 1
+    for key in range(7, 17):
+        one.find(1, [str(key)])
+    assert time.monotonic() - waited < 1
 
 
 def test_ids_that_no_registry_gives_are_not_asked_for(ledger: SchemaLedger, server: Answered) -> None:
@@ -89,13 +137,35 @@ def test_ids_that_no_registry_gives_are_not_asked_for(ledger: SchemaLedger, serv
     assert server.asked == []
 
 
-def test_a_replay_asks_nobody(ledger: SchemaLedger, server: Answered) -> None:
+def test_a_replay_asks_once_for_what_the_ledger_lacks(ledger: SchemaLedger, server: Answered) -> None:
+    registered(server, {"5": '"string"'})
+    started = time.monotonic()
+    replay = schemas(ledger, server, replays=True, pauses=(5.0, 5.0))
+    assert replay.find(1, ["5", "6"]) == {"5": WriterSchema("5", "avro", '"string"'), "6": None}
+    assert sorted(server.asked) == ["/schemas/ids/5", "/schemas/ids/6"]
+    assert time.monotonic() - started < 5
+    assert ledger.known(1, ["5"])
+    server.otherwise = refuses(503)
+    with pytest.raises(RegistryAway):
+        schemas(ledger, server, replays=True).find(1, ["7"])
+    one = schemas(ledger, server, replays=True)
+    one.address = None
+    with pytest.raises(RegistryAway, match="schema 7 is not in the ledger"):
+        one.find(1, ["7"])
+
+
+def test_a_replay_asks_nobody_for_what_the_ledger_has_or_of_a_registry_that_was_replaced(
+    ledger: SchemaLedger, server: Answered
+) -> None:
     in_use = registered(server, {"5": '"string"', "6": '"int"'})
     schemas(ledger, server).find(1, ["5"])
     server.asked.clear()
     process._kept.clear()
     replay = schemas(ledger, server, *in_use, replays=True)
-    assert replay.find(1, ["5", "6"]) == {"5": WriterSchema("5", "avro", '"string"'), "6": None}
+    replay.address = None
+    assert replay.find(1, ["5"]) == {"5": WriterSchema("5", "avro", '"string"')}
+    replay.opened = (Generation(1, None, {}), Generation(2, "now", {0: 10}))
+    assert replay.find(1, ["6"]) == {"6": None}
     assert replay.is_familiar()
     assert replay.switched() is None
     assert replay.switched_since([SchemaCount(1, "5", 1)]) is None
@@ -169,6 +239,17 @@ def test_a_registry_is_familiar_by_whatever_the_ledger_keeps_of_it(ledger: Schem
     assert not schemas(ledger, server).is_familiar()
 
 
+def test_a_registry_is_familiar_by_a_version_of_the_contracts_subject(ledger: SchemaLedger, server: Answered) -> None:
+    assert not schemas(ledger, server, of_contract="t-value").is_familiar()
+    server.answers = {"/subjects/t-value/versions": says([3])}
+    assert schemas(ledger, server, of_contract="t-value").is_familiar()
+    server.answers = {"/subjects/t-value/versions": refuses(403, 40301)}
+    assert not schemas(ledger, server, of_contract="t-value").is_familiar()
+    server.otherwise = refuses(503)
+    with pytest.raises(RegistryAway):
+        schemas(ledger, server, of_contract="t-value").is_familiar()
+
+
 def test_a_run_waits_once_for_a_registry_that_does_not_answer(ledger: SchemaLedger, server: Answered) -> None:
     in_use = registered(server, {str(n): '"string"' for n in range(1, 21)})
     server.answers = dict.fromkeys(server.answers, hangs)
@@ -184,15 +265,16 @@ def test_waiting_in_vain_makes_impatient_for_a_minute_and_no_longer(
     ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.answers = {"/schemas/ids/5": refuses(503)}
-    now, later = time.monotonic(), [0.0]
-    real = time.monotonic
+    later, real = [0.0], time.monotonic
+    address = Registry({"url": server.url}, patience=2)
     monkeypatch.setattr(time, "monotonic", lambda: real() + later[0])
-    for minute in (0, 45, 61):  # the second one, in haste, does not begin the minute again
-        later[0] = minute
-        with pytest.raises(RegistryAway):
-            schemas(ledger, server).find(1, ["5"])
-        assert process._away._at[str(Registry({"url": server.url}))] - now < (30 if minute < 61 else 100)
-    assert process._away._at[str(Registry({"url": server.url}))] - now > 60
+    server.otherwise = refuses(503)
+    for second, patience in ((0, 2), (45, 1), (63, 2)):  # the second one, in haste, does not begin the minute again
+        later[0] = second
+        one = schemas(ledger, server)
+        one.address = address
+        with pytest.raises(RegistryAway, match=f"did not answer for {patience} s"):
+            one.find(1, ["5"])
 
 
 def test_those_in_use_are_the_newest_that_the_ledger_keeps(world: World, ledger: SchemaLedger) -> None:

@@ -18,6 +18,7 @@ class Answered:
     answers: dict[str, "Answer"] = field(default_factory=dict[str, "Answer"])
     otherwise: "Answer | None" = None  # on every other path; None: the registry's word that there is no such schema
     posts: dict[str, "Answer"] = field(default_factory=dict[str, "Answer"])  # to POST
+    puts: dict[str, "Answer"] = field(default_factory=dict[str, "Answer"])  # to PUT
     asked: list[str] = field(default_factory=list[str])
     authorization: list[str | None] = field(default_factory=list[str | None])
     registered: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -116,6 +117,18 @@ def registry_double() -> Iterator[Answered]:
             number = len(answered.registered)
             answered.answers[f"/schemas/ids/{number}"] = says(written)
             says({"id": number})(self, answered)
+
+        def do_PUT(self) -> None:
+            """Hold a subject to a level, unless another answer is given."""
+            written = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if not (other := answered.puts.get(self.path)):
+                answered.answers[self.path] = says({"compatibilityLevel": written["compatibility"]})
+            (other or says(written))(self, answered)
+
+        def do_DELETE(self) -> None:
+            """A subject has no level of its own any more."""
+            answered.answers[self.path] = refuses(404, 40408)
+            says({"compatibility": "BACKWARD"})(self, answered)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Nothing on stderr."""

@@ -9,9 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import assets
-from assets import read_contracts
 from platform_defs.cli.main import app
-from platform_defs.contract import catalogue
 from platform_defs.errors import BadInput, LedgerTooNew, TopicMissing
 from platform_defs.offsets import TopicView
 from resources.postgres.answers import PipelineStatus
@@ -24,8 +22,7 @@ def broken_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "web").mkdir()
     path = tmp_path / "web" / "page_views.odcs.yaml"
     path.write_text(good.replace("format: json", "format: jsno", 1))
-    for module in (assets, catalogue):
-        monkeypatch.setattr(module, "read_contracts", lambda _folder=None: read_contracts(tmp_path))
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(tmp_path))
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://nobody@127.0.0.1:1/none")
     monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     return path

@@ -44,6 +44,12 @@ class Remembered:
     def is_familiar(self) -> bool:
         return False
 
+    def accepting(self) -> "Remembered":
+        return self
+
+    def forgotten(self, ranges: object, named: object) -> Sequence[str]:  # noqa: ARG002
+        return ()
+
 
 @dataclass(frozen=True)
 class Delivered:

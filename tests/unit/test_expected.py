@@ -26,7 +26,7 @@ def contract(fields: Fields) -> Contract:
 def handed(before: Fields, now: Fields, *row: Any) -> dict[str, Any]:
     """The row that the transform gets of a message that was this one by the contract before."""
     old, new = contract(before), contract(now)
-    eras = Eras(new, {"old": old, None: old}, {}, {c.name: c.type for c in new.row_table.columns})
+    eras = Eras(new, {"old": old, None: old}, (), {c.name: c.type for c in new.row_table.columns})
     expected = Expected(Pipeline(new, lambda frame: frame), lambda: pytest.fail("Spark was asked for"), eras, "old")
     (found,) = expected._as_read_now(expected._messages(3, [7], [row])).to_pylist()
     assert (found.pop("_partition"), found.pop("_offset")) == (3, 7)

@@ -12,7 +12,7 @@ from assets import ASSETS
 from platform_defs.cli.gate_answer import show
 from platform_defs.operations import gate as gates
 from platform_defs.operations.gate import gate
-from tests.commands import HEAVY, run, tidegate
+from tests.commands import HEAVY, tidegate
 from tests.unit.registry_double import registry_double, says
 
 VIEWS = "web/page_views.odcs.yaml"
@@ -116,13 +116,49 @@ def test_a_contract_that_cannot_be_read_does_not_fit(assets: Path) -> None:
 def test_what_cannot_be_asked_is_told_apart(assets: Path) -> None:
     found = gate([], "git:nowhere")
     assert found.code == 2
-    assert "it is no branch, tag or commit that is here" in _views(found).problems[0]
+    assert "no such branch, tag or commit in this repository" in _views(found).problems[0]
     missing = gate([], str(assets / "nothing.odcs.yaml"))
     assert missing.code == 2
     _edit(assets, "version: 1.0.0", "versoin: 1.0.0")
     _git(assets, "commit", "-q", "-am", "broken")
     _edit(assets, "versoin: 1.0.0", "version: 1.0.0")
     assert gate([], "git:main").code == 2
+
+
+def test_where_nothing_is_compared_a_broken_contract_is_answered_all_the_same(
+    assets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _edit(assets, "version: 1.0.0", "versoin: 1.0.0")
+    found = gate([], "/nowhere/none.odcs.yaml")
+    assert found.code == 2
+    results = {item.pipeline: item.result for item in found.contracts}
+    assert results["web/page_views"] == "does not fit"
+    assert {*results.values()} == {"does not fit", "not asked"}
+    show(found, "text")
+    assert "/nowhere/none.odcs.yaml" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", ["text", "json", "github"])
+def test_a_folder_whose_only_contract_is_broken_is_not_compared_with_a_file_that_is_not_there(
+    assets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    _edit(assets, "version: 1.0.0", "versoin: 1.0.0")
+    shutil.copytree(assets / "web", assets.parent / "alone" / "web")
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(assets.parent / "alone"))
+    found = gate([], "/nowhere/none.odcs.yaml")
+    assert (found.code, [item.result for item in found.contracts]) == (2, ["does not fit"])
+    show(found, form)
+    said = capsys.readouterr().out
+    assert "/nowhere/none.odcs.yaml" in said
+    assert "Nothing to check" not in said
+
+
+def test_a_folder_without_contracts_has_nothing_to_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(tmp_path))
+    show(gate([], "git:main"), "text")
+    assert capsys.readouterr().out == "Nothing to check against git:main: there are no contracts.\n"
 
 
 def test_one_contract_is_compared_with_a_file(assets: Path, tmp_path: Path) -> None:
@@ -140,6 +176,16 @@ def test_github_gets_one_line_for_each_problem(assets: Path, capsys: pytest.Capt
     assert line.startswith(f"::error file={assets}/web/page_views.odcs.yaml,title=web_page_views::")
 
 
+def test_github_gets_the_line_of_a_contract_that_cannot_be_read(
+    assets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _edit(assets, "version: 1.0.0", "versoin: 1.0.0")
+    show(gate([], "git:main"), "github")
+    line = 1 + (assets / VIEWS).read_text().splitlines().index("versoin: 1.0.0")
+    said = capsys.readouterr().out
+    assert f"::error file={assets}/web/page_views.odcs.yaml,line={line},title=web/page_views::" in said
+
+
 def test_the_gate_against_a_registry_imports_neither_spark_nor_dagster(assets: Path, tmp_path: Path) -> None:
     record = {"type": "record", "name": "V", "fields": [{"name": "url", "type": "bytes"}]}
     _edit(assets, "format: json", "format: avro, customProperties: [{property: subject, value: views}]")
@@ -148,16 +194,8 @@ def test_the_gate_against_a_registry_imports_neither_spark_nor_dagster(assets: P
         server.answers["/subjects/views/versions/3"] = says({"id": 7, "version": 3, "schema": "", "subject": "views"})
         server.answers["/schemas/ids/7"] = says({"schema": json.dumps(record)})
         server.posts["/compatibility/subjects/views/versions"] = says({"is_compatible": True})
-        asked = run(
-            "from pathlib import Path",
-            "from platform_defs.operations import gate as gates",
-            "from platform_defs.cli.main import main",
-            "read = gates.read_contracts",
-            f"gates.read_contracts = lambda *_: read(Path({str(assets)!r}))",
-            "main()",
-            arguments=["contract", "check", "--against", "registry", "-o", "json"],
-            environment={"TIDEGATE_REGISTRY_URL": server.url, "TIDEGATE_HOME": str(tmp_path / "home")},
-        )
+        where = {"TIDEGATE_REGISTRY_URL": server.url, "TIDEGATE_HOME": str(tmp_path / "home")}
+        asked = tidegate("contract", "check", "--against", "registry", "-o", "json", **where)
     (found,) = asked.document["contracts"]
     assert (asked.code, found["result"]) == (1, "does not fit")
     assert found["problems"][0].startswith("version 3 (id 7), which no message has named, does not fit: ")
@@ -168,7 +206,7 @@ def test_the_gate_against_a_registry_imports_neither_spark_nor_dagster(assets: P
 def test_the_gate_starts_quickly_and_imports_no_system() -> None:
     started = time.monotonic()
     asked = tidegate("contract", "check", "--against", "git:HEAD", "-o", "json")
-    if "it is no branch" not in asked.stdout:  # a copy without its repository
+    if "no such branch" not in asked.stdout:  # a copy without its repository
         assert asked.document["fits"] is (asked.code == 0)
     assert asked.packages.isdisjoint({*HEAVY, "psycopg", "confluent_kafka", "pyarrow", "numpy"})
     assert time.monotonic() - started < 10  # two seconds, on a machine that does nothing else

@@ -1,14 +1,24 @@
 """What a process notes of registries has an end."""
 
-from resources.registry.lately import Lately
+import time
+
+import pytest
+
+from resources.registry.lately import RECENT, Lately
 
 
-def test_lately_forgets() -> None:
-    lately = Lately()
+def test_lately_forgets_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    lately, noted = Lately(), time.monotonic()
     lately.note("a")
-    assert lately.has("a")
+    for seconds, still in ((0, True), (RECENT - 1, True), (RECENT + 1, False)):
+        monkeypatch.setattr(time, "monotonic", lambda at=noted + seconds: at)
+        assert lately.has("a") is still
     assert not lately.has("b")
+
+
+def test_lately_holds_only_so_much() -> None:
+    lately = Lately()
     for number in range(5_000):
         lately.note(number)
     assert lately.has(4_999)
-    assert len(lately._at) <= 1_000
+    assert sum(lately.has(number) for number in range(5_000)) <= 1_000

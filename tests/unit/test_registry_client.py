@@ -68,6 +68,35 @@ def test_a_schema_that_refers_to_nothing_there_is_is_none(server: Answered) -> N
     assert server.asked[-1].startswith("/subjects/gone/versions/3")
 
 
+@pytest.mark.parametrize("version", [None, "one", {}])
+def test_a_reference_that_does_not_say_its_version_is_missing(server: Answered, version: object) -> None:
+    odd = {"name": "a", "subject": "s"} | ({} if version is None else {"version": version})
+    server.answers = {"/schemas/ids/7": says({"schema": "x", "references": [odd]})}
+    assert client(server.url).schema("7") is None
+
+
+def test_a_rule_of_a_kind_that_nobody_knows_yet_does_not_matter(server: Answered) -> None:
+    rule = {"name": "r", "kind": "DREAM", "mode": "SIDEWAYS", "type": "CEL"}
+    ruled = says({"schema": "x", "ruleSet": {"domainRules": [rule], "dreamRules": [rule]}, "metadata": {"new": [1]}})
+    server.answers = {"/schemas/ids/7": ruled}
+    assert client(server.url).schema("7") == WriterSchema("7", "avro", "x")
+
+
+def test_one_that_is_refused_hides_no_other(server: Answered) -> None:
+    server.answers = {"/schemas/ids/7": SCHEMA, "/schemas/ids/8": refuses(500), "/schemas/ids/9": hangs}
+    assert client(server.url).answered(["7", "8", "9", "10"]) == {
+        "7": WriterSchema("7", "avro", '"string"'),
+        "10": None,
+    }
+
+
+def test_whether_a_subject_has_versions(server: Answered) -> None:
+    server.answers = {"/subjects/%3A.x%3Aa%2Fb/versions": says([1]), "/subjects/none/versions": says([])}
+    server.answers["/subjects/gone/versions"] = refuses(404, 40401)
+    found = {name: client(server.url).has_versions(name) for name in (":.x:a/b", "none", "gone")}
+    assert found == {":.x:a/b": True, "none": False, "gone": False}
+
+
 @pytest.mark.parametrize("document", ["a\0b", "\ud800"])
 def test_a_schema_that_no_ledger_can_hold_is_none(server: Answered, document: str) -> None:
     server.answers = {"/schemas/ids/7": says({"schema": document})}

@@ -1,12 +1,15 @@
 """What commands ask a registry, where it answers with something else than a registry does."""
 
+import threading
+from http.server import BaseHTTPRequestHandler
+
 import pytest
 
 from platform_defs.errors import BadInput, RegistryAway
 from resources.registry import subjects as asked
 from resources.registry.address import Registry
 from resources.registry.subjects import Subjects
-from tests.unit.registry_double import Answer, half, refuses, registry_double, says
+from tests.unit.registry_double import Answer, Answered, half, refuses, registry_double, says
 
 LATEST = "/subjects/s/versions/latest"
 
@@ -19,7 +22,7 @@ def test_what_is_no_answer_of_a_registry_is_said_once_and_soon(answer: Answer, m
     monkeypatch.setattr(asked, "PAUSE", 0.0)
     with registry_double() as server:
         server.answers[LATEST] = answer
-        with pytest.raises(RegistryAway, match=r"did not answer \(newest version of s\).*Nothing was changed"):
+        with pytest.raises(RegistryAway, match=r"did not answer \(newest version of s\).*Is it up"):
             Subjects(Registry({"url": server.url})).version("s")
         assert len(server.asked) == asked.TRIES
 
@@ -33,6 +36,26 @@ def test_a_subject_that_is_not_there_has_no_version_and_a_second_address_is_aske
         assert Subjects(registry).level("s") is None
         server.answers["/config/s"] = says({"compatibilityLevel": "FULL"})
         assert Subjects(registry).level("s") == "FULL"
+
+
+def test_the_versions_of_a_subject_are_asked_for_at_once_and_come_in_their_order() -> None:
+    together = threading.Barrier(4, timeout=5)
+
+    def waits(number: int) -> Answer:
+        def answer(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
+            together.wait()
+            says({"id": 10 + number, "version": number})(handler, answered)
+
+        return answer
+
+    with registry_double() as server:
+        server.answers["/subjects/s/versions"] = says([4, 2, 1, 3])
+        for number in (1, 2, 3, 4):
+            server.answers[f"/subjects/s/versions/{number}"] = waits(number)
+            server.answers[f"/schemas/ids/{10 + number}"] = says({"schema": '"int"'})
+        found = Subjects(Registry({"url": server.url})).versions("s")
+    assert [(one.number, one.key) for one in found] == [(1, "11"), (2, "12"), (3, "13"), (4, "14")]
+    assert all(one.schema is not None for one in found)
 
 
 def test_confluents_reasons_are_shown_without_the_schemas_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """When a batch of which nobody knows a schema is dead letters, and when the question is whose registry this is."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -9,9 +9,9 @@ import pytest
 
 from platform_defs.contract.model import Contract, WireFormat
 from platform_defs.engine.ports import Coverage, FaultGroup, Staged
-from platform_defs.engine.right_registry import refuse_switched_since, refuse_unknown
+from platform_defs.engine.right_registry import as_decided, refuse_switched_since, refuse_unknown
 from platform_defs.engine.schema_ports import SchemaCount
-from platform_defs.errors import BadInput, Halt
+from platform_defs.errors import BadInput, Halt, SchemasNotGiven
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.halts import RegistrySwitched
 from platform_defs.offsets import OffsetRange, PendingBatch
@@ -28,6 +28,8 @@ class Asked:
     changed: tuple[str, ...] = ()
     compared: list[Sequence[SchemaCount]] = field(default_factory=list[Sequence[SchemaCount]])
     registry: str = "default"
+    lost: Sequence[str] = ()
+    accepts: bool = False
 
     def generations(self, partition: int) -> Sequence[tuple[int, int]]:  # noqa: ARG002
         return [(0, 1)]
@@ -44,6 +46,12 @@ class Asked:
 
     def is_familiar(self) -> bool:
         return self.familiar
+
+    def accepting(self) -> "Asked":
+        return replace(self, accepts=True)
+
+    def forgotten(self, ranges: Sequence[OffsetRange], named: Iterable[SchemaCount]) -> Sequence[str]:  # noqa: ARG002
+        return self.lost
 
 
 class Faults:
@@ -63,8 +71,22 @@ def refuse(schemas: Asked, found: Staged) -> None:
 
 
 def test_a_batch_of_which_no_schema_is_known_asks_whose_registry_it_is() -> None:
-    with pytest.raises(BadInput, match=r"3 messages of batch 5 name .*right registry.*tidegate schema fetch p"):
+    ways_out = r"3 messages of batch 5 name .*right registry.*tidegate schema fetch p.*tidegate ack p --batch dead-lett"
+    with pytest.raises(SchemasNotGiven, match=ways_out):
         refuse(Asked(familiar=False), staged())
+
+
+def test_a_replay_makes_no_dead_letters_of_what_was_published_by_a_schema() -> None:
+    with pytest.raises(BadInput, match=r"as default: 7, 9\. .*TIDEGATE_REGISTRY_NAME.*tidegate schema fetch p$"):
+        refuse(Asked(familiar=True, lost=("7", "9")), staged(SchemaCount(1, "5", 1)))
+
+
+def test_what_is_not_given_is_accepted_where_a_person_has_decided_about_the_batch() -> None:
+    schemas = Asked(familiar=True)
+    assert as_decided(schemas, staged().pending) is schemas
+    assert as_decided(None, staged(set_aside="garbage").pending) is None
+    for decided in (staged(set_aside="garbage"), staged(dead_letters_accepted=True)):
+        assert as_decided(schemas, decided.pending) == Asked(familiar=True, accepts=True)
 
 
 def test_it_is_dead_letters_where_the_registry_is_familiar_or_another_schema_is_known_or_a_person_said_so() -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from platform_defs.contract.column_types import JSON as JSON_COLUMN
-from platform_defs.contract.column_types import STRING
+from platform_defs.contract.column_types import STRING, column_type
 from platform_defs.contract.message_path import spell_path
 from platform_defs.contract.model import Contract
 from platform_defs.contract.odcs import load
@@ -158,13 +159,21 @@ def test_a_line_to_add_names_the_type_that_takes_every_value(tmp_path: Path) -> 
     assert [line_to_add(item) for item in unknown] == [
         "- {name: occurred_at, physicalName: occurredAt, logicalType: timestamp}",
         "- {name: payer_iban, physicalName: payer.iban, logicalType: string}",
-        "- {name: fee, logicalType: number, physicalType: 'decimal(9,2)'}",
+        '- {name: fee, logicalType: number, physicalType: "decimal(9,2)"}',
         "- {name: tags, logicalType: object, physicalType: json}",
         "- {name: channel, logicalType: string}",
         "- {name: request, logicalType: string, physicalType: uuid}",
         "- {name: cut_off, logicalType: time}",
         "- {name: seal, logicalType: string, physicalType: bytes}",
     ]
+
+
+@pytest.mark.parametrize("name", ["no", "on", "y", "null", "Off"])
+def test_a_line_to_add_is_read_alike_by_every_yaml(name: str) -> None:
+    line = line_to_add(WriterField((name,), "string", False, column_type("string")))
+    assert line is not None
+    (read,) = yaml.safe_load(line)
+    assert (read["name"], read.get("physicalName", name)) == (name.lower(), name)
 
 
 def test_a_field_is_known_by_alias_by_number_by_its_name_in_json_and_within_a_json_column(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ CREATE TABLE tidegate.contract (
     applied_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     applied_by  text NOT NULL,               -- a user, or the run that took it
     by_command  boolean NOT NULL,            -- it, or one before it, by `tidegate contract apply`: versions have to fit
+    dropped     text[] NOT NULL DEFAULT '{}',  -- columns that the row table lost when it was applied
     first_batch bigint,                      -- the first one that it judged
     PRIMARY KEY (pipeline, digest)
 );

@@ -1,29 +1,32 @@
 -- applied_contract: the contract in force; nothing where no run or command has recorded one.
-SELECT c.digest, c.version, c.document, c.applied_at, c.applied_by, c.by_command, c.schema_text
+SELECT c.digest, c.version, c.document, c.applied_at, c.applied_by, c.by_command, c.schema_text, c.dropped
   FROM tidegate.pipeline AS p JOIN tidegate.contract AS c ON (c.pipeline, c.digest) = (p.name, p.contract_digest)
  WHERE p.name = %(pipeline)s;
 
 -- contracts_of: every contract that the pipeline has had, the first one first.
-SELECT digest, version, document, applied_at, applied_by, by_command, schema_text
+SELECT digest, version, document, applied_at, applied_by, by_command, schema_text, dropped
   FROM tidegate.contract WHERE pipeline = %(pipeline)s ORDER BY applied_at, digest;
 
 -- in_force: the digest of the contract in force.
 SELECT contract_digest FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- lock_contract: no run takes the pipeline over, and no other session changes its contract, while its row is locked.
-SELECT (SELECT max(batch_id) FROM tidegate.batch AS b WHERE b.pipeline = p.name) AS newest_batch
-  FROM tidegate.pipeline AS p WHERE name = %(pipeline)s FOR UPDATE;
+SELECT FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
+
+-- newest_batch: the newest one that the pipeline has published; NULL where it has published nothing.
+SELECT max(batch_id) FROM tidegate.batch WHERE pipeline = %(pipeline)s;
 
 -- record_contract: from now on it judges. One that was in force before keeps when it was applied first. Where a person
 -- has applied the one before, this one's version has to fit as well.
 WITH pinned AS (UPDATE tidegate.pipeline SET contract_digest = %(digest)s WHERE name = %(pipeline)s)
-INSERT INTO tidegate.contract AS c (pipeline, digest, version, document, schema_text, applied_by, by_command)
-VALUES (%(pipeline)s, %(digest)s, %(version)s, %(document)s, %(schema_text)s, %(applied_by)s,
+INSERT INTO tidegate.contract AS c (pipeline, digest, version, document, schema_text, applied_by, dropped, by_command)
+VALUES (%(pipeline)s, %(digest)s, %(version)s, %(document)s, %(schema_text)s, %(applied_by)s, %(dropped)s,
         %(by_command)s OR EXISTS (
           SELECT FROM tidegate.pipeline AS p JOIN tidegate.contract AS was
               ON (was.pipeline, was.digest) = (p.name, p.contract_digest)
            WHERE p.name = %(pipeline)s AND was.by_command))
-    ON CONFLICT (pipeline, digest) DO UPDATE SET by_command = c.by_command OR excluded.by_command;
+    ON CONFLICT (pipeline, digest) DO UPDATE
+    SET by_command = c.by_command OR excluded.by_command, dropped = c.dropped || excluded.dropped;
 
 -- fence_for_contract: a run from before publishes nothing more; what it had planned is read again.
 UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL, updated_at = now() WHERE name = %(pipeline)s;

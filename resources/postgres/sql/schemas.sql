@@ -40,6 +40,14 @@ SELECT s.key, s.sha256 FROM tidegate.schema AS s LEFT JOIN used USING (key)
 SELECT key, sha256 FROM tidegate.schema
  WHERE registry = %(registry)s AND generation = %(generation)s AND key = ANY(%(keys)s);
 
+-- schemas_named_in: the schemas that published batches of the pipeline named in these ranges of a log, as it was then.
+SELECT DISTINCT s.registry, s.generation, s.key
+  FROM unnest(%(partitions)s::int[], %(from_offsets)s::bigint[], %(until_offsets)s::bigint[]) AS w (partition, low, high)
+  JOIN tidegate.batch_range AS r ON r.partition = w.partition AND r.from_offset < w.high AND r.until_offset > w.low
+  JOIN tidegate.batch AS b ON b.batch_id = r.batch_id
+  JOIN tidegate.batch_schema AS s ON (s.batch_id, s.partition, s.from_offset) = (r.batch_id, r.partition, r.from_offset)
+ WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND r.topic_id = %(topic_id)s;
+
 -- write_batch_schemas: how many messages of each range name each schema, and with which part.
 WITH named AS (
   INSERT INTO tidegate.batch_schema (batch_id, partition, from_offset, registry, generation, key, part, messages)
