@@ -49,7 +49,10 @@ def ack(
         show_default=False,
     ),
     batch: Batch | None = typer.Option(
-        None, help="What to do with a batch that fails a blocking check: retry by default.", show_default=False
+        None,
+        help="What to do with a batch that fails a blocking check, or whose schemas the registry does not give: retry "
+        "by default.",
+        show_default=False,
     ),
     expect: ExpectOption = None,
     output: OutputOption = Output.human,
@@ -59,7 +62,9 @@ def ack(
     Nothing changes without --execute. The next run continues from where the
     settlement puts the pipeline. A batch that fails a blocking check can be
     settled before it halts the pipeline: --batch publish publishes it all the
-    same, --batch dead-letters makes dead letters of all its messages.
+    same, --batch dead-letters makes dead letters of all its messages. Of a batch
+    that halted the pipeline because the registry does not give a schema,
+    --batch dead-letters makes dead letters of the messages that name it.
 
     \b
     JSON: pipeline, state (active or halted), settled; where there is something

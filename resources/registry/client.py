@@ -18,6 +18,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistry
 
 from platform_defs import verdicts
 from platform_defs.contract.model import Format
+from platform_defs.contract.written import context_of
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.writer_schema import WriterSchema
@@ -206,14 +207,6 @@ def _shared(_process: int, options: tuple[tuple[str, str], ...], patience: float
 def is_possible(key: str) -> bool:
     """Whether a registry could have given this id: a positive int32. Any GUID is possible."""
     return not key.isdecimal() or 0 < int(key) <= LARGEST_ID
-
-
-def context_of(subject: str) -> str:
-    """The registry's context in a subject (`:.bank:` of `:.bank:transfers`); empty for the default one.
-
-    https://docs.confluent.io/platform/current/schema-registry/schema-linking-cp.html#contexts
-    """
-    return f"{subject[: subject.index(':', 1) + 1]}" if subject.startswith(":.") and ":" in subject[1:] else ""
 
 
 def name_in_ledger(registry: str, subject: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from platform_defs.contract.model import Contract
+from platform_defs.contract.written import context_of
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.errors import RegistryAway, SchemasNotGiven
 from platform_defs.formats.kept import Kept
@@ -17,7 +18,6 @@ from resources.registry.client import (
     LARGEST_ID,
     RegistryClient,
     client_of,
-    context_of,
     is_possible,
     name_in_ledger,
 )

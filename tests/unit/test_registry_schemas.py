@@ -1,8 +1,9 @@
 """From where on ids of a registry are of which generation, and which context they are of."""
 
+from platform_defs.contract.written import context_of
 from platform_defs.formats.writer_schema import WriterSchema
 from resources.postgres.schema_ledger import Generation, SchemaLedger, digest
-from resources.registry.schemas import RegistrySchemas, context_of
+from resources.registry.schemas import RegistrySchemas
 
 
 def generations(*opened: Generation, partition: int = 0, topic_id: str | None = "now") -> list[tuple[int, int]]:
