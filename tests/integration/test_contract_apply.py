@@ -1,8 +1,6 @@
-"""A contract changes: what apply does to the tables, to a run, to those who hold a table, and to itself."""
+"""A contract changes: what apply does to the tables, to a run, to another apply, and to itself."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +9,10 @@ import pytest
 from platform_defs.contract.column_types import STRING, column_type
 from platform_defs.contract.model import Column, Contract, Field, RowRule, Table
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.errors import BadInput, Fenced, LedgerAway, OutcomeUnknown
+from platform_defs.errors import BadInput, Fenced, OutcomeUnknown
 from platform_defs.evolution.statements import Given
 from platform_defs.operations import evolve
 from platform_defs.verification.verify import verify
-from resources.postgres import pinning
-from resources.postgres.contract_ledger import SHORT_WAIT
 from tests.adoptions import adopt, restored
 from tests.integration.test_verify import view
 from tests.world import World
@@ -218,39 +214,6 @@ def test_of_two_at_once_one_applies_and_the_other_finds_nothing_to_do(world: Wor
     exact(world, after)
 
 
-@contextmanager
-def reader(world: World, table: str) -> Iterator[None]:
-    """A session in a transaction that has read the table."""
-    with world.session() as session:
-        session.execute("set application_name = 'a report'")
-        session.execute("begin")
-        session.execute(f"select count(*) from {table}".encode())
-        yield
-        session.execute("rollback")
-
-
-def test_a_lock_is_given_up_within_a_quarter_of_a_minute() -> None:
-    pauses = (evolve.TRIES - 1) * evolve.PAUSE[1]
-    assert SHORT_WAIT == "2s"
-    assert evolve.TRIES * 2 + pauses <= 15
-
-
-def test_a_reader_that_holds_the_table_is_named_and_nothing_is_changed(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(evolve, "SHORT_WAIT", "50ms")
-    monkeypatch.setattr(evolve, "PAUSE", (0.01, 0.02))
-    before = views(world)
-    after = with_field(before)
-    with reader(world, before.contract.row_table.name), pytest.raises(LedgerAway, match="a report"):
-        apply(world, after)
-    assert versions(world, before) == [("1.0.0", False, True)]
-    world.send(before, [view(8)])
-    assert len(world.drain(before)) == 1  # nor is the pipeline held up
-    apply(world, after)
-    exact(world, after)
-
-
 def test_a_session_that_is_lost_leaves_nothing_or_all_of_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     before = views(world)
     after = with_field(before)
@@ -305,21 +268,6 @@ def test_who_may_not_alter_the_table_is_told_so(world: World) -> None:
 def _as(url: str, user: str) -> str:
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{user}@{rest.partition('@')[2]}"
-
-
-def test_a_run_that_may_apply_it_waits_for_no_reader_and_tries_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pinning, "SHORT_WAIT", "100ms")
-    before = views(world, evolution="additive")
-    after = with_field(before)
-    with reader(world, before.contract.row_table.name), pytest.raises(LedgerAway):
-        world.drain(after)
-    (state,) = world.rows("select owner, batch_failures from tidegate.pipeline where name = %s", before.name)
-    assert state == {"owner": None, "batch_failures": 0}
-    world.send(after, [view(8, channel="web")])
-    assert len(world.drain(after)) == 1
-    exact(world, after)
 
 
 def test_a_partitioned_table_of_a_users_own_is_changed_with_its_partitions(world: World) -> None:
