@@ -1,5 +1,5 @@
 # Everything that a run leaves behind is in TIDEGATE_HOME (default .tidegate) and is stopped by `make down`.
-.PHONY: help install demo example-avro example-protobuf test test-fast test-rest test-all lint check fmt up down bench chaos docs reference
+.PHONY: help install demo example-avro example-protobuf test test-fast test-rest test-all lint check fmt up down bench chaos mutations docs reference
 
 # The shell looks uv up, line by line: make expands all lines of a recipe before the first one, which may install it, runs.
 UV = $$(command -v uv || ls .uv/bin/uv 2>/dev/null || echo python3 -m uv)
@@ -83,6 +83,9 @@ bench: install  ## compare the paths, with ratios (docs/explanation/performance.
 
 chaos: install  ## kill, stop and cut off runs and servers; nothing may be lost or doubled (CHAOS="--seed 1 --kills 20")
 	@$(RUN) python -m tests.chaos $(CHAOS)
+
+mutations: install  ## a million messages with wrong bytes for each format: about an hour of each core (make test-rest: a tenth)
+	@TIDEGATE_TEST_MUTATIONS=1000000 $(PYTEST) -k test_messages_with_wrong_bytes_harm_nothing
 
 docs: install  ## build the site into .site/; a warning or a broken link fails it
 	@$(RUN) python -m sphinx --quiet --nitpicky --fail-on-warning --keep-going --fresh-env -b html docs .site
