@@ -115,6 +115,7 @@ class PendingBatch:
     set_aside: str | None = None  # by a person: why every message of it is to be a dead letter
     suspects: tuple[Suspect, ...] = ()  # what the last try that got so far found
     recent: Recent = field(default=NONE_YET, compare=False)  # the messages before it; kept in a column of its own
+    without_schemas: bool = False  # by a person: messages whose schema the registry does not give become dead letters
 
     def to_json(self) -> dict[str, Any]:
         document = asdict(self)
@@ -133,6 +134,7 @@ class PendingBatch:
             stored.get("set_aside"),
             tuple(Suspect(**item) for item in stored.get("suspects", ())),
             recent,
+            stored.get("without_schemas", False),
         )
 
     @property

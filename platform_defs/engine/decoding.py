@@ -69,7 +69,7 @@ class BlockDecoder:
         """
         values = block.values if chosen is None else block.values.take(chosen)
         if not self._contract.wire.framed:
-            return DecodedBlock(self._unframed(values), NO_SCHEMAS)
+            return self._unframed(values)
         return self._framed("value", partition, block, values, chosen)
 
     def keys(self, partition: int, block: Block) -> KeyColumn:
@@ -89,10 +89,11 @@ class BlockDecoder:
         parts = [self._part(part, cut, values, names) for cut in cuts]
         return parts[0] if len(parts) == 1 else self._joined(parts)
 
-    def _unframed(self, values: pa.BinaryArray) -> Decoded:
+    def _unframed(self, values: pa.BinaryArray) -> DecodedBlock:
         if self._contract.format == "json":
-            return decode(self._contract, values)
-        return self._of_file.read(values, None).decoded
+            return DecodedBlock(decode(self._contract, values), NO_SCHEMAS)
+        found = self._of_file.read(values, None)
+        return DecodedBlock(found.decoded, NO_SCHEMAS, found.skipped)
 
     @cached_property
     def _of_file(self) -> FramedReader:

@@ -54,7 +54,8 @@ def _halt(contract: Contract, found: RegistrySwitched, what: str) -> Halt:
 
 def as_decided(schemas: Schemas | None, pending: PendingBatch) -> Schemas | None:
     """Where a batch finds its schemas: a person may have decided what becomes of those that are not given."""
-    return schemas.accepting() if schemas is not None and pending.judged_by_a_person else schemas
+    decided = pending.without_schemas or pending.set_aside is not None
+    return schemas.accepting() if schemas is not None and decided else schemas
 
 
 def refuse_unknown(contract: Contract, schemas: Schemas | None, ledger: PipelineHold, staged: Staged) -> None:

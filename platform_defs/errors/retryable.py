@@ -102,21 +102,33 @@ class RegistryAway(Retryable):
     """The schema registry was asked and gave no answer that it could give: refused, too late, 401, 5xx, or HTML.
 
     `registry` is where it was asked, without a password; `status` the HTTP status of the last answer, if there was one;
-    `seen` what was asked for and answered.
+    `seen` what was asked for and answered; `refused` whether that answer was about the one schema, as 403 is, and not
+    about the registry's own state, as 503 or silence is.
     """
 
-    def __init__(self, message: str, *, registry: str | None = None, status: int | None = None, seen: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        registry: str | None = None,
+        status: int | None = None,
+        seen: str = "",
+        refused: bool = False,
+    ) -> None:
         super().__init__(message)
-        self.registry, self.status, self.seen = registry, status, seen
+        self.registry, self.status, self.seen, self.refused = registry, status, seen, refused
 
     @classmethod
-    def asked(cls, registry: str, what: str, seconds: float, reason: str, status: int | None) -> "RegistryAway":
+    def asked(
+        cls, registry: str, what: str, seconds: float, reason: str, status: int | None, *, refused: bool = False
+    ) -> "RegistryAway":
         seen = f"the schema registry at {registry} did not answer for {seconds:.0f} s when it was asked for {what}"
         return cls(
             f"{seen}: {reason}. Nothing was published and nothing became a dead letter; the batch will be read again",
             registry=registry,
             status=status,
             seen=f"the schema registry at {registry} gives no answer when it is asked for {what}: {reason}",
+            refused=refused,
         )
 
     @classmethod

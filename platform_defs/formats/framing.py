@@ -126,14 +126,16 @@ class _Block:
         headers = [_header(one, protobuf=self.protobuf) for one in distinct]
         places = {place: number for number, place in enumerate(dict.fromkeys(one.place for one in headers))}
         place_of = np.array([places[one.place] for one in headers], np.int64)
+        named, behind = list(places), None
         for number, found in _by_value(place_of[numbers]):
-            (key, first), indexes = list(places)[number], rows[found]
+            (key, first), indexes = named[number], rows[found]
             if not key:
                 which: list[int] = numbers[found].tolist()
                 self._refuse_headers(indexes, [headers[at] for at in which])
                 continue
-            behind: Any = None if first else pa.array([one.indexes for one in headers], pa.binary())
-            heads = None if first else behind.take(int64s(numbers[found]))
+            if not first and behind is None:
+                behind = pa.array([one.indexes for one in headers], pa.binary())
+            heads: Any = None if first or behind is None else behind.take(int64s(numbers[found]))
             self.groups.append(Group(key, indexes, self.starts[indexes], self.stops[indexes], heads, first))
 
     def refuse(self, rows: Integers, error_class: str, message: str) -> None:

@@ -51,6 +51,7 @@ class Decision:
     keep_pending: bool = False
     log: tuple[str, str] | None = None
     registry: str | None = None  # whose next generation of schemas begins here
+    without_schemas: bool = False  # messages whose schema the registry does not give become dead letters
 
 
 @dataclass(frozen=True)

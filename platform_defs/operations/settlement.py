@@ -67,6 +67,7 @@ class Settlement:
     positions: Positions = field(default=(), repr=False)  # as they were when this was decided
     registry: str | None = None  # whose next generation of schemas begins at the positions
     log: tuple[str, str] | None = None  # cluster id and topic id of the log in which the pipeline continues, if another
+    without_schemas: bool = False  # of the pending batch, messages whose schema is not given become dead letters
 
     def to_json(self) -> dict[str, Any]:
         """What `tidegate ack -o json` prints, and what the record of the settlement keeps."""
@@ -87,6 +88,7 @@ class Settlement:
             "dead_letters_accepted": self.accept,
             "checks_accepted": list(self.checks_accepted),
             "set_aside": self.set_aside,
+            "without_schemas": self.without_schemas,
         }
         return {name: value for name, value in decided.items() if value}
 
@@ -132,6 +134,7 @@ def propose(
         registry=decision.registry,
         positions=positions,
         log=decision.log,
+        without_schemas=decision.without_schemas,
     )
 
 
@@ -143,7 +146,7 @@ def _of_schemas(batch: BatchChoice | None) -> Decision:
     """Of a batch whose messages name schemas that the registry does not give."""
     if batch == "dead-letters":
         said = "messages whose schema the registry does not give become dead letters, however many, the others rows"
-        return Decision(f"The batch will be published: {said}.", accept=True, keep_pending=True)
+        return Decision(f"The batch will be published: {said}.", accept=True, keep_pending=True, without_schemas=True)
     said = "The pipeline retries the same batch. Fix the cause first; see the detail."
     other = "Or make dead letters of the messages whose schema the registry does not give (--batch dead-letters)."
     return Decision(f"{said} {other}", keep_pending=True)

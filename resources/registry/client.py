@@ -8,8 +8,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import inf
 from threading import Event
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
@@ -24,11 +25,13 @@ from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.verdicts import Verdict
 from resources.registry.address import Registry
-from resources.registry.server import ONE_TRY, Server, get
+from resources.registry.server import ONE_TRY, Server, Unreadable, get
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
+REFUSED = 1.0  # seconds after which an id that is refused while others are answered is taken to be refused for good
+_OF_THE_SERVER = (401, 404, 407, 408, 425, 429, 502, 503, 504)  # 404: not in the words of a registry
 PAUSE = 0.2  # seconds before the second try; then twice as long each time, up to two seconds
 AT_ONCE = 8  # questions
 MOST_REFERENCES = 500  # of a schema, theirs included
@@ -48,6 +51,7 @@ class _Asking:
     until: float  # of time.monotonic()
     patience: float  # seconds
     given_up: Event = field(default_factory=Event)
+    refused_after: float = inf  # of time.monotonic(): until then a refusal is taken for a fault that passes
 
 
 class RegistryClient:
@@ -92,6 +96,23 @@ class RegistryClient:
                 return []
 
         return {key: schema for key, found in self._each(keys, patience, ask).items() for schema in found}
+
+    def given(
+        self, keys: Iterable[str], subject: str | None = None, patience: float | None = None, *, silence: bool = False
+    ) -> dict[str, WriterSchema | None]:
+        """As `schemas`, with None also for one that the registry refuses, and goes on refusing for a second; where
+        `silence` is an answer, also for one of which it says nothing as long as it is waited for.
+        """
+
+        def ask(key: str, asking: _Asking) -> WriterSchema | None:
+            try:
+                return self._schema(key, subject, replace(asking, refused_after=time.monotonic() + REFUSED))
+            except RegistryAway as away:
+                if not (away.refused or (silence and away.status is None)):
+                    raise
+                return None
+
+        return self._each(keys, patience, ask)
 
     def has_versions(self, subject: str) -> bool:
         """Whether anything is registered under a subject."""
@@ -166,7 +187,8 @@ class RegistryClient:
                 if _is_missing(error) or (not key.isdecimal() and _knows_no_guids(server, error, limit)):
                     return None
                 tried += 1
-                if time.monotonic() + pause >= asking.until or asking.given_up.is_set():
+                until = asking.until if not _is_refusal(error) else min(asking.until, asking.refused_after)
+                if time.monotonic() + pause >= until or asking.given_up.is_set():
                     raise self._away(what, asking.patience, error) from None
             if tried % len(self._servers) == 0:
                 asking.given_up.wait(pause)
@@ -175,7 +197,7 @@ class RegistryClient:
     def _away(self, what: str, seconds: float, error: Exception) -> RegistryAway:
         status = error.http_status_code if isinstance(error, SchemaRegistryError) else None
         said = excerpt(self._without_secrets(str(error) or type(error).__name__))
-        return RegistryAway.asked(str(self.registry), what, seconds, said, status)
+        return RegistryAway.asked(str(self.registry), what, seconds, said, status, refused=_is_refusal(error))
 
     def _without_secrets(self, text: str) -> str:
         for secret in self.registry.secrets:
@@ -250,10 +272,10 @@ def _version(client: SchemaRegistryClient, subject: str, version: int) -> dict[s
 
 
 def _checked(answer: Any) -> dict[str, Any]:
-    """`answer`, if it is a schema: another server's JSON has none. Raises ValueError."""
+    """`answer`, if it is a schema: another server's JSON has none. Raises Unreadable."""
     found = _object(answer)
     if not isinstance(found.get("schema"), str):
-        raise ValueError("the answer holds no schema")  # no type of ours is wrong
+        raise Unreadable("the answer holds no schema")
     return found
 
 
@@ -272,6 +294,15 @@ def _is_encrypted(schema: dict[str, Any]) -> bool:
 def _is_missing(error: Exception) -> bool:
     """Whether this is the registry's own word that it has no such schema, and not a 404 of what stands before it."""
     return isinstance(error, SchemaRegistryError) and _is_absent(error) and error.error_code in MISSING
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether this is an answer about one schema, which another question may be spared. Silence, or what a server says
+    of its own state or of who asks (401), is none; nor is a page for people.
+    """
+    if isinstance(error, Unreadable):
+        return True
+    return isinstance(error, SchemaRegistryError) and error.http_status_code not in _OF_THE_SERVER
 
 
 def _is_absent(error: Exception) -> bool:

@@ -111,6 +111,8 @@ class RegistrySchemas:
         now = client.answered([one.key for one in self.in_use], self.subject, QUICKLY)
         if any((found := now.get(one.key)) and digest(found) == one.sha256 for one in self.in_use):
             return True
+        if self.in_use:
+            return False  # another registry may have a subject of this name
         try:
             return client.has_versions(self.of_contract)
         except RegistryAway:
@@ -141,10 +143,12 @@ class RegistrySchemas:
         """What the registry says of these, kept in the ledger. Raises RegistryAway, SchemasNotGiven."""
         if self.in_vain + len(keys) > MOST_UNKNOWN and not (self.accepts or self.replays):
             raise SchemasNotGiven.too_many(self.pipeline, MOST_UNKNOWN)
+        if self.replays and self.address is None:
+            return {}  # what no run has known: the ledger has the rest
         client = self._client(keys[0])
         try:
             found = self._ask(client, keys)
-            if found and _changed(self.in_use, client.answered(_ids(self.in_use), self.subject, QUICKLY)):
+            if found and _changed(self.in_use, client.given(_ids(self.in_use), self.subject, QUICKLY)):
                 raise RegistryAway.another(str(self.address))  # what it says now is not kept among what it said before
         except RegistryAway:
             if not _away.has(str(self.address)):
@@ -174,29 +178,34 @@ class RegistrySchemas:
         """
         try:
             return client.schemas(keys, self.subject)
-        except RegistryAway:
-            if not self._is_there():
+        except RegistryAway as away:
+            if not self._is_of_one(away):
                 raise
         if self.accepts or self.replays:
             return self._given(client, keys)
         try:
-            return client.schemas(keys, self.subject, QUICKLY)
+            return client.schemas(keys, self.subject)  # it may have been away until now
         except RegistryAway as away:
+            if not self._is_of_one(away):
+                raise
             raise SchemasNotGiven.refused(self.pipeline, away.seen) from away
 
     def _given(self, client: RegistryClient, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
         """What the registry says of these, each on its own: nothing of one that it refuses."""
-        answers = self._hasty(client.registry).answered(keys, self.subject)
-        if len(answers) < len(keys) and not self._is_there():  # it went away meanwhile
+        answers = client.given(keys, self.subject, silence=self.accepts)
+        if not all(answers.values()) and not self._is_there():  # it went away meanwhile
             return client.schemas(keys, self.subject)
         return answers
 
+    def _is_of_one(self, away: RegistryAway) -> bool:
+        """Whether the registry refuses the one schema, or is silent about it, while it answers for others."""
+        return (away.refused or away.status is None) and self._is_there()
+
     def _is_there(self) -> bool:
-        """Whether the registry answers for any schema: one in use, or an id that none has. Its list of types says
-        nothing: it comes from no store.
+        """Whether the registry answers for an id that no schema has, which no cache does: what it says of one in
+        use, or of its types, may come from no store.
         """
-        known = [str(LARGEST_ID), *(one.key for one in self.in_use)]
-        return bool(self.address and client_of(self.address).answered(known, self.subject, QUICKLY))
+        return bool(self.address and client_of(self.address).answered([str(LARGEST_ID)], self.subject, QUICKLY))
 
     def _hasty(self, address: Registry) -> RegistryClient:
         return client_of(replace(address, patience=min(address.patience, AGAIN)))

@@ -69,6 +69,10 @@ def within(seconds: float, call: Callable[[], Answer]) -> Answer:
     return answer
 
 
+class Unreadable(Exception):
+    """A whole answer about one schema, which is not one that could be read."""
+
+
 def get(client: SchemaRegistryClient, path: str, query: Mapping[str, Any] | None = None) -> Any:
     """The registry's JSON as it is. The client's own classes refuse what they do not know, such as new rules."""
     rest: Any = client
@@ -86,7 +90,7 @@ class _Bounded(httpx.SyncByteStream):
         for piece in self._body:
             length += len(piece)
             if length > LARGEST_ANSWER:
-                raise httpx.ReadError(f"the answer is longer than {LARGEST_ANSWER:,} bytes")
+                raise Unreadable(f"the answer is longer than {LARGEST_ANSWER:,} bytes")
             if time.monotonic() > until:
                 raise httpx.ReadError(f"the answer took longer than {ONE_TRY:.0f} s")
             yield piece

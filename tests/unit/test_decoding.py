@@ -1,7 +1,7 @@
 """What a task decodes: by generations of a registry, with headers, of chosen messages only."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -107,6 +107,14 @@ def test_the_same_id_means_another_schema_from_the_next_generation_on() -> None:
         (2, "7", "value"): 1,
         (2, "8", "value"): 1,
     }
+
+
+def test_records_that_a_contract_skips_are_counted_where_messages_name_no_schema_too() -> None:
+    union = f"[{INTEGER}, {INTEGER.replace(chr(34) + 'R' + chr(34), chr(34) + 'Other' + chr(34))}]"
+    skips = WireFormat("none", record="R", other_records="skip", schema_text=union)
+    (block,) = message_blocks([Delivered(0, b"\0\2"), Delivered(1, b"\2\4"), Delivered(2, b"\0\6")])
+    found = BlockDecoder(replace(contract(), wire=skips), None).read(0, block, None)
+    assert (integers(found.decoded.indexes), found.decoded.faults, found.skipped) == ([0, 2], [], 1)
 
 
 def test_the_last_header_of_the_name_counts() -> None:

@@ -177,6 +177,20 @@ def test_many_are_asked_for_at_once(server: Answered) -> None:
     assert [key for key, schema in found.items() if schema] == keys
 
 
+def test_what_is_refused_for_a_second_is_not_given_and_what_comes_late_is(server: Answered) -> None:
+    server.answers = {"/schemas/ids/7": refuses(403, 40301), "/schemas/ids/9": after(1.3, SCHEMA)}
+    given = client(server.url, patience=10).given(["7", "9"])
+    assert (given["7"], given["9"]) == (None, WriterSchema("9", "avro", '"string"'))
+
+
+@pytest.mark.parametrize("status", [401, 404, 408, 429, 503])
+def test_what_a_server_says_of_itself_is_no_refusal_of_one_schema(server: Answered, status: int) -> None:
+    server.answers = {"/schemas/ids/7": refuses(status, status)}
+    with pytest.raises(RegistryAway) as away:
+        client(server.url).given(["7"])
+    assert not away.value.refused
+
+
 def test_a_schema_may_be_large_and_an_answer_not_larger(server: Answered) -> None:
     document = json.dumps({"type": "enum", "name": "E", "symbols": [f"S{n:06}" for n in range(100_000)]})
     assert len(document) > 1_000_000
@@ -186,7 +200,7 @@ def test_a_schema_may_be_large_and_an_answer_not_larger(server: Answered) -> Non
     }
     assert client(server.url, patience=10).schema("7") == WriterSchema("7", "avro", document)
     with pytest.raises(RegistryAway, match="longer than 16,000,000 bytes"):
-        client(server.url).schema("8")
+        client(server.url, patience=2).schema("8")
 
 
 def test_whoever_is_not_answered_ends_the_others(server: Answered) -> None:

@@ -85,7 +85,8 @@ def test_what_is_not_given_is_accepted_where_a_person_has_decided_about_the_batc
     schemas = Asked(familiar=True)
     assert as_decided(schemas, staged().pending) is schemas
     assert as_decided(None, staged(set_aside="garbage").pending) is None
-    for decided in (staged(set_aside="garbage"), staged(dead_letters_accepted=True)):
+    assert as_decided(schemas, staged(dead_letters_accepted=True).pending) is schemas, "it was about other dead letters"
+    for decided in (staged(set_aside="garbage"), staged(without_schemas=True)):
         assert as_decided(schemas, decided.pending) == Asked(familiar=True, accepts=True)
 
 
