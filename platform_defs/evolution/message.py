@@ -62,7 +62,7 @@ def _meant_otherwise(old: Contract, new: Contract) -> Iterator[Change]:
     before, after = context_of(was.subject), context_of(now.subject)
     if was.framed and now.framed and before != after:
         what = f"the subject's context {before or '(default)'} -> {after or '(default)'}"
-        sentence = "ids are looked up there from now on, and a replay is refused while one that it has read before is unknown there"
+        sentence = "ids are looked up there from now on; a replay is refused where one of its range is unknown there"
         yield Change("~", what, _BREAKS, sentence)
     if was.key_format != now.key_format:
         what = f"keyFormat {was.key_format} -> {now.key_format}"
