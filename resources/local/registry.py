@@ -98,7 +98,7 @@ def _wait_until_it_answers(home: Path, process: psutil.Process, port: int) -> No
     while processes.is_running(process) and time.monotonic() < until:
         if answers(port):
             return
-        time.sleep(0.1)
+        time.sleep(0.1)  # it does not say when it is ready: it answers
     processes.end([process], signal.SIGTERM, within=STOP_SECONDS)
     raise processes.failed("The schema registry", [_log(home)])
 

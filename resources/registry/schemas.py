@@ -166,7 +166,7 @@ class RegistrySchemas:
             if not missing:
                 break
             self.waited = True
-            time.sleep(pause)
+            time.sleep(pause)  # no registry says when a follower has caught up
             answers |= self._answers(client, missing[:MOST_LAGGING])
         found = {key: schema for key, schema in answers.items() if schema}
         self.in_vain += len(keys) - len(found)

@@ -101,7 +101,7 @@ class Subjects(RegistryClient):
         """What `shape` makes of the answer's JSON; None where the registry says that there is no such thing."""
         failed: Exception = TimeoutError()
         for turn in range(TRIES):
-            time.sleep(PAUSE if turn else 0.0)
+            time.sleep(PAUSE if turn else 0.0)  # a server that restarts does not say when it is back
             for server in self._servers:
                 try:
                     return shape(server.ask(partial(_rest, method, path, body), 2 * ONE_TRY))
