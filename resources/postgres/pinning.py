@@ -5,12 +5,12 @@ free if the contract says `evolution: additive`; everything else is for `tidegat
 """
 
 from platform_defs.contract.model import Contract
-from platform_defs.contract.written import digest
+from platform_defs.contract.written import contract_digest
 from platform_defs.engine import crash_points
 from platform_defs.engine.replay_plan import SUFFIX as REPLAY
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import ChangeClass
-from platform_defs.evolution.plan import Plan, plan
+from platform_defs.evolution.plan import ChangePlan, plan
 from resources.postgres.connection import LOCK_WAIT, Connection, lock_timeout
 from resources.postgres.contract_ledger import SHORT_WAIT, ContractLedger, run
 
@@ -26,7 +26,7 @@ def pin(connection: Connection, contract: Contract, run_id: str | None, *, rebui
     """
     if contract.pipeline.endswith(REPLAY):
         return None
-    ledger, wanted = ContractLedger(connection, contract.pipeline), digest(contract)
+    ledger, wanted = ContractLedger(connection, contract.pipeline), contract_digest(contract)
     if ledger.in_force() == wanted:
         return wanted
     if (applied := ledger.applied()) is not None:
@@ -41,7 +41,7 @@ def pin(connection: Connection, contract: Contract, run_id: str | None, *, rebui
     return ledger.record(contract, f"run {run_id}" if run_id else "a run", by_command=False)
 
 
-def _evolve(ledger: ContractLedger, found: Plan) -> None:
+def _evolve(ledger: ContractLedger, found: ChangePlan) -> None:
     """Make the tables what the changed contract says, where a run may. Raises BadInput where it may not."""
     if found.found_otherwise and ledger.newest_batch() is not None:
         raise _for_a_replay(found)
@@ -55,7 +55,7 @@ def _evolve(ledger: ContractLedger, found: Plan) -> None:
     ledger.connection.execute(lock_timeout(LOCK_WAIT))
 
 
-def _for_a_replay(found: Plan) -> BadInput:
+def _for_a_replay(found: ChangePlan) -> BadInput:
     name, changes = found.new.pipeline, [f"{item.what}: {item.sentence}" for item in found.found_otherwise]
     return BadInput(
         f"its contract has changed since {found.old.version} was applied: {'; '.join(changes)}. Nothing was written. "
@@ -64,7 +64,7 @@ def _for_a_replay(found: Plan) -> BadInput:
     )
 
 
-def _for_a_person(found: Plan) -> BadInput:
+def _for_a_person(found: ChangePlan) -> BadInput:
     name = found.new.pipeline
     what = "; ".join([item.sql for item in found.statements] or [change.what for change in found.changes])
     return BadInput(
