@@ -63,18 +63,10 @@ class ChangePlan:
         return (*found, *([self.version_mistake] if self.version_mistake else []))
 
 
-def plan(
-    old: Contract,
-    new: Contract,
-    shapes: Shapes | None = None,
-    given: Given | None = None,
-    *,
-    emptied: bool = False,
-) -> ChangePlan:
+def plan(old: Contract, new: Contract, shapes: Shapes | None = None, given: Given | None = None) -> ChangePlan:
     """From `old` to `new`, over tables of these shapes; over those of `old` where none are given.
 
-    A table that is not there needs no statement: the pipeline's first run creates it. `emptied`: no table has a row
-    when they run, as where a replay puts all of them in place again.
+    A table that is not there needs no statement: the pipeline's first run creates it.
     """
     there = {table.name: shape_of(table) for table in _in_place(old, new)} if shapes is None else shapes
     changes = tuple(_changes(old, new))
@@ -83,7 +75,7 @@ def plan(
         item
         for table in new.tables
         if (shape := there.get(table.name)) is not None
-        for item in statements(table, shape, given or Given(), emptied=emptied)
+        for item in statements(table, shape, given or Given())
         if not item.optional or (item.table, item.column) in changed
     ]
     return ChangePlan(old, new, changes, tuple(found))
