@@ -27,17 +27,7 @@ from platform_defs.engine.find_poison import REFUSALS, Failure, Trials, certain
 from platform_defs.engine.job_limit import JobLimit
 from platform_defs.engine.left_out import Excluded, refused_by_table, wait_for_suspects
 from platform_defs.engine.planning import TASKS, decide
-from platform_defs.engine.ports import (
-    Auditor,
-    Broker,
-    LineageEvents,
-    MessagePlace,
-    PipelineHold,
-    Published,
-    Refusal,
-    Source,
-    Staged,
-)
+from platform_defs.engine.ports import Auditor, Broker, LineageEvents, PipelineHold, Published, Staged
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.right_registry import (
     as_decided,
@@ -49,6 +39,7 @@ from platform_defs.engine.right_registry import (
 from platform_defs.engine.schema_ports import Schemas, summed
 from platform_defs.engine.stage import stage
 from platform_defs.engine.task import TaskWork
+from platform_defs.engine.task_ports import MessagePlace, Refusal, Source
 from platform_defs.engine.topic_view import describe
 from platform_defs.errors import (
     BadInput,
@@ -108,7 +99,7 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
     What stops it is raised, and recorded first: a Halt halts the pipeline in the ledger, anything else backs it off; a
     batch that fails again and again, though no system is away, halts it too. A run that lost the pipeline to another
     raises Fenced, whatever error that led to, except OutcomeUnknown and RowsLost: what they say of the last batch would
-    be lost. What nobody expected is an InternalError.
+    be lost. An unexpected exception becomes an InternalError.
     """
     budget = budget or Budget()
     started = time.monotonic()

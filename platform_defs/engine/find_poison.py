@@ -15,9 +15,10 @@ from pyspark.sql import SparkSession
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.job import run
-from platform_defs.engine.ports import Broker, PipelineHold, StagingArea
+from platform_defs.engine.ports import Broker, PipelineHold
 from platform_defs.engine.stage import stage_frame
 from platform_defs.engine.task import TaskWork
+from platform_defs.engine.task_ports import StagingArea
 from platform_defs.engine.transform import transform_file
 from platform_defs.errors import NotReproduced, RowRefused, TransformBroken, TransformFailed
 from platform_defs.offsets import OffsetRange, Suspect, TopicView, nth_offset, whole_spans

@@ -12,9 +12,9 @@ from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import task
 from platform_defs.engine.job import bound, range_numbers, run
-from platform_defs.engine.ports import Coverage, Recorder, Recording, Source
 from platform_defs.engine.stage import stage_frame
 from platform_defs.engine.task import TaskWork
+from platform_defs.engine.task_ports import Coverage, Recorder, Recording, Source
 from platform_defs.formats.block import Block
 from platform_defs.offsets import OffsetRange
 

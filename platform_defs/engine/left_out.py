@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine.pauses import SUSPECTED
-from platform_defs.engine.ports import MessagePlace, PipelineHold, Refusal, Staged
+from platform_defs.engine.ports import PipelineHold, Staged
+from platform_defs.engine.task_ports import MessagePlace, Refusal
 from platform_defs.errors import Halt, MessagesSuspected, NotReproduced, RowRefused
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.halts import AccumulateRefused

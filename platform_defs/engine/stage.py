@@ -9,8 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import task
 from platform_defs.engine.job import as_ours, bound, range_numbers, run
-from platform_defs.engine.ports import Coverage, PipelineHold, Staged
+from platform_defs.engine.ports import PipelineHold, Staged
 from platform_defs.engine.task import TaskWork
+from platform_defs.engine.task_ports import Coverage
 from platform_defs.engine.transform import transformed
 from platform_defs.errors import StagingLost
 from platform_defs.offsets import OffsetRange, PendingBatch

@@ -19,9 +19,9 @@ from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
 from platform_defs.engine.decoding import BlockDecoder, DecodedBlock, KeyColumn
-from platform_defs.engine.ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.engine.schema_ports import NamedSchema, Schemas, counted
+from platform_defs.engine.task_ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
 from platform_defs.errors import InternalError, MessageMisplaced, RowRefused
 from platform_defs.formats.arrow import (
     ArrowField,

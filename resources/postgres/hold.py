@@ -14,15 +14,9 @@ from psycopg.types.json import Jsonb
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
 from platform_defs.engine.pauses import LONG, Counts, Pause
-from platform_defs.engine.ports import (
-    AuditView,
-    Coverage,
-    FaultGroup,
-    Publication,
-    RefusedRow,
-    Staged,
-)
+from platform_defs.engine.ports import AuditView, FaultGroup, Publication, RefusedRow, Staged
 from platform_defs.engine.schema_ports import SchemaCount
+from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
 from platform_defs.halts import GateRed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView

@@ -13,7 +13,7 @@ import pyarrow as pa
 from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Fault
-from platform_defs.engine.ports import Coverage
+from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import LedgerAway, RowRefused, TidegateError
 from platform_defs.formats.block import Block, headers_of
 from resources.postgres.connection import connect, database_errors, judged, queries, session_url

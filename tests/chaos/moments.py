@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside, drain
-from platform_defs.engine.ports import Published, Source
+from platform_defs.engine.ports import Published
+from platform_defs.engine.task_ports import Source
 from platform_defs.formats.block import Block
 from platform_defs.offsets import OffsetRange
 from resources.settings import settings

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.ports import Source
+from platform_defs.engine.task_ports import Source
 from platform_defs.offsets import OffsetRange
 from resources.kafka import broker as kafka_broker
 from resources.kafka import source as kafka
@@ -38,7 +38,7 @@ def test_a_range_may_begin_or_end_inside_a_gap(world: World, cut: int) -> None:
 
 @pytest.fixture(scope="module")
 def compacted(endpoints: Any, spark: Any) -> tuple[World, Pipeline]:
-    """An upsert pipeline whose topic the broker's cleaner has been told to compact as soon as it can."""
+    """An upsert pipeline whose topic the broker's cleaner is set to compact as soon as it can."""
     world = World(endpoints, spark)
     eager = {"segment.ms": "100", "min.cleanable.dirty.ratio": "0.001", "max.compaction.lag.ms": "100"}
     pipeline = world.new_pipeline("upsert", config=eager)

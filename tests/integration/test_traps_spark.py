@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.ports import Coverage
 from platform_defs.engine.stage import one_attempt_each
+from platform_defs.engine.task_ports import Coverage
 from platform_defs.engine.transform_rules import check_row_local
 from platform_defs.errors import BadInput, Halt, MessagesSuspected, StagingLost, TransformBroken
 from platform_defs.offsets import OffsetRange

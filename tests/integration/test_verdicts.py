@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
 from platform_defs.engine.batch import Outside
-from platform_defs.engine.ports import Recording, Source, StagingArea
+from platform_defs.engine.task_ports import Recording, Source, StagingArea
 from platform_defs.errors import (
     BadInput,
     BrokerAway,
@@ -224,7 +224,7 @@ NOT_THE_ROWS: dict[str, tuple[type[TidegateError], tuple[int, int]]] = {
 
 
 @pytest.mark.parametrize("code", [*REFUSED_WHILE_WRITING, *NOT_THE_ROWS, "XX001"])
-def test_what_a_table_raises_for_one_row_is_that_messages_fault_or_nobodys(world: World, code: str) -> None:
+def test_what_a_table_raises_for_one_row_is_that_messages_fault_or_no_messages(world: World, code: str) -> None:
     pipeline = single_entry(world, plain)
     world.drain(pipeline)  # the tables are made
     refuse_rows(world, pipeline, code, "amount = 666")

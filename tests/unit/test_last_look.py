@@ -4,8 +4,9 @@ from uuid import uuid4
 
 import pytest
 
-from platform_defs.engine.ports import Coverage, Staged
+from platform_defs.engine.ports import Staged
 from platform_defs.engine.publish import read_up_to
+from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import StagingLost
 from platform_defs.offsets import OffsetRange, PendingBatch
 

@@ -1,4 +1,4 @@
-"""When a batch of which nobody knows a schema is dead letters, and when the question is whose registry this is."""
+"""When a batch of which no schema is known becomes dead letters, and when the question is whose registry this is."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,9 +8,10 @@ from uuid import UUID
 import pytest
 
 from platform_defs.contract.model import Contract, WireFormat
-from platform_defs.engine.ports import Coverage, FaultGroup, Staged
+from platform_defs.engine.ports import FaultGroup, Staged
 from platform_defs.engine.right_registry import as_decided, refuse_switched_since, refuse_unknown
 from platform_defs.engine.schema_ports import SchemaCount
+from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import BadInput, Halt, SchemasNotGiven
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.halts import RegistrySwitched
@@ -108,6 +109,6 @@ def test_a_batch_whose_ids_mean_something_else_by_now_is_not_published() -> None
     assert "Nothing of batch 5 was published" in str(halt.value)
 
 
-def test_a_batch_that_names_no_schema_asks_nobody() -> None:
-    refuse_switched_since(CONTRACT, nobody := Asked(familiar=True), staged())
-    assert nobody.compared == []
+def test_a_batch_that_names_no_schema_asks_no_registry() -> None:
+    refuse_switched_since(CONTRACT, registry := Asked(familiar=True), staged())
+    assert registry.compared == []

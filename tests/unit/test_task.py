@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from platform_defs.engine.decoding import DecodedBlock
-from platform_defs.engine.ports import Coverage
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.engine.task import _Tally
+from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import InternalError, MessageMisplaced
 from platform_defs.formats.block import message_blocks
 from platform_defs.formats.decoded import Decoded
