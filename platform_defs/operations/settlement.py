@@ -110,31 +110,28 @@ def propose(
     """
     status = ledger.status(contract.pipeline)
     detail = _to_settle(status)
-    if batch is not None and not isinstance(detail, GateRed) and not (_lacks_schemas(detail) and batch != "publish"):
-        raise BadInput(f"no batch of {contract.pipeline} fails a blocking check", field="--batch")
+    _refuse_batch(contract, detail, batch)
     if detail is None:
         return None
-    positions = tuple(
-        (at.partition, LogPosition(at.topic, at.cluster_id, at.topic_id, at.start_offset, at.next_offset))
-        for at in ledger.started_positions(contract.pipeline)
-    )
+    positions = _positions(contract, ledger)
     if isinstance(detail, GateRed):
         return _of_gate(status, detail, positions, batch or "retry")
-    decision = (
-        _of_schemas(batch) if _lacks_schemas(detail) else _decide(detail, positions, contract, ledger, broker, start)
-    )
-    return Settlement(
-        contract.pipeline,
-        detail,
-        status.epoch,
-        decision.explanation,
-        tuple(decision.steps),
-        decision.accept,
-        decision.keep_pending,
-        registry=decision.registry,
-        positions=positions,
-        log=decision.log,
-        without_schemas=decision.without_schemas,
+    if _lacks_schemas(detail):
+        return _of_halt(status, detail, positions, _of_schemas(batch))
+    return _of_halt(status, detail, positions, _decide(detail, positions, contract, ledger, broker, start))
+
+
+def _refuse_batch(contract: Contract, detail: HaltDetail | None, batch: BatchChoice | None) -> None:
+    """Raise BadInput where a person decides about a batch, and there is none to decide about."""
+    if batch is None or isinstance(detail, GateRed) or (_lacks_schemas(detail) and batch != "publish"):
+        return
+    raise BadInput(f"no batch of {contract.pipeline} fails a blocking check", field="--batch")
+
+
+def _positions(contract: Contract, ledger: Ledger) -> Positions:
+    return tuple(
+        (at.partition, LogPosition(at.topic, at.cluster_id, at.topic_id, at.start_offset, at.next_offset))
+        for at in ledger.started_positions(contract.pipeline)
     )
 
 
@@ -150,6 +147,22 @@ def _of_schemas(batch: BatchChoice | None) -> Decision:
     said = "The pipeline retries the same batch. Fix the cause first; see the detail."
     other = "Or make dead letters of the messages whose schema the registry does not give (--batch dead-letters)."
     return Decision(f"{said} {other}", keep_pending=True)
+
+
+def _of_halt(status: PipelineStatus, detail: HaltDetail, positions: Positions, decision: Decision) -> Settlement:
+    return Settlement(
+        status.pipeline,
+        detail,
+        status.epoch,
+        decision.explanation,
+        tuple(decision.steps),
+        decision.accept,
+        decision.keep_pending,
+        registry=decision.registry,
+        positions=positions,
+        log=decision.log,
+        without_schemas=decision.without_schemas,
+    )
 
 
 def _of_gate(status: PipelineStatus, gate: GateRed, positions: Positions, batch: BatchChoice) -> Settlement:
