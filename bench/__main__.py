@@ -50,7 +50,7 @@ class Bench:
 
     def __init__(self, messages: int) -> None:
         self.messages, self.topic = messages, f"bench-{uuid4().hex[:6]}"
-        self.endpoints = replace(connection(), registry=None)  # the ledger has the schemas: nobody is asked
+        self.endpoints = replace(connection(), registry=None)  # the ledger has the schemas: no registry is asked
         self.options = self.endpoints.kafka_options()
         self.spark: SparkSession = start_session(spark_config())
         self.bank = find_pipeline("bank_transfers")

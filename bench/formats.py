@@ -21,7 +21,7 @@ from platform_defs.contract.model import UNFRAMED, Format, WireFormat
 from resources.postgres.migrations import migrate
 from resources.postgres.schema_ledger import SchemaLedger
 
-REGISTRY = "bench"  # in the ledger: what ids mean there is nobody else's
+REGISTRY = "bench"  # in the ledger: no other run uses the ids there
 HEADER = [("__value_schema_id", b"\0" + int(AVRO_SCHEMA.key).to_bytes(4))]
 Headers = list[tuple[str, bytes]]
 

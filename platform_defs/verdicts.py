@@ -70,7 +70,7 @@ def _setup(codes: str, why: str) -> Ruling:
 SQLSTATES: Sequence[Ruling] = (
     _same("08", AWAY, "The connection is gone, or was never made."),
     _same("08P01", RETRY, "Server, pooler and client disagree about the protocol; that may not pass."),
-    _same("57 57P01 57P02 57P03", AWAY, "Postgres stops, restarts or was told to end the session."),
+    _same("57 57P01 57P02 57P03", AWAY, "Postgres stops, restarts, or an administrator ended the session."),
     _same(
         "57014", RETRY, "A statement was canceled, by hand or by `statement_timeout`; the same batch may take as long."
     ),

@@ -20,7 +20,7 @@ def led_by_an_unheard_of_leader(world: World, pipeline: Pipeline, partition: int
 
 
 def led_later(outside: Outside, partition: int = 1) -> Outside:
-    """A run that is told of a leader elected since, and so asks it what it holds."""
+    """A run that learns of a leader elected since, and so asks it what it holds."""
     assert isinstance(outside.broker, KafkaBroker)
     return replace(outside, broker=LedLater(outside.broker, partition))
 

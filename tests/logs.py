@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewPartitions
 from platform_defs.contract.pipeline import Pipeline
 from tests.world import World
 
-OPEN_FOR = 600_000  # ms after which a coordinator ends a transaction that nobody does: later than any test
+OPEN_FOR = 600_000  # ms after which a coordinator ends a transaction that no producer ends: later than any test
 
 
 def begin(

@@ -81,7 +81,7 @@ class Schemas(Protocol):
         ...
 
     def forgotten(self, ranges: Sequence[OffsetRange], named: Iterable[SchemaCount]) -> Sequence[str]:
-        """The schemas that published batches named in these ranges, and that nobody knows when they are replayed; none
-        in a run. `named`: those that were found. Raises RegistryAway, LedgerAway.
+        """The schemas that published batches named in these ranges, and that neither ledger nor registry has when
+        they are replayed; none in a run. `named`: those that were found. Raises RegistryAway, LedgerAway.
         """
         ...

@@ -103,7 +103,7 @@ def _changes(old: Contract, new: Contract) -> Iterable[Change]:
     shown = {change.column for change in of_tables if change.table == new.row_table.name}
     found = [
         *_of_the_whole(old, new),
-        # A field that is free to change, and whose column changes as well, is told once.
+        # A field that is free to change, and whose column changes as well, is shown once.
         *(c for c in message_changes(old, new) if c.kind is not ChangeClass.FREE or c.rule or c.column not in shown),
         *of_tables,
     ]

@@ -127,7 +127,7 @@ def _decide(connection: Connection, contract: Contract) -> Adoption | None:
 def _refuse_unfit(
     ledger: AdoptionLedger, contract: Contract, outputs: Sequence[NamedOutput], newest: int | None
 ) -> None:
-    """Raise BadInput where a table of the contract is missing, is another pipeline's, or holds what nobody wrote."""
+    """Raise BadInput where a table of the contract is missing, is another pipeline's, or has rows of no batch."""
     wanted = {table.name: table for table in contract.tables}
     for item in outputs:
         table = wanted.get(item.table_name)

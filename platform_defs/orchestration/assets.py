@@ -117,7 +117,7 @@ def _goal(
 
 
 def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own: str) -> OtherRuns:
-    """What the others leave to the run whose id is `own`, and what the sensor has told it (orchestration/shifts.py)."""
+    """What the others leave to the run whose id is `own`, and what the sensor asked of it (orchestration/shifts.py)."""
     records, run = live(instance, contracts, besides=own), instance.get_run_by_id(own)
     tags: Mapping[str, str] = run.tags if run else {}
     by_hand = asked_by_hand((item.dagster_run for item in records if item.start_time), contracts)

@@ -16,7 +16,7 @@ from resources.dagster.storage import STORAGE_AWAY
 
 LOOK = 5.0  # seconds between two looks at all pipelines
 SOON = 20.0  # seconds for which a run waits for what will be due: the next run would take as long to start
-REST = 30.0  # seconds for which a pipeline that failed is left alone at least: the ledger may not have been told of it
+REST = 30.0  # seconds for which a pipeline that failed is left alone at least: the ledger may not have a record of it
 EMPTY = 5.0  # the same, after a turn that found nothing to read, as behind an open transaction
 PATIENCE = 900.0  # seconds for which a run by hand waits for a pipeline that another run holds
 

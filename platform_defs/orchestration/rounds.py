@@ -49,7 +49,7 @@ def in_rounds(goal: Goal, work: Work, hands: int = HANDS) -> dict[str, Exception
 
 
 def _next(wanted: Sequence[str], working: Sequence[str], work: Work, hands: int) -> list[str]:
-    """Who begins a turn now. Nobody overtakes a pipeline that waits to be alone, so it is soon."""
+    """Who begins a turn now. No pipeline overtakes one that waits to be alone, so it is soon."""
     chosen: list[str] = []
     if len(working) == 1 and work.alone(working[0]):
         return chosen

@@ -13,7 +13,7 @@ from platform_defs.orchestration.keys import DEFINITIONS
 
 # Seconds after which a run that the sensor started ends: its failures are shown then, and the next begins.
 SHIFT = 1800.0
-# Seconds before that from which the next run may start. Once that is READY, this one leaves: nobody waits meanwhile.
+# Seconds before that from which the next run may start. Once that is READY, this one leaves, so that none waits.
 HANDOVER = 120.0
 READY = 60.0  # seconds after its start that a run is at work, its JVM warm
 

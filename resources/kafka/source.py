@@ -94,7 +94,7 @@ class KafkaSource:
     def _compare(self, consumer: Consumer, cluster_id: str | None) -> None:
         """Raise OtherCluster unless the brokers are those of `cluster_id`.
 
-        Nobody is asked: librdkafka keeps what the last metadata said, and gets new metadata on each new connection.
+        No broker is asked: librdkafka keeps what the last metadata said, and gets new metadata on each new connection.
         """
         if cluster_id and (found := _cluster_id(consumer)) and found != cluster_id:
             raise OtherCluster.reached(self.options["bootstrap.servers"], platform.node(), found, cluster_id)

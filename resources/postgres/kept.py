@@ -9,13 +9,14 @@ import psycopg
 from resources.postgres.connection import Connection, connect
 
 NAME = "tidegate/kept"  # of their sessions
-MOST = 1  # kept while nobody uses them
+MOST = 1  # kept while they are not in use
 
 
 class KeptConnections:
     """Connections to the database at `url` (a libpq URI): as many as are used at the same time, and a spare one.
 
-    psycopg_pool would do the same, but where Postgres says why nobody may connect, it says "no connection after 30 s".
+    psycopg_pool would do the same, but where Postgres says why it refuses connections, it says
+    "no connection after 30 s".
     """
 
     def __init__(self, url: str) -> None:
@@ -34,7 +35,7 @@ class KeptConnections:
         self._end_all_but(MOST)
 
     def close(self) -> None:
-        """End those that nobody uses."""
+        """End those that are not in use."""
         self._end_all_but(0)
 
     def _end_all_but(self, most: int) -> None:

@@ -2,7 +2,7 @@
 
     python -m tests.chaos [--seed N] [--kills N] [--only PART OF A NAME] [--minutes N]
 
-In a TIDEGATE_HOME of its own, which is emptied afterwards. Ends by itself: what has not begun after `--minutes` is told
+In a TIDEGATE_HOME of its own, which is emptied afterwards. Ends by itself: what has not begun after `--minutes` counts
 as not played, which is a failure; so is a scenario that takes longer than ten minutes.
 """
 

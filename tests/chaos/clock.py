@@ -83,8 +83,8 @@ def _database_jumps(chaos: Chaos, stamps: str) -> Verdict:
     chaos.world.send(pipeline, transfers(40, start=10))
     batches = [batch.messages for batch in chaos.world.drain(pipeline)]
     assert batches == [2, 40]
-    told = [batch.messages for batch in chaos.world.ledger.unreported(pipeline.contract)]
-    assert told == [8, 2, 40]  # in the order of their offsets, not of their clocks
+    reported = [batch.messages for batch in chaos.world.ledger.unreported(pipeline.contract)]
+    assert reported == [8, 2, 40]  # in the order of their offsets, not of their clocks
     return chaos.judge(pipeline, 1, "offsets and rows unaffected")
 
 

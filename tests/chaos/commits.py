@@ -34,13 +34,13 @@ def connection_cut_after_COMMIT_is_done(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.COMMIT_CUT)
 def connection_cut_in_COMMIT_and_Postgres_away(chaos: Chaos) -> Verdict:
-    """Told as unknown, never as not committed; the next run knows."""
+    """Reported as unknown, never as not committed; the next run knows."""
     pipeline = _sent(chaos.world)
     cutter = CommitCutter(chaos.world.endpoints.postgres_url, "after", then_away=True)
     with cutter, pytest.raises(OutcomeUnknown, match="The ledger has the outcome"):
         _through(chaos.world, cutter).drain(pipeline)
     assert len(chaos.world.table(pipeline)) == 1_600
-    return chaos.judge(pipeline, cutter.fired, "told as unknown")
+    return chaos.judge(pipeline, cutter.fired, "reported as unknown")
 
 
 def _sent(world: World) -> Pipeline:

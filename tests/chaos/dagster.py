@@ -58,7 +58,7 @@ def Dagsters_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
         for pieces in [[DAEMON], [WEB_SERVER]] if chaos.kills > 2 else [[DAEMON, WEB_SERVER]]:  # each start takes long
             world.send(pipeline, views(DUE))
             ui.up(lambda _: None)
-            # It has told what the killed run could not: a kill while it does would have it told twice.
+            # It has reported what the killed run could not: a kill while it does would have it reported twice.
             wait_for(lambda: runs_with_session(world.ledger) and not world.ledger.unreported(pipeline.contract), 90)
             _kill(pieces)
         world.send(pipeline, views(DUE))
@@ -70,7 +70,7 @@ def Dagsters_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
 
 def _assert_told_once(world: World, pipeline: Pipeline, instance: DagsterInstance, batch_id: int) -> None:
     """Dagster has every batch of the ledger, and this one once."""
-    ids = Counter(item["batch_id"] for item in told(instance, AssetKey(["web", "page_views"])))
+    ids = Counter(item["batch_id"] for item in reported(instance, AssetKey(["web", "page_views"])))
     committed = world.rows("select batch_id from tidegate.batch where pipeline = %s", pipeline.name)
     assert set(ids) == {row["batch_id"] for row in committed}
     assert ids[batch_id] == 1, ids
@@ -92,7 +92,7 @@ def a_rule_renamed_after_a_run_was_killed(chaos: Chaos) -> Verdict:
     renamed = with_rule_renamed(pipeline, "postings_sum_to_zero", "debits_equal_credits")
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
         assert execute(instance, renamed).success
-        assert sorted(item["messages"] for item in told(instance, table_keys(pipeline)[0])) == [400, 800]
+        assert sorted(item["messages"] for item in reported(instance, table_keys(pipeline)[0])) == [400, 800]
     assert world.ledger.unreported(pipeline.contract) == []
     return chaos.judge(renamed, 1, "both batches reported")
 
@@ -158,7 +158,7 @@ def _lag(world: World, pipeline: Pipeline) -> int:
     return sum(offsets.lag(world.ledger.positions(pipeline.name), view).values())
 
 
-def told(instance: DagsterInstance, key: AssetKey) -> list[dict[str, Any]]:
+def reported(instance: DagsterInstance, key: AssetKey) -> list[dict[str, Any]]:
     """The metadata of every materialization that Dagster has of an asset, newest first."""
     records = instance.fetch_materializations(key, limit=50).records
     events = [record.asset_materialization for record in records]

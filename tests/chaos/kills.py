@@ -51,7 +51,7 @@ def killed_at_random_moments(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.RUN_KILLED, representative=True)
 def killed_at_random_moments_while_its_tasks_continue(chaos: Chaos) -> Verdict:
-    """Spark outlives the run, as on a cluster: what its tasks still write is nobody's, and nothing of it is
+    """Spark outlives the run, as on a cluster: what its tasks still write belongs to no run, and nothing of it is
     published.
     """
     pipeline, spark = chaos.world.new_pipeline(batch_messages=2_000), chaos.world.spark()

@@ -63,7 +63,7 @@ def topic_turns_to_garbage_in_batches_of_ten(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.BAD_MESSAGES)
 def poison_below_the_limit(chaos: Chaos) -> Verdict:
-    """Dead letters, and the others are published; how much slower than clean messages is told, and not judged."""
+    """Dead letters, and the others are published; how much slower than clean messages is reported, and not judged."""
     world, seconds = chaos.world, list[float]()
     for values in (transfers(VOLUME), _poisoned(VOLUME)):
         pipeline = world.new_pipeline()
@@ -72,8 +72,8 @@ def poison_below_the_limit(chaos: Chaos) -> Verdict:
         (batch,) = world.drain(pipeline)
         seconds.append(time.monotonic() - started)
     assert (batch.rows, batch.dead_letters) == (VOLUME * 14 // 10, VOLUME * 3 // 10)
-    told = f"dead letters; {seconds[1] / seconds[0]:.1f} times the time of clean messages"
-    return chaos.judge(pipeline, batch.dead_letters, told)
+    report = f"dead letters; {seconds[1] / seconds[0]:.1f} times the time of clean messages"
+    return chaos.judge(pipeline, batch.dead_letters, report)
 
 
 @scenario(FaultClass.ROW_REFUSED, representative=True)

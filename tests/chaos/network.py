@@ -172,7 +172,7 @@ def _once_each(times: int, moment: Moment, fault: Fault) -> Rule:
 
 
 def _silencing(rule: Rule, proxies: list[Proxy]) -> Rule:
-    """`rule`, and where it fires nobody lets anything through any more."""
+    """`rule`, and once it has fired nothing gets through any more."""
 
     def silence(link: Link, data: bytes, said: bool) -> Fault | None:
         if (fault := rule(link, data, said)) is not None:

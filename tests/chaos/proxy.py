@@ -153,7 +153,7 @@ def commit_cutter(when: When, *, then_away: bool = False, nth: int = 1) -> Rule:
     """Cuts the publishing connection once, at its `nth` COMMIT: before it reaches Postgres, or after Postgres has done
     it.
 
-    With `then_away`, it lets nobody through from then on.
+    With `then_away`, it lets no connection through from then on.
     """
     publishing: set[Link] = set()
     fired: list[Link] = []
@@ -171,7 +171,7 @@ def commit_cutter(when: When, *, then_away: bool = False, nth: int = 1) -> Rule:
             fired.append(link)
             if when == "after":
                 link.server.sendall(data)
-                link.server.recv(PIECE)  # Postgres has answered; nobody hears it
+                link.server.recv(PIECE)  # Postgres has answered; no client receives it
             return "cut"
         if said and LAST_BEFORE_COMMIT in data:
             publishing.add(link)

@@ -18,7 +18,7 @@ def topic_renamed_in_the_contract(chaos: Chaos) -> Verdict:
     """Halt; after `ack` the new topic is read from its start, and what was left of the old one is a declared skip."""
     world = chaos.world
     old = world.caught_up()
-    world.send(old, transfers(8, start=8))  # two of each partition: the tail that nobody read
+    world.send(old, transfers(8, start=8))  # two of each partition: the tail that was not read
     add_partitions(world, old, 5)
     world.send(old, transfers(3, start=50), partition=4)  # nor did a run see that there is such a partition
     new = renamed(world, old)

@@ -19,7 +19,7 @@ from tests.chaos.moments import Intruder
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World, transfers
 
-FULL = "/dev/full"  # Linux' own: whoever writes to it is told that no space is left on the device
+FULL = "/dev/full"  # Linux' own: a write to it fails with: no space is left on the device
 
 
 @scenario(FaultClass.POSTGRES_DOWN)
@@ -106,7 +106,7 @@ def _full(world: World, table: str) -> Iterator[None]:
 
 @dataclass
 class OwnServer:
-    """A Postgres beside the session's: nobody else would like to see that restored."""
+    """A Postgres beside the session's: no other test may see that restored."""
 
     home: Path
     kept: Server = field(default_factory=Server)

@@ -75,7 +75,7 @@ def column_that_must_be_filled_added_between_plan_and_publish(chaos: Chaos) -> V
 
 @scenario(FaultClass.TABLE_ALTERED, representative=True)
 def column_altered_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
-    """Not possible: from the moment that its types are checked until COMMIT, nobody alters the table."""
+    """Not possible: from the moment that its types are checked until COMMIT, no other session can alter the table."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()
     world.drain(pipeline)  # the tables are made
     world.send(pipeline, transfers(80))

@@ -53,7 +53,7 @@ def test_a_table_that_lacks_rows_is_not_adopted(world: World) -> None:
         world.ledger.acquire(pipeline.contract)
 
 
-def test_rows_that_nobody_published_are_not_adopted(world: World) -> None:
+def test_rows_that_no_batch_published_are_not_adopted(world: World) -> None:
     pipeline = world.new_pipeline("append", transform=None)
     world.ledger.migrate()
     world.ledger.acquire(pipeline.contract).close()
@@ -105,7 +105,7 @@ def test_what_has_changed_since_it_was_shown_is_not_carried_out(world: World) ->
 def test_sequences_that_a_copy_left_behind_are_set(world: World) -> None:
     pipeline = views(world, batches=1)
     copied(world, pipeline)
-    with world.session() as session, session.transaction(force_rollback=True):  # nobody else may see them go back
+    with world.session() as session, session.transaction(force_rollback=True):  # no other session may see them go back
         session.execute("alter sequence tidegate.batch_id restart")
         session.execute("alter table tidegate.lineage_event alter sequence restart")
         steps = {item.sequence: item for item in adoption.AdoptionLedger(session, pipeline.name).sequences_behind()}
@@ -144,8 +144,8 @@ def test_the_command_shows_first_and_does_just_what_it_showed(world: World, monk
     assert ([item["table"] for item in shown["bindings"]], shown["adopted"]) == ([table], False)
     assert "is exact" in shown["found"]
     assert shown["fingerprint"] in shown["command"]
-    told = CliRunner().invoke(app, command)
-    assert table in told.stdout
+    said = CliRunner().invoke(app, command)
+    assert table in said.stdout
     assert isinstance(CliRunner().invoke(app, [*command, "--expect", "another"]).exception, BadInput)
     with pytest.raises(BadInput):
         world.ledger.acquire(pipeline.contract)

@@ -137,7 +137,7 @@ def test_a_dead_letter_keeps_key_headers_and_time_as_they_came(world: World) -> 
     ]
 
 
-def test_a_field_nobody_asked_for_stays_out_and_is_counted_once_a_message(world: World) -> None:
+def test_a_field_that_is_not_in_the_contract_stays_out_and_is_counted_once_a_message(world: World) -> None:
     pipeline = world.new_pipeline("append", partitions=4)
     view = {"event_id": "e", "visitor": "v", "url": "https://a.b/", "viewed_at": "2026-11-01T10:00:00Z"}
     more = [{}, {"x": 1}, {"x": 1, "y": {"z": [None]}}, {"_offset": 7, "_batch_id": 1}]

@@ -14,7 +14,7 @@ from dagster import AssetKey, DagsterInstance
 
 from assets import find_pipeline
 from resources.settings import PROJECT_ROOT
-from tests.chaos.dagster import told
+from tests.chaos.dagster import reported
 from tests.world import World, transfers
 
 DAGSTER = Path(sys.executable).parent / "dagster"
@@ -85,7 +85,7 @@ def test_a_good_pipeline_runs_beside_a_broken_one(world: World, project: Path) -
     ran = dagster(project, "asset", "materialize", "--select", "bank/postings")
     assert ran.returncode == 0, ran.stderr
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
-        assert told(instance, AssetKey(["bank", "postings"]))[0]["messages"] >= 8
+        assert reported(instance, AssetKey(["bank", "postings"]))[0]["messages"] >= 8
 
 
 def test_materializing_the_broken_one_fails_with_file_line_and_field(world: World, project: Path) -> None:

@@ -40,10 +40,10 @@ def before(endpoints: Endpoints) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def produced(before: dict[str, Any], endpoints: Endpoints, spark: Callable[[], SparkSession]) -> Any:
-    """What produce told; a run has read it all."""
-    told = answer("produce", PIPELINE, "--count", "2000", "--bad", "32", "--seed", "7")
+    """What produce said; a run has read it all."""
+    said = answer("produce", PIPELINE, "--count", "2000", "--bad", "32", "--seed", "7")
     World(endpoints, spark).drain(find_pipeline(PIPELINE))
-    return told
+    return said
 
 
 def test_produce_tells_what_it_sent(produced: Any) -> None:
@@ -53,20 +53,20 @@ def test_produce_tells_what_it_sent(produced: Any) -> None:
 
 
 def test_every_bad_message_gets_the_reason_that_produce_foretold(before: dict[str, Any], produced: Any) -> None:
-    told = answer("dlq", "list", PIPELINE, "--limit", "32")
+    said = answer("dlq", "list", PIPELINE, "--limit", "32")
     counts = [
-        Counter({row["error_class"]: row["messages"] for row in one["by_reason"]}) for one in (told, before["dlq"])
+        Counter({row["error_class"]: row["messages"] for row in one["by_reason"]}) for one in (said, before["dlq"])
     ]
     assert counts[0] - counts[1] == produced["bad"]
-    assert len(told["messages"]) == 32
+    assert len(said["messages"]) == 32
 
 
 def test_lag_is_nothing_after_a_run(produced: Any) -> None:
-    told = answer("lag", PIPELINE)
-    assert (told["lag"], told["state"], len(told["partitions"])) == (0, "active", 4)
-    assert sum(part["position"] for part in told["partitions"]) >= 2000
+    said = answer("lag", PIPELINE)
+    assert (said["lag"], said["state"], len(said["partitions"])) == (0, "active", 4)
+    assert sum(part["position"] for part in said["partitions"]) >= 2000
     everyone = {item["pipeline"]: item for item in answer("lag")["pipelines"]}
-    assert everyone[PIPELINE] == told  # the others' topics may not exist yet: no error
+    assert everyone[PIPELINE] == said  # the others' topics may not exist yet: no error
     assert f"{PIPELINE}: 0 messages behind web.page_views, active" in tidegate("lag").stdout
 
 
@@ -82,22 +82,22 @@ def test_migrate_of_a_ledger_that_is_up_to_date_does_nothing(produced: Any) -> N
 
 
 def test_verify_answers_in_numbers_and_in_a_sentence(before: dict[str, Any], produced: Any) -> None:
-    told = answer("verify", PIPELINE)
-    assert told["ok"]
-    more = {name: told[name] - before["verify"][name] for name in ("messages", "rows", "dead_letters")}
+    said = answer("verify", PIPELINE)
+    assert said["ok"]
+    more = {name: said[name] - before["verify"][name] for name in ("messages", "rows", "dead_letters")}
     assert more == {"messages": 2000, "rows": 1968, "dead_letters": 32}
-    assert (told["lost"], told["duplicated"], told["wrong"], told["skipped"], told["filtered"]) == (0, 0, 0, 0, 0)
+    assert (said["lost"], said["duplicated"], said["wrong"], said["skipped"], said["filtered"]) == (0, 0, 0, 0, 0)
     person = tidegate("verify", PIPELINE)
-    assert f"{PIPELINE} is exact: {told['messages']:,} messages compared" in person.stdout
+    assert f"{PIPELINE} is exact: {said['messages']:,} messages compared" in person.stdout
     assert "compared" in person.stderr
 
 
 def test_verify_exits_1_where_a_row_is_missing(produced: Any, world: World) -> None:
     one = "DELETE FROM web.page_views WHERE event_id = (SELECT min(event_id) FROM web.page_views) RETURNING *"
     kept = world.rows(one)[0]
-    told = answer("verify", PIPELINE, code=1)
-    assert (told["ok"], told["lost"]) == (False, 1)
-    assert told["samples"][0]["offset"] == kept["_offset"]
+    said = answer("verify", PIPELINE, code=1)
+    assert (said["ok"], said["lost"]) == (False, 1)
+    assert said["samples"][0]["offset"] == kept["_offset"]
     world.rows(f"INSERT INTO web.page_views VALUES ({', '.join(['%s'] * len(kept))})", *kept.values())
     assert answer("verify", PIPELINE)["ok"]
 
@@ -117,10 +117,10 @@ def test_ack_of_a_pipeline_that_runs_does_nothing(produced: Any) -> None:
 
 
 def test_produce_keeps_a_rate_and_stops_in_time() -> None:
-    told = answer("produce", "crm_customers", "--rate", "200", "--seconds", "2", "--bad-share", "0.1")
-    assert told["produced"] == 400
-    assert sum(told["bad"].values()) == 40
-    assert told["tombstones"] > 0
+    said = answer("produce", "crm_customers", "--rate", "200", "--seconds", "2", "--bad-share", "0.1")
+    assert said["produced"] == 400
+    assert sum(said["bad"].values()) == 40
+    assert said["tombstones"] > 0
     assert answer("lag", "crm_customers")["lag"] >= 400
 
 

@@ -19,7 +19,7 @@ from platform_defs.orchestration.sensors import look
 from platform_defs.orchestration.survey import Survey
 from resources.endpoints import Endpoints
 from resources.settings import PROJECT_ROOT
-from tests.chaos.dagster import told, views, wait_for
+from tests.chaos.dagster import reported, views, wait_for
 from tests.chaos.halts import acknowledge
 from tests.dagster_runs import check, execute, table_keys
 from tests.logs import delete_records
@@ -69,7 +69,7 @@ def test_a_run_tells_of_every_table_and_check_in_numbers(
     pipeline = new_pipeline("accumulate", batch_messages=40)
     world.send(pipeline, [*transfers(99), b"not json"])
     assert run(pipeline).success
-    postings, balances = (told(instance, key) for key in table_keys(pipeline))
+    postings, balances = (reported(instance, key) for key in table_keys(pipeline))
     assert len(postings) == len(balances) == 3  # one a batch, and none besides for the op's skipped outputs
     assert sum(item["messages"] for item in postings) == 100
     assert postings[0]["dagster/row_count"] == 198
@@ -92,8 +92,8 @@ def test_selecting_one_table_runs_the_pipeline_as_a_whole(
     postings, balances = table_keys(pipeline)
     job = compose([pipeline], spark=KeptSpark()).resolve_implicit_global_asset_job_def()
     assert job.execute_in_process(instance=instance, asset_selection=[balances]).success
-    assert told(instance, postings)[0]["rows"] == 20
-    assert told(instance, balances)[0]["messages"] == 10
+    assert reported(instance, postings)[0]["rows"] == 20
+    assert reported(instance, balances)[0]["messages"] == 10
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_a_failed_gate_shows_its_check_and_publishes_nothing(
     assert found.severity == dg.AssetCheckSeverity.ERROR
     assert "nothing of that batch was published" in (found.description or "")
     assert check(instance, pipeline, "postings_sum_to_zero").passed
-    assert told(instance, table_keys(pipeline)[0]) == []
+    assert reported(instance, table_keys(pipeline)[0]) == []
     assert world.table(pipeline) == []
     assert set(world.position(pipeline).values()) == {0}
     assert "backed off until" in skipped(instance, pipeline.contract, endpoints)
@@ -224,8 +224,8 @@ def test_a_halt_that_dagster_did_not_see_is_told_by_the_sensor_and_settled_by_th
     delete_unread(world, pipeline)
     with pytest.raises(Halt):
         world.drain(pipeline)
-    told = tick(instance, pipeline, endpoints)
-    assert [(event.passed, event.severity) for event in told] == [(False, dg.AssetCheckSeverity.ERROR)]
+    found = tick(instance, pipeline, endpoints)
+    assert [(event.passed, event.severity) for event in found] == [(False, dg.AssetCheckSeverity.ERROR)]
     description = red(instance, pipeline).description or ""
     assert "messages were deleted before they were read" in description
     assert f"tidegate ack {pipeline.name}" in description

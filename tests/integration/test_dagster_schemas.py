@@ -28,7 +28,7 @@ from resources.postgres.ledger import Ledger
 from resources.registry import schemas as kept_schemas
 from resources.registry.address import Registry
 from resources.settings import PROJECT_ROOT
-from tests.chaos.dagster import told
+from tests.chaos.dagster import reported
 from tests.dagster_runs import execute, table_keys
 from tests.integration.test_registry import client, documents, framed, serialized
 from tests.registered import AVRO, avro_values
@@ -87,7 +87,7 @@ def test_each_schema_is_observed_once_with_the_line_that_would_read_what_is_new_
     subject = f"{contract.topic}-value"
     assert tuple(first[name] for name in names) == (key, subject, 1, "avro", "yes", 0, pipeline.name)
     assert [column.name for column in first["dagster/column_schema"].columns][:2] == ["transfer_id", "debit_account"]
-    (batch,) = told(instance, table_keys(pipeline)[0])
+    (batch,) = reported(instance, table_keys(pipeline)[0])
     assert (batch["contract_version"], batch["contract_digest"]) == (contract.version, contract_digest(contract))
     assert batch[f"messages_of_schema_{key}"] == 8
     newer = schema({"name": "channel", "type": "string"}, without="memo")

@@ -1,4 +1,4 @@
-"""at_least_once and at_most_once where their two transactions go wrong: what is told, and what is refused."""
+"""at_least_once and at_most_once where their two transactions go wrong: what is reported, and what is refused."""
 
 from dataclasses import replace
 

@@ -239,7 +239,7 @@ def test_leftovers_of_a_crash_are_swept_by_the_next_run(world: World) -> None:
     assert world.rows("select * from tidegate.staging where pipeline = %s", pipeline.name) == []
 
 
-def test_a_locked_leftover_waits_for_the_next_sweep_and_stops_nobody(world: World) -> None:
+def test_a_locked_leftover_waits_for_the_next_sweep_and_stops_no_run(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
     with world.open_run(pipeline) as outside:

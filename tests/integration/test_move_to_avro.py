@@ -68,7 +68,7 @@ def test_within_a_topic_that_was_read_to_its_end_each_batch_is_judged_in_its_own
     assert (change.what, change.kind) == ("format json -> avro", ChangeClass.BREAKS_PRODUCERS)
     assert (change.bump, proposal.plan.statements) == (Bump.MAJOR, ())
     registered.send(after, serialized(registered, after, documents(8, 100)))
-    registered.send(after, transfers(2, 200))  # a producer that nobody had stopped
+    registered.send(after, transfers(2, 200))  # a producer that was not stopped
     assert read(registered, after) == [(16, 2)]
     letters = registered.dead_letters(after)
     assert {letter["error_class"] for letter in letters} == {"NotFramed"}

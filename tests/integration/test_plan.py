@@ -157,10 +157,14 @@ def test_a_halt_that_the_next_run_would_find_is_shown_with_its_ranges_and_its_co
     pipeline = world.caught_up()
     delete_before(world, pipeline, 2, 5)
     before = whole_ledger(world)
-    told = ask(pipeline, "-o", "json")
+    answered = ask(pipeline, "-o", "json")
     assert whole_ledger(world) == before
-    halt = json.loads(told.stdout)["halt"]
-    assert (told.exit_code, halt["code"], halt["command"]) == (1, "retention_passed", f"tidegate ack {pipeline.name}")
+    halt = json.loads(answered.stdout)["halt"]
+    assert (answered.exit_code, halt["code"], halt["command"]) == (
+        1,
+        "retention_passed",
+        f"tidegate ack {pipeline.name}",
+    )
     assert halt["detail"] == {"ranges": [{"partition": 2, "from_offset": 2, "until_offset": 5}]}
     with pytest.raises(Halt) as found:
         world.drain(pipeline)
@@ -205,13 +209,13 @@ def test_the_order_of_the_transactions_is_the_one_that_a_run_keeps(
     send(world, pipeline, 4)
     every = TRANSACTIONS[delivery]
     assert len(every) == count
-    told, kept = [step.name for one in every for step in one.steps], []
+    shown, kept = [step.name for one in every for step in one.steps], []
     for name in (name for name in vars(Publication) if not name.startswith("_")):
         monkeypatch.setattr(PostgresPublication, name, _noted(getattr(PostgresPublication, name), kept))
     world.drain(pipeline)
     rehearsed = ["check_tables", "write_rows"] if delivery == "at_most_once" else []  # and rolled back
-    assert rehearsed + told == kept
-    assert told[0] == "lock_as_owner"
+    assert rehearsed + shown == kept
+    assert shown[0] == "lock_as_owner"
     assert all(step.does for one in every for step in one.steps)
 
 
@@ -231,12 +235,12 @@ def test_the_command_explains_a_batch_step_by_step_and_starts_nothing_but_spark(
     send(world, pipeline, 20)
     command = [sys.executable, "-c", "from platform_defs.cli.main import main; main()", "plan", pipeline.name]
     before = whole_ledger(world)
-    told = subprocess.run(
+    answered = subprocess.run(
         [*command, "--explain", "-o", "json"], capture_output=True, text=True, timeout=240, check=True
     )
     assert whole_ledger(world) == before
-    assert "starting Spark" in told.stderr
-    answer = json.loads(told.stdout)
+    assert "starting Spark" in answered.stderr
+    answer = json.loads(answered.stdout)
     assert answer["batch"]["offsets"] >= 20
     steps = {step["name"]: "\n".join(step["does"]) for step in answer["steps"]}
     assert list(steps) == ["plan", "read", "check", "transform", "stage", "audit", "publish", "report"]

@@ -1,4 +1,4 @@
-"""Which schemas the ledger keeps, and which the registry is asked for: against Postgres, and a registry that is told
+"""Which schemas the ledger keeps, and which the registry is asked for: against Postgres, and a registry that is given
 what to answer.
 """
 
@@ -92,7 +92,7 @@ def test_one_id_that_is_refused_is_not_a_registry_that_is_away(
             one.find(1, ["6", "8"])
 
 
-def test_a_schema_of_another_pipeline_that_is_refused_stops_nobody(ledger: SchemaLedger, server: Answered) -> None:
+def test_a_schema_of_another_pipeline_that_is_refused_stops_no_other(ledger: SchemaLedger, server: Answered) -> None:
     in_use = registered(server, {"5": '"string"', "8": '"int"'})
     registered(server, {"9": '"long"'})
     server.answers["/schemas/ids/8"] = refuses(500, 50001)
@@ -121,7 +121,7 @@ def test_what_is_unknown_is_asked_for_once_a_task_and_what_is_known_once_for_goo
     assert (found["6"], server.asked) == (WriterSchema("6", "avro", '"int"'), ["/schemas/ids/6"])
 
 
-def test_a_task_waits_for_a_follower_once_however_many_ids_nobody_knows(ledger: SchemaLedger, server: Answered) -> None:
+def test_a_task_waits_for_a_follower_once_however_many_ids_are_unknown(ledger: SchemaLedger, server: Answered) -> None:
     one, started = schemas(ledger, server, pauses=(0.5, 0.5)), time.monotonic()
     one.find(1, ["6"])
     waited = time.monotonic()
@@ -150,10 +150,10 @@ def test_a_replay_asks_once_for_what_the_ledger_lacks(ledger: SchemaLedger, serv
         schemas(ledger, server, replays=True).find(1, ["7"])
     one = schemas(ledger, server, replays=True)
     one.address = None
-    assert one.find(1, ["7"]) == {"7": None}, "no run has known it, and there is nobody to ask"
+    assert one.find(1, ["7"]) == {"7": None}, "no run has known it, and there is no registry to ask"
 
 
-def test_a_replay_asks_nobody_for_what_the_ledger_has_or_of_a_registry_that_was_replaced(
+def test_a_replay_asks_no_registry_for_what_the_ledger_has_or_of_a_registry_that_was_replaced(
     ledger: SchemaLedger, server: Answered
 ) -> None:
     in_use = registered(server, {"5": '"string"', "6": '"int"'})

@@ -284,12 +284,12 @@ def test_a_foreign_key_refuses_the_same_messages_again(world: World) -> None:
 def test_dagster_hears_of_a_replay_under_the_names_of_the_live_tables(world: World) -> None:
     pipeline = bank(world)
     execute(world, pipeline)
-    told = world.ledger.unreported(pipeline.contract)
-    assert {check.table for batch in told for check in batch.checks} == {pipeline.contract.row_table.name}
-    assert sum(batch.messages for batch in told) == 82
+    reported = world.ledger.unreported(pipeline.contract)
+    assert {check.table for batch in reported for check in batch.checks} == {pipeline.contract.row_table.name}
+    assert sum(batch.messages for batch in reported) == 82
 
 
-def test_a_run_that_starts_while_a_replay_is_put_in_place_waits_and_ends_nobody(
+def test_a_run_that_starts_while_a_replay_is_put_in_place_waits_and_ends_no_session(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = bank(world)

@@ -18,7 +18,7 @@ from platform_defs.orchestration.topics import observations
 from resources.endpoints import Endpoints
 from resources.kafka.topics import KafkaTopics
 from resources.settings import PROJECT_ROOT
-from tests.chaos.dagster import told, views, wait_for
+from tests.chaos.dagster import reported, views, wait_for
 from tests.dagster_runs import check, execute, failure, table_keys, with_rule_renamed
 from tests.world import World, transfers
 
@@ -83,9 +83,9 @@ def test_a_pipeline_that_fails_fails_neither_the_others_nor_what_they_materializ
         said = failure(result).description or ""
         assert bad.contract.topic in said
         assert good.name not in said
-    (shown,) = told(instance, table_keys(good)[0])
+    (shown,) = reported(instance, table_keys(good)[0])
     assert shown["messages"] == 10
-    assert told(instance, table_keys(bad)[0]) == []
+    assert reported(instance, table_keys(bad)[0]) == []
 
 
 def test_a_run_takes_up_what_becomes_due_although_it_was_not_asked_for_it(
@@ -95,7 +95,7 @@ def test_a_run_takes_up_what_becomes_due_although_it_was_not_asked_for_it(
     world.send(asked, views(3))
     world.send(other, views(5))
     assert execute(instance, asked, other, selected=table_keys(asked), tags=SCHEDULED).success
-    assert [item["messages"] for key in (asked, other) for item in told(instance, table_keys(key)[0])] == [3, 5]
+    assert [item["messages"] for key in (asked, other) for item in reported(instance, table_keys(key)[0])] == [3, 5]
 
 
 def test_a_live_owner_is_not_fenced_by_a_run_that_asks_for_leave(world: World) -> None:
@@ -162,8 +162,8 @@ def test_a_tick_tells_a_run_to_leave_whose_contracts_or_transforms_have_changed(
     for run in runs:
         instance.add_run(run)
     look(instance, [pipeline.contract], Survey(world.endpoints), None, "now")
-    told = [instance.get_run_by_id(run.run_id) for run in runs]
-    assert [LEAVE in run.tags for run in told if run] == [True, False]
+    found = [instance.get_run_by_id(run.run_id) for run in runs]
+    assert [LEAVE in run.tags for run in found if run] == [True, False]
 
 
 def tags(definitions: str) -> dict[str, str]:
@@ -209,10 +209,10 @@ def test_a_batch_whose_rule_was_renamed_before_it_was_reported_stops_nothing(
     renamed = with_rule_renamed(pipeline, "postings_sum_to_zero", "debits_equal_credits")
     world.send(pipeline, transfers(4, start=4))
     assert execute(instance, renamed).success
-    assert [item["messages"] for item in told(instance, table_keys(pipeline)[0])] == [4, 4]
+    assert [item["messages"] for item in reported(instance, table_keys(pipeline)[0])] == [4, 4]
     assert world.ledger.unreported(pipeline.contract) == []
     assert check(instance, renamed, "debits_equal_credits").passed
-    assert told(instance, table_keys(pipeline)[0])[1]["batch_id"] == batch.batch_id
+    assert reported(instance, table_keys(pipeline)[0])[1]["batch_id"] == batch.batch_id
 
 
 def test_what_dagster_refuses_to_be_told_is_a_warning_and_no_failure(
@@ -231,7 +231,7 @@ def test_what_dagster_refuses_to_be_told_is_a_warning_and_no_failure(
 
     monkeypatch.setattr(storage, "store_asset_check_event", refused)
     assert execute(instance, pipeline).success
-    assert len(told(instance, table_keys(pipeline)[0])) == 1
+    assert len(reported(instance, table_keys(pipeline)[0])) == 1
     assert world.ledger.unreported(pipeline.contract) == []
 
 

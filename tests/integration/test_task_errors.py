@@ -97,7 +97,7 @@ def test_what_comes_otherwise_is_the_transforms_whatever_it_quotes(
     assert found.of_data == (what == "a cast")  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_a_job_that_is_canceled_is_nobodys_fault(spark: Callable[[], SparkSession]) -> None:
+def test_a_job_that_is_canceled_is_no_messages_fault(spark: Callable[[], SparkSession]) -> None:
     session = spark()
     canceled = session.range(0, 1, 1, 1).mapInArrow(_waits, "id bigint")
     group = "tidegate test"

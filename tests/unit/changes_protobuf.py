@@ -89,7 +89,7 @@ PROTOBUF = (
         "BACKWARD",
         head=HEAD.replace("DONE = 1;", "DONE = 1; LATE = 2;"),
     ),
-    _protobuf("an enum value that nobody named", BODY, {"state": 2}, "InvalidEnum", "FULL"),
+    _protobuf("an enum value without a name", BODY, {"state": 2}, "InvalidEnum", "FULL"),
     _protobuf(
         "messages reordered",
         "message Refund { int64 id = 1; } " + BODY,

@@ -106,7 +106,7 @@ def test_a_link_to_nowhere_is_not_read(folder: Path) -> None:
     assert "cannot be read: No such file" in str(only_broken(find_all(folder), path))
 
 
-def test_an_error_nobody_foresaw_names_its_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_names_its_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = add(folder, "bad")
 
     def fails(path: Path) -> Contract:
@@ -234,9 +234,9 @@ def test_a_pipeline_that_is_asked_for_says_its_own_mistake(folder: Path) -> None
             find_contract(name, folder)
     with pytest.raises(
         BadInput, match=r"no pipeline 'nothing'; the pipelines are: good\. These contracts cannot"
-    ) as told:
+    ) as refused:
         find_contract("nothing", folder)
-    assert all(name in str(told.value) for name in ("bad.odcs.yaml", "worse.odcs.yaml"))
+    assert all(name in str(refused.value) for name in ("bad.odcs.yaml", "worse.odcs.yaml"))
 
 
 def test_where_a_transform_is(folder: Path) -> None:

@@ -114,7 +114,7 @@ def test_every_halt_code_has_its_dataclass() -> None:
 
 @pytest.mark.parametrize("code", DETAILS)
 @pytest.mark.parametrize("stored", [None, {}, {"of_a_later_version": [1]}])
-def test_missing_and_unknown_keys_stop_nobody_from_reading_a_halt(code: str, stored: dict[str, Any] | None) -> None:
+def test_a_halt_with_missing_or_unknown_keys_can_be_read(code: str, stored: dict[str, Any] | None) -> None:
     detail: HaltDetail = read_detail(code, stored)
     assert detail == DETAILS[code]()
     later = read_detail(code, SAMPLE[code] | {"of_a_later_version": [1]})

@@ -25,11 +25,11 @@ def test_a_later_batch_does_not_paint_over_a_failure() -> None:
     tally = Tally(result(True))
     for batch_id, found in enumerate([result(True), result(False, 3), result(True)], start=1):
         tally.add(found, batch_id)
-    told = evaluation(tally)
-    assert not told.passed
+    answered = evaluation(tally)
+    assert not answered.passed
     expected = {"failed": 3, "messages": 30, "batches": 3, "failed_batches": 1, "batch_id": 2}
-    assert {name: told.metadata[name].value for name in expected} == expected
-    assert len(samples(told)) == 3
+    assert {name: answered.metadata[name].value for name in expected} == expected
+    assert len(samples(answered)) == 3
 
 
 def test_samples_stay_few() -> None:

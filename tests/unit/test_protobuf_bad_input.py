@@ -281,7 +281,7 @@ def test_what_the_compiler_only_warns_of_is_no_fault() -> None:
 
 
 def test_a_compiler_that_cannot_run_is_no_fault_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
-    text, contract = f"{MESSAGE} // compiled by nobody yet", contract_of({"number": "integer"})
+    text, contract = f"{MESSAGE} // not compiled before", contract_of({"number": "integer"})
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(Retryable, match=r"did not run \(status 1\)"):
         ProtobufReader(contract, schema(text))

@@ -35,6 +35,6 @@ def test_the_compiler_is_told_none_of_our_secrets(monkeypatch: pytest.MonkeyPatc
     python.write_text("#!/bin/sh\nenv\n")
     python.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(python))
-    told = compiler.run([]).stdout
-    assert "PATH=" in told
-    assert "hush" not in told
+    answered = compiler.run([]).stdout
+    assert "PATH=" in answered
+    assert "hush" not in answered

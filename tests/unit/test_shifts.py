@@ -38,7 +38,7 @@ def test_two_runs_at_the_end_of_their_shifts_do_not_wait_for_each_other() -> Non
     assert to_leave([OLD, replace(OLD, run_id="too")], "a") == {}
 
 
-def test_a_run_with_earlier_definitions_leaves_at_once_and_relieves_nobody() -> None:
+def test_a_run_with_earlier_definitions_leaves_at_once_and_relieves_no_other() -> None:
     assert to_leave([WARM], "b") == {"new": "a contract or transform has changed"}
     assert to_leave([replace(OLD, definitions="b"), WARM], "b").keys() == {"new"}
 

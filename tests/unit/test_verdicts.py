@@ -200,7 +200,7 @@ def test_an_error_in_its_envelope_is_the_same_on_the_driver(kind: type[TidegateE
         assert (str(again), json.dumps(vars(again))) == (str(error), json.dumps(vars(error)))
 
 
-def test_what_nobody_expected_in_a_task_is_a_bug_of_ours() -> None:
+def test_an_unexpected_error_in_a_task_is_a_bug_of_ours() -> None:
     found = from_envelope(str(to_envelope(KeyError("x"), NONCE)), NONCE)
     assert isinstance(found, InternalError)
     assert "bug in Tidegate" in str(found)

@@ -58,7 +58,7 @@ def test_progress_makes_another_message_the_oldest() -> None:
     assert still_waiting(first, lag=1, read=8, now=1030.0) == Waiting(1030.0, 8)
 
 
-def test_a_clock_that_goes_back_an_hour_makes_nobody_wait_for_an_hour() -> None:
+def test_a_clock_that_goes_back_an_hour_makes_no_pipeline_wait_for_an_hour() -> None:
     first = still_waiting(None, lag=1, read=7, now=5000.0)
     after = still_waiting(first, lag=1, read=7, now=1400.0)
     assert "the oldest for 30 s" in (due(1, still_waiting(after, lag=1, read=7, now=1430.0), LIMITS, 1430.0) or "")

@@ -10,7 +10,7 @@ SELECT table_name, definition, batch_id, table_oid::bigint AS was, to_regclass(t
            AND other.pipeline <> o.pipeline) AS owner
   FROM tidegate.output AS o WHERE pipeline = %(pipeline)s ORDER BY table_name;
 
--- unbind: nobody has these tables any more: not the pipeline, and not an output that had such an OID before the
+-- unbind: no pipeline has these tables any more: not this one, and no output that had such an OID before the
 -- restore.
 UPDATE tidegate.output SET table_oid = NULL
  WHERE pipeline = %(pipeline)s AND table_name = ANY(%(tables)s)
