@@ -120,6 +120,14 @@ class RegistryClient:
         found: Any = self._ask(f"the versions of {subject}", lambda client: get(client, path), self._asking(None))
         return isinstance(found, list) and found != []
 
+    def is_there(self, subject: str | None, seconds: float) -> bool:
+        """Whether the registry answers now, within so many seconds, for an id that no schema has. What it says of its
+        types, or of an id in use, may come from a cache and not from its store. Each address is asked once: one that
+        refuses the connection costs no time.
+        """
+        share = seconds / len(self._servers)
+        return any(_answers(server, subject, share) for server in self._servers)
+
     def _each(
         self, keys: Iterable[str], patience: float | None, ask: Callable[[str, _Asking], Answer]
     ) -> dict[str, Answer]:
@@ -264,6 +272,15 @@ def _named(client: SchemaRegistryClient, key: str, subject: str | None) -> dict[
     if key.isdecimal():
         return _checked(get(client, f"schemas/ids/{int(key)}", {"subject": subject} if subject else None))
     return _checked(get(client, f"schemas/guids/{quote(key, safe='')}"))
+
+
+def _answers(server: Server, subject: str | None, seconds: float) -> bool:
+    """Whether one address says of LARGEST_ID what a registry says of an id: a schema, or that there is none."""
+    try:
+        server.ask(lambda client: _named(client, str(LARGEST_ID), subject), seconds)
+    except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
+        return _is_missing(error)
+    return True
 
 
 def _version(client: SchemaRegistryClient, subject: str, version: int) -> dict[str, Any]:

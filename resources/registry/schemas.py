@@ -15,7 +15,6 @@ from platform_defs.offsets import OffsetRange
 from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger, digest
 from resources.registry.address import Registry
 from resources.registry.client import (
-    LARGEST_ID,
     RegistryClient,
     client_of,
     is_possible,
@@ -116,7 +115,7 @@ class RegistrySchemas:
         try:
             return client.has_versions(self.of_contract)
         except RegistryAway:
-            if not self._is_there():
+            if not self._is_there(client):
                 raise
             return False  # it refuses the subject alone, and not for a while
 
@@ -179,43 +178,43 @@ class RegistrySchemas:
         try:
             return client.schemas(keys, self.subject)
         except RegistryAway as away:
-            if not self._is_of_one(away):
+            if not self._is_of_one(client, away):
                 raise
-        if self.accepts or self.replays:
-            return self._given(client, keys)
-        try:
-            return client.schemas(keys, self.subject)  # it may have been away until now
-        except RegistryAway as away:
-            if not self._is_of_one(away):
-                raise
-            raise SchemasNotGiven.refused(self.pipeline, away.seen) from away
+            return self._each_of(client, keys, away)
 
-    def _given(self, client: RegistryClient, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """What the registry says of these, each on its own: nothing of one that it refuses."""
-        answers = client.given(keys, self.subject, silence=self.accepts)
-        if not all(answers.values()) and not self._is_there():  # it went away meanwhile
-            return client.schemas(keys, self.subject)
-        return answers
-
-    def _is_of_one(self, away: RegistryAway) -> bool:
-        """Whether the registry refuses the one schema, or is silent about it, while it answers for others."""
-        return (away.refused or away.status is None) and self._is_there()
-
-    def _is_there(self) -> bool:
-        """Whether the registry answers for an id that no schema has, which no cache does: what it says of one in
-        use, or of its types, may come from no store.
+    def _each_of(
+        self, client: RegistryClient, keys: Sequence[str], away: RegistryAway
+    ) -> Mapping[str, WriterSchema | None]:
+        """As `_answers`, of a registry that is there. It may have been away until now, so these are asked for again;
+        but not as long: it has just been waited for.
         """
-        return bool(self.address and client_of(self.address).answered([str(LARGEST_ID)], self.subject, QUICKLY))
+        quick = _less_patient(client, QUICKLY)
+        if self.accepts or self.replays:
+            answers = quick.given(keys, self.subject, silence=self.accepts)
+            if not all(answers.values()) and not self._is_there(client):  # it went away meanwhile
+                raise away
+            return answers
+        try:
+            return quick.schemas(keys, self.subject)
+        except RegistryAway as again:
+            if not self._is_of_one(client, again):
+                raise
+            raise SchemasNotGiven.refused(self.pipeline, again.seen) from again
 
-    def _hasty(self, address: Registry) -> RegistryClient:
-        return client_of(replace(address, patience=min(address.patience, AGAIN)))
+    def _is_of_one(self, client: RegistryClient, away: RegistryAway) -> bool:
+        """Whether the registry refuses the one schema, or is silent about it, while it answers for others."""
+        return (away.refused or away.status is None) and self._is_there(client)
+
+    def _is_there(self, client: RegistryClient) -> bool:
+        return client.is_there(self.subject, min(QUICKLY, client.registry.patience))
 
     def _client(self, key: str = "") -> RegistryClient:
         """The registry's, with less patience where this process has just waited in vain."""
         if self.address is None:
             raise RegistryAway.nowhere(f"schema {key}" if key else "a schema")
+        client = client_of(self.address)
         in_haste = _away.has(str(self.address)) or _is_another_try()
-        return self._hasty(self.address) if in_haste else client_of(self.address)
+        return _less_patient(client, AGAIN) if in_haste else client
 
     def _as_they_are_now(self, known: Iterable[SchemaInUse]) -> Mapping[str, WriterSchema | None]:
         """What ids mean now, of those of which the registry says so in time."""
@@ -239,6 +238,11 @@ class RegistrySchemas:
 
     def _place(self, generation: int, key: str) -> tuple[str, str, int, str]:
         return self.ledger.url, self.ledger.registry, generation, key
+
+
+def _less_patient(client: RegistryClient, seconds: float) -> RegistryClient:
+    """The client of the same registry that waits no longer than so many seconds for an answer."""
+    return client_of(replace(client.registry, patience=min(client.registry.patience, seconds)))
 
 
 def _is_another_try() -> bool:

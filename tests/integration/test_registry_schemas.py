@@ -16,7 +16,7 @@ from resources.registry import schemas as process
 from resources.registry.address import Registry
 from resources.registry.client import LARGEST_ID
 from resources.registry.schemas import RegistrySchemas
-from tests.unit.registry_double import Answer, Answered, floods, hangs, refuses, registry_double, says
+from tests.unit.registry_double import Answer, Answered, floods, hangs, hangs_up, refuses, registry_double, says
 from tests.world import World
 
 GUID = "89791762-2336-4186-9674-299b90a802e2"
@@ -90,6 +90,31 @@ def test_one_id_that_is_refused_is_not_a_registry_that_is_away(
     for one in (schemas(ledger, server, pipeline="p"), accepting):
         with pytest.raises(RegistryAway):
             one.find(1, ["6", "8"])
+
+
+@pytest.mark.parametrize("silence", [hangs, hangs_up])
+def test_a_registry_that_is_gone_costs_its_patience_and_one_question_more(
+    ledger: SchemaLedger, server: Answered, silence: Answer
+) -> None:
+    server.otherwise = silence
+    one, started = schemas(ledger, server), time.monotonic()
+    for _ in range(4):  # as often as Spark tries a task
+        with pytest.raises(RegistryAway):
+            one.find(1, ["6"])
+    assert server.asked.count(f"/schemas/ids/{LARGEST_ID}") == 4
+    assert time.monotonic() - started < 4 * 1.0 + 2, "half a second of patience, and as much for the one question more"
+
+
+def test_one_id_about_which_a_registry_is_silent_is_waited_for_once(
+    ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "QUICKLY", 0.2)
+    server.answers["/schemas/ids/6"] = hangs
+    one, started = schemas(ledger, server), time.monotonic()
+    one.address = Registry({"url": server.url}, patience=3)
+    with pytest.raises(SchemasNotGiven):
+        one.find(1, ["6"])
+    assert time.monotonic() - started < 5
 
 
 def test_a_schema_of_another_pipeline_that_is_refused_stops_nobody(ledger: SchemaLedger, server: Answered) -> None:
