@@ -61,8 +61,8 @@ def register(contract: Contract, address: Registry, file: Path | None = None) ->
     except BadInput as error:
         raise _refused(contract, f"{error.problem}. {registration.stays()}") from error
     except RegistryAway as error:
-        told = f"{error} {registration.stays()}"
-        raise RegistryAway(told, registry=error.registry, status=error.status) from error
+        said = f"{error} {registration.stays()}"
+        raise RegistryAway(said, registry=error.registry, status=error.status) from error
     return done
 
 

@@ -100,7 +100,7 @@ def test_rows_are_the_same_in_whichever_format_messages_are_written(registered: 
     assert [(one.rows, one.dead_letters) for one in registered.drain(pipeline)] == [(400, 4)]
     assert registered.table(pipeline) == registered.table(bare)
     assert verify(pipeline, registered.endpoints, registered.spark).ok
-    kept_schemas._kept.clear()  # verify and the next run ask nobody
+    kept_schemas._kept.clear()  # verify and the next run ask no registry
     alone = replace(registered.endpoints, registry=None)
     registered.send(pipeline, good[:4])
     assert [one.rows for one in replace(registered, endpoints=alone).drain(pipeline)] == [8]
@@ -162,7 +162,7 @@ def test_a_schema_that_keys_and_values_name_is_counted_for_each_of_them(register
     assert verify(pipeline, registered.endpoints, registered.spark).ok
 
 
-def test_ids_mean_for_good_what_they_meant_so_that_a_replay_asks_nobody(registered: World) -> None:
+def test_ids_mean_for_good_what_they_meant_so_that_a_replay_asks_no_registry(registered: World) -> None:
     pipeline = framed(registered)
     registered.send(pipeline, serialized(registered, pipeline, documents(8)))
     registered.drain(pipeline)

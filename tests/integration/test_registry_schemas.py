@@ -147,7 +147,7 @@ def test_one_id_about_which_a_registry_is_silent_is_waited_for_once(
     assert time.monotonic() - started < 5
 
 
-def test_a_schema_of_another_pipeline_that_is_refused_stops_nobody(ledger: SchemaLedger, server: Answered) -> None:
+def test_a_schema_of_another_pipeline_that_is_refused_stops_no_other(ledger: SchemaLedger, server: Answered) -> None:
     in_use = registered(server, {"5": '"string"', "8": '"int"'})
     registered(server, {"9": '"long"'})
     server.answers["/schemas/ids/8"] = refuses(500, 50001)
@@ -207,7 +207,7 @@ def test_a_replay_asks_once_for_what_the_ledger_lacks(ledger: SchemaLedger, serv
     assert one.find(1, ["7"]) == {"7": None}, "no run has known it, and there is no registry to ask"
 
 
-def test_a_replay_asks_nobody_for_what_the_ledger_has_or_of_a_registry_that_was_replaced(
+def test_a_replay_asks_no_registry_for_what_the_ledger_has_or_of_a_registry_that_was_replaced(
     ledger: SchemaLedger, server: Answered
 ) -> None:
     in_use = registered(server, {"5": '"string"', "6": '"int"'})

@@ -77,7 +77,7 @@ def test_a_reference_that_does_not_say_its_version_is_missing(server: Answered, 
     assert client(server.url).schema("7") is None
 
 
-def test_a_rule_of_a_kind_that_nobody_knows_yet_does_not_matter(server: Answered) -> None:
+def test_a_rule_of_an_unknown_kind_does_not_matter(server: Answered) -> None:
     rule = {"name": "r", "kind": "DREAM", "mode": "SIDEWAYS", "type": "CEL"}
     ruled = says({"schema": "x", "ruleSet": {"domainRules": [rule], "dreamRules": [rule]}, "metadata": {"new": [1]}})
     server.answers = {"/schemas/ids/7": ruled}
@@ -241,8 +241,8 @@ def test_a_process_has_one_client_of_a_registry() -> None:
 
 def test_no_password_is_shown_however_it_is_written(server: Answered) -> None:
     host = server.url.removeprefix("http://")
-    told = says({"error_code": 500, "message": "no p@ss, no p%40ss"}, 500)
-    server.answers = {"/schemas/ids/7": told}
+    refusal = says({"error_code": 500, "message": "no p@ss, no p%40ss"}, 500)
+    server.answers = {"/schemas/ids/7": refusal}
     with pytest.raises(RegistryAway) as away:
         client(f"http://me:p%40ss@{host}").schema("7")
     assert "p@ss" not in str(away.value)
@@ -284,12 +284,12 @@ def test_what_is_no_answer_is_asked_again_and_then_is_away(server: Answered, ans
     assert "asked for schema 7" in str(away.value)
 
 
-def test_nobody_there_is_away_and_another_address_is_asked_instead(server: Answered) -> None:
-    nobody = "http://127.0.0.1:9"
+def test_a_closed_port_is_away_and_another_address_is_asked_instead(server: Answered) -> None:
+    closed = "http://127.0.0.1:9"
     with pytest.raises(RegistryAway, match=r"127\.0\.0\.1:9"):
-        client(nobody).schema("7")
+        client(closed).schema("7")
     server.answers = {"/schemas/ids/7": SCHEMA}
-    assert client(nobody, server.url).schema("7") == WriterSchema("7", "avro", '"string"')
+    assert client(closed, server.url).schema("7") == WriterSchema("7", "avro", '"string"')
 
 
 def test_what_was_away_for_a_moment_answers_after_all(server: Answered) -> None:
