@@ -124,7 +124,7 @@ class RegistryAway(Retryable):
     ) -> "RegistryAway":
         return cls(
             f"the schema registry at {registry} did not answer for {seconds:.0f} s when it was asked for {what}: "
-            f"{reason}",
+            f"{reason}. Is it up (tidegate stack status), and are TIDEGATE_REGISTRY_URL and the user right?",
             registry=registry,
             status=status,
             seen=f"the schema registry at {registry} gives no answer when it is asked for {what}: {reason}",
@@ -145,7 +145,7 @@ class RegistryAway(Retryable):
         )
 
     def _with(self, rest: str) -> "RegistryAway":
-        message = f"{self}. {rest}"
+        message = f"{self} {rest}"
         return RegistryAway(message, registry=self.registry, status=self.status, seen=self.seen, refused=self.refused)
 
     @classmethod

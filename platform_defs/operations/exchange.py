@@ -61,8 +61,8 @@ def register(contract: Contract, address: Registry, file: Path | None = None) ->
     except BadInput as error:
         raise _refused(contract, f"{error.problem}. {registration.stays()}") from error
     except RegistryAway as error:
-        message = f"{error} {registration.stays()}"
-        raise RegistryAway(message, registry=error.registry, status=error.status) from error
+        said = f"{error} {registration.stays()}"
+        raise RegistryAway(said, registry=error.registry, status=error.status) from error
     return done
 
 
@@ -80,7 +80,7 @@ class _Registration:
         return self._first() if self.subjects.version(self.contract.wire.subject) is None else self._next()
 
     def keys(self) -> None:
-        """Keys are texts, or messages with one text, unless the subject has a schema already."""
+        """Keys are texts, or messages with one text, where nobody has said otherwise."""
         subject = self.contract.wire.key_subject
         if subject and self.subjects.version(subject) is None:
             self._add(subject, *_TEXT_KEYS[self.contract.wire.key_format])

@@ -1,7 +1,7 @@
 """The gate against the registry: does every schema of the subject fit the contract, and the contract's own the subject?
 
-(a) Each version of the subject, and each schema that messages named, must resolve to the contract by Tidegate's own
-resolver, logical types included: a registry takes a decimal of another scale for compatible.
+(a) Each of the newest versions of the subject, and each schema that messages named, must resolve to the contract by
+Tidegate's own resolver, logical types included: a registry takes a decimal of another scale for compatible.
 (b) The registry must take the schema that the contract exports as the next version, unless the contract's compatibility
 is NONE: then producers decide about the schema.
 """
@@ -18,6 +18,8 @@ from platform_defs.words import plural
 from resources.endpoints import ledger_if_any, registry_alone
 from resources.registry.address import Registry
 from resources.settings import settings
+
+MOST_VERSIONS = 100  # of a subject, the newest: a gate that asks for thousands would not end in time
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,11 @@ class RegistryGate:
         """Without a ledger, what it would have said is left out, and that is said."""
         name = settings().registry_name
         try:
-            found = survey(contract, self.address, self.ledger_url, name)
-            return found, [f"{who} was not asked: there is none" for who in found.unasked]
+            found = survey(contract, self.address, self.ledger_url, name, MOST_VERSIONS)
+            return found, [*_older(found), *(f"{who} was not asked: there is none" for who in found.unasked)]
         except (LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew) as error:
-            return survey(contract, self.address, None, name), [f"the ledger was not asked: {error}"]
+            found = survey(contract, self.address, None, name, MOST_VERSIONS)
+            return found, [*_older(found), f"the ledger was not asked: {error}"]
 
     def _refused(self, contract: Contract) -> tuple[list[str], list[str]]:
         """Why the registry would not take the contract's own schema; and why it was not asked."""
@@ -65,6 +68,12 @@ class RegistryGate:
             return [], [f"the registry was not asked whether it takes the contract's schema: {error.problem}"]
         said = Subjects(self.address).incompatibilities(contract.wire.subject, contract.format, document)
         return [f"the registry would not take the contract's schema: {one}" for one in said], []
+
+
+def _older(found: SchemaSurvey) -> list[str]:
+    if not found.older:
+        return []
+    return [f"{found.subject}: {plural(found.older, 'version')} older than the newest {MOST_VERSIONS} not looked at"]
 
 
 def _counted(found: SchemaSurvey) -> str:

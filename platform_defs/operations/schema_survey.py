@@ -56,15 +56,19 @@ class SchemaSurvey:
     subject: str
     schemas: tuple[WriterFit, ...]  # versions first, ascending, then those that only messages named
     unasked: tuple[str, ...] = ()  # who was not asked, and why
+    older: int = 0  # versions that were not looked at
 
 
-def survey(contract: Contract, address: Registry | None, ledger_url: str | None, registry_name: str) -> SchemaSurvey:
-    """Each version of the subject and each schema that messages named, against the contract.
+def survey(
+    contract: Contract, address: Registry | None, ledger_url: str | None, registry_name: str, most: int | None = None
+) -> SchemaSurvey:
+    """Each version of the subject, or the newest `most` of them, and each schema that messages named, against the
+    contract.
 
     Raises BadInput for a contract whose messages name none, RegistryAway, LedgerMissing, LedgerAway.
     """
     subject = subject_of(contract)
-    versions = _registered(contract, address) if address else ()
+    versions, older = _registered(contract, address, most) if address else ((), 0)
     named, newest = _named(contract, ledger_url, registry_name) if ledger_url else ((), 1)
     fits = _Fits(contract)
     now = {one.schema: one for one in named if one.generation == newest}
@@ -73,7 +77,7 @@ def survey(contract: Contract, address: Registry | None, ledger_url: str | None,
     rest = [one for one in named if one.generation != newest or one.schema not in known]
     found += [fits.of_named(one) for one in rest]
     missing = {"the registry": address, "the ledger": ledger_url}
-    return SchemaSurvey(subject, tuple(found), tuple(name for name, at in missing.items() if at is None))
+    return SchemaSurvey(subject, tuple(found), tuple(name for name, at in missing.items() if at is None), older)
 
 
 def subject_of(contract: Contract) -> str:
@@ -84,10 +88,14 @@ def subject_of(contract: Contract) -> str:
     raise BadInput("its messages name no schema of a registry (framing: none)", file=file, field=contract.pipeline)
 
 
-def _registered(contract: Contract, address: Registry) -> Sequence[Version]:
+def _registered(contract: Contract, address: Registry, most: int | None) -> tuple[Sequence[Version], int]:
+    """The newest versions, and how many older ones there are."""
     from resources.registry.subjects import Subjects
 
-    return Subjects(address).versions(contract.wire.subject)
+    subject, subjects = contract.wire.subject, Subjects(address)
+    numbers = subjects.numbers(subject)
+    newest = numbers[-most:] if most else numbers
+    return subjects.versions(subject, newest), len(numbers) - len(newest)
 
 
 def _named(contract: Contract, url: str, registry_name: str) -> tuple[Sequence[Named], int]:

@@ -42,7 +42,7 @@ class Server:
             raise
 
     def _hang_up(self, client: SchemaRegistryClient) -> None:
-        """End the reading of an answer that nobody waits for any more. Its other questions will be asked again."""
+        """End the reading of an answer that is not waited for any more. Its other questions will be asked again."""
         with self._lock:
             if self._client is client:
                 self._client = _client(self._options)

@@ -1,7 +1,7 @@
 """What commands ask a registry about a subject: its versions, whether a schema may follow them, and to take it."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -49,10 +49,14 @@ class Subjects(RegistryClient):
         """Every subject that is not deleted."""
         return self._request("its subjects", "get", "subjects", _texts) or []
 
-    def versions(self, subject: str) -> tuple[Version, ...]:
-        """All that are not deleted, ascending; none where there is no such subject."""
-        found = self._request(f"versions of {subject}", "get", f"{_path(subject)}/versions", _numbers) or []
-        return tuple(at_once(partial(self._version, subject), found))
+    def numbers(self, subject: str) -> list[int]:
+        """Of all versions that are not deleted, ascending; none where there is no such subject."""
+        return self._request(f"versions of {subject}", "get", f"{_path(subject)}/versions", _numbers) or []
+
+    def versions(self, subject: str, numbers: Sequence[int] | None = None) -> tuple[Version, ...]:
+        """Those of these numbers, in their order; all of them where none are given."""
+        wanted = self.numbers(subject) if numbers is None else numbers
+        return tuple(at_once(partial(self._version, subject), wanted))
 
     def version(self, subject: str) -> Version | None:
         """The newest; None where there is none."""
@@ -83,11 +87,15 @@ class Subjects(RegistryClient):
         return self._request(f"level of {subject}", "get", _config(subject), _level)
 
     def hold_to(self, subject: str, level: str) -> None:
-        """Have the subject's versions held to a level."""
-        self._request(f"holding {subject} to {level}", "put", _config(subject), bool, {"compatibility": level})
+        """Have the subject's versions held to a level. Raises BadInput where the registry does not do it."""
+        what = f"holding {subject} to {level}"
+        if self._request(what, "put", _config(subject), bool, {"compatibility": level}) is None:
+            raise BadInput(
+                f"the schema registry at {self.registry} has no place for a level of {subject}", field=subject
+            )
 
     def release(self, subject: str) -> None:
-        """Have the subject's versions held to the registry's own level again."""
+        """Have the subject's versions held to the registry's own level again; done where they are."""
         self._request(f"releasing {subject} from its level", "delete", _config(subject), bool)
 
     def _version(self, subject: str, number: int) -> Version:

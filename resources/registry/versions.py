@@ -1,6 +1,6 @@
 """What a registry has under a subject, and under which subjects a schema is: for people, not for rows.
 
-Nobody waits long for it, and what it does not answer is left out.
+It is not waited for long, and what it does not answer is left out.
 """
 
 from collections.abc import Callable, Iterable

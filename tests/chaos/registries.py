@@ -87,7 +87,7 @@ def registry_that_answers_something_else(chaos: Chaos) -> Verdict:
 
 
 @scenario(FaultClass.REGISTRY, representative=True, shares=REGISTRY)
-def producer_whose_schema_nobody_knows(chaos: Chaos) -> Verdict:
+def producer_whose_schema_is_registered_nowhere(chaos: Chaos) -> Verdict:
     """Alone in its batch nothing is published; beside others its messages are dead letters, until it is registered."""
     with _registered(chaos) as there:
         world, pipeline = there.world, _avro(there.world)
@@ -220,7 +220,7 @@ def _transfers(world: World, pipeline: Pipeline, count: int) -> list[bytes]:
 
 
 def _newer(world: World, pipeline: Pipeline, count: int) -> list[bytes]:
-    """Transfers by a schema that is registered and that nobody has asked for yet."""
+    """Transfers by a schema that is registered and was not asked for yet."""
     values = _transfers(world, pipeline, count)
     number = _registers(world, {**_schema(world, values[0]), "doc": uuid4().hex})
     return [value[:1] + number.to_bytes(4) + value[5:] for value in values]

@@ -203,6 +203,24 @@ def test_the_gate_against_a_registry_imports_neither_spark_nor_dagster(assets: P
     assert asked.packages.isdisjoint(HEAVY)
 
 
+def test_the_gate_against_a_registry_says_how_many_versions_it_has_not_looked_at(
+    assets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _edit(assets, "format: json", "format: avro, customProperties: [{property: subject, value: views}]")
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path / "home"))
+    with registry_double() as server:
+        monkeypatch.setenv("TIDEGATE_REGISTRY_URL", server.url)
+        server.answers["/subjects/views/versions"] = says([*range(1, 131)])
+        for number in range(1, 131):
+            server.answers[f"/subjects/views/versions/{number}"] = says({"id": 7, "version": number})
+        server.answers["/schemas/ids/7"] = says({"schema": '"int"'})
+        server.posts["/compatibility/subjects/views/versions"] = says({"is_compatible": True})
+        found = _views(gate(["web_page_views"], "registry"))
+    assert "views: 30 versions older than the newest 100 not looked at" in found.notices
+    asked = {path for path in server.asked if path.startswith("/subjects/views/versions/")}
+    assert asked == {f"/subjects/views/versions/{number}" for number in range(31, 131)}
+
+
 def test_the_gate_starts_quickly_and_imports_no_system() -> None:
     started = time.monotonic()
     asked = tidegate("contract", "check", "--against", "git:HEAD", "-o", "json")

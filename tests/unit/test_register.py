@@ -86,6 +86,16 @@ def test_where_the_keys_fail_the_values_are_registered_and_that_is_said(
     assert len(server.registered) == 1
 
 
+def test_a_schema_that_the_registry_does_not_give_is_no_matter_of_a_batch(server: Answered) -> None:
+    has_a_version(server, "FULL")
+    server.answers["/schemas/ids/90"] = refuses(503)
+    with pytest.raises(
+        RegistryAway, match=r"asked for schema 90: .*Is it up .*\? Nothing was registered or changed$"
+    ) as away:
+        register(contract(), replace(registry(server), patience=0.5))
+    assert "batch" not in str(away.value)
+
+
 def test_the_keys_get_the_schema_of_a_text_after_the_values(server: Answered) -> None:
     done = register(contract(key_format="avro"), registry(server))
     assert (done.key, done.level, done.new) == ("1", "FULL", True)

@@ -241,8 +241,8 @@ def test_a_process_has_one_client_of_a_registry() -> None:
 
 def test_no_password_is_shown_however_it_is_written(server: Answered) -> None:
     host = server.url.removeprefix("http://")
-    answered = says({"error_code": 500, "message": "no p@ss, no p%40ss"}, 500)
-    server.answers = {"/schemas/ids/7": answered}
+    refusal = says({"error_code": 500, "message": "no p@ss, no p%40ss"}, 500)
+    server.answers = {"/schemas/ids/7": refusal}
     with pytest.raises(RegistryAway) as away:
         client(f"http://me:p%40ss@{host}").schema("7")
     assert "p@ss" not in str(away.value)

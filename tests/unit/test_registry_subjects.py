@@ -38,6 +38,16 @@ def test_a_subject_that_is_not_there_has_no_version_and_a_second_address_is_aske
         assert Subjects(registry).level("s") == "FULL"
 
 
+def test_a_level_that_the_registry_has_no_place_for_is_not_set() -> None:
+    with registry_double() as server:
+        server.puts["/config/s"] = refuses(404, 40401)
+        server.answers["/config/s"] = refuses(404, 40408)
+        client = Subjects(Registry({"url": server.url}))
+        with pytest.raises(BadInput, match="no place for a level of s"):
+            client.hold_to("s", "FULL")
+        assert client.level("s") is None
+
+
 def test_the_versions_of_a_subject_are_asked_for_at_once_and_come_in_their_order() -> None:
     together = threading.Barrier(4, timeout=5)
 
