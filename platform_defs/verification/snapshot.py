@@ -5,13 +5,14 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, LiteralString
 
 import adbc_driver_postgresql.dbapi as adbc
 import psycopg
 import pyarrow as pa
 from psycopg import sql
 
+from platform_defs.contract.column_types import kind_of
 from platform_defs.contract.model import Contract, Table
 from platform_defs.errors import BadInput
 from platform_defs.verification.eras import read_eras
@@ -326,7 +327,7 @@ def _as(batch: pa.RecordBatch, schema: pa.Schema, table: str) -> pa.RecordBatch:
 
 
 def _columns(table: Table) -> list[tuple[str, pa.DataType]]:
-    return [(column.name, column.type.arrow) for column in table.columns]
+    return [(column.name, column.type.staged_arrow) for column in table.columns]
 
 
 def _names(names: Sequence[str]) -> sql.Composable:
@@ -335,9 +336,15 @@ def _names(names: Sequence[str]) -> sql.Composable:
 
 def _selected(names: Sequence[str], as_text: AsText) -> sql.Composable:
     """The columns `names` as they are read: some as text."""
-    read = [sql.SQL("{}::text" if name in as_text else "{}").format(sql.Identifier(name)) for name in names]
+    read = [sql.SQL(_read_as(as_text.get(name))).format(sql.Identifier(name)) for name in names]
     return sql.SQL(", ").join(read)
 
 
 def _table(table: Table) -> sql.Identifier:
     return sql.Identifier(*table.name.split("."))
+
+
+def _read_as(kind: str | None) -> LiteralString:
+    if kind is None:
+        return "{}"
+    return "to_json({})::text" if kind_of(kind) == "array" else "{}::text"
