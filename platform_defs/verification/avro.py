@@ -88,7 +88,7 @@ class _JudgedField:
         value: Any = held
         for name in self._path:
             assert isinstance(of, Record)  # noqa: S101  # _look has found the path
-            of, value = of.fields[name], value[name]
+            of, value = of.fields[name], None if value is None else value[name]  # None: a record without a byte
             if isinstance(of, Union):
                 of, value = value
             if of.kind == "null":

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.avro_messages import Case, Readers, cases, encode
+from tests.unit.avro_messages import Case, Readers, cases, contract_of, encode, fixed, record
 
 pytestmark = pytest.mark.filterwarnings("error")  # numpy's, which would be text on stderr
 SLOW = settings(
@@ -35,6 +35,12 @@ def test_all_readers_agree_on_random_messages_of_random_schemas(case: Case, data
     messages = [encode(case.schema, value) for value in values] * data.draw(st.sampled_from([1, 1, 9]))
     cuts = data.draw(st.lists(st.integers(0, len(messages)), max_size=3))
     agree(Readers(case.contract, case.schema), messages, cuts)
+
+
+def test_a_field_of_a_record_that_takes_no_byte_is_read() -> None:
+    schema = record(c=record("C", f=fixed(0, "F")))
+    readers = Readers(contract_of({"f": "bytes"}, f="c.f"), schema)
+    assert agree(readers, [b"", b"a"]) == 1
 
 
 @SLOW
