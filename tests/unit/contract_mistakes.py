@@ -140,8 +140,8 @@ MISTAKES = [
         (
             "physicalType: double\n      -",
             f"logicalType: array\n        items: {items}\n      -",
-            f"weight{at}",
-            message,
+            f"weight{on}",
+            says,
         )
         for items, on, says in (
             ("{name: a}", ".items", "a type is missing"),

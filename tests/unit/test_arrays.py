@@ -1,6 +1,7 @@
 """Columns of arrays: in a contract, in each reader, in the text that COPY stages, and in verify's comparison."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -16,12 +17,19 @@ from platform_defs.contract.odcs import load
 from platform_defs.contract.written import digest, text
 from platform_defs.engine.array_columns import array_texts
 from platform_defs.evolution.fill import fills
+from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.reason import Reason
 from platform_defs.formats.supported import decode
+from platform_defs.formats.writer_schema import SchemaNotCompatible
 from platform_defs.verification.array_text import array_text
+from platform_defs.verification.avro import AvroJudge
+from platform_defs.verification.documents import NotTheType
 from platform_defs.verification.judge import Judge, NoRow
+from tests.unit.avro_messages import Readers, encode, fixed, logical, record, writer
+from tests.unit.avro_messages import contract_of as avro_contract
 from tests.unit.contract_mistakes import GOOD
+from tests.unit.test_avro_agreement import agree
 from tests.unit.test_decode_agreement import contract_of
 
 TAGS = """\
@@ -136,3 +144,49 @@ def test_rows_that_were_there_before_the_column_get_an_array() -> None:
     table = replace(load(Path("x.odcs.yaml"), WITH_ARRAYS).row_table)
     filled = fills(replace(contract, tables=(table,)), ['tags=["a","b\'"]', "prices=[1.5]"])
     assert filled == {"tags": """'{"a","b''"}'""", "prices": """'{"1.5"}'"""}
+
+
+ITEMS = [
+    ("string", "string", [b"a", b""], ["a", ""]),
+    ("integer", "int", [1, -5], [1, -5]),
+    ("decimal(6,2)", "long", [12], [Decimal(12)]),
+    ("timestamp", logical("long", "timestamp-millis"), [1_000], [datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)]),
+    ("uuid", fixed(16, "U", logicalType="uuid"), [bytes(16)], ["00000000-0000-0000-0000-000000000000"]),
+    ("boolean", ["null", "boolean"], [(1, True), (1, False)], [True, False]),
+]
+
+
+@pytest.mark.parametrize(("column", "items", "written", "wanted"), ITEMS, ids=[of[0] for of in ITEMS])
+def test_an_array_of_avro_is_read_at_once_and_alone(column: str, items: Any, written: list[Any], wanted: Any) -> None:
+    schema = record(a=["null", {"type": "array", "items": items}], z="int")
+    readers = Readers(avro_contract({"a": f"array<{column}>", "z": "integer"}), schema)
+    values: list[Any] = [{"a": (1, value), "z": 7} for value in (written, [], written * 3)] + [{"a": (0, None), "z": 7}]
+    messages = [encode(schema, value) for value in values]
+    assert agree(readers, messages) == 4
+    assert readers.block(messages) == [(wanted, 7), ([], 7), (wanted * 3, 7), (None, 7)]
+
+
+def test_an_item_of_avro_that_is_null_or_beyond_its_column_is_named() -> None:
+    schema = record(a={"type": "array", "items": ["null", "long"]})
+    readers = Readers(avro_contract({"a": "array<decimal(3,1)>"}), schema)
+    outcomes = readers.single([encode(schema, {"a": items}) for items in ([(0, None)], [(1, 7), (1, 123)])])
+    assert outcomes == ["NullItem", "OutOfRange"]
+    many = encode(schema, {"a": [(1, 1)] * 10_001})
+    assert readers.single([many]) == readers.verification([many]) == ["TooManyItems"]
+
+
+@pytest.mark.parametrize(
+    ("of", "reason"),
+    [
+        ("string", "is a string; the contract's array<integer> is read from an array"),
+        ({"type": "array", "items": "string"}, "is an array of which each item is a string; the contract's integer"),
+        ({"type": "array", "items": {"type": "array", "items": "int"}}, "is an array of which each item is an array"),
+        ({"type": "array", "items": "null"}, "is an array whose items take no byte"),
+    ],
+)
+def test_another_type_of_avro_does_not_fit_an_array(of: Any, reason: str) -> None:
+    schema = record(a=of)
+    with pytest.raises(SchemaNotCompatible, match=re.escape(reason)):
+        AvroReader(avro_contract({"a": "array<integer>"}), writer(schema))
+    with pytest.raises(NotTheType, match="SchemaNotCompatible"):
+        AvroJudge(avro_contract({"a": "array<integer>"}), json.dumps(schema))

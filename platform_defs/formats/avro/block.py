@@ -7,7 +7,7 @@ to the single reader, so that a row never depends on which way its message took.
 from dataclasses import dataclass
 
 from platform_defs.formats.arrow import Column, nulls
-from platform_defs.formats.avro.columns import column, json_column
+from platform_defs.formats.avro.columns import array_column, column, json_column
 from platform_defs.formats.avro.passing import Passing, Scalar, Spans, integers, scalar
 from platform_defs.formats.avro.resolve import Node, Plan
 from platform_defs.formats.avro.schema import Definite, Enum, Fixed, Primitive, Union
@@ -53,7 +53,7 @@ class _Block:
     def _node(self, node: Node, cursors: Cursors, level: int) -> None:
         """A field of a record that is taken apart."""
         of = self.schema.definite(node.type)
-        if node.fields is None and all(target.conversion.kind == "json" for target in node.targets):
+        if node.fields is None and all(target.conversion.kind in ("json", "array") for target in node.targets):
             self._whole(node, of, cursors, level)
         elif isinstance(of, Union):
             self.passing.union(of, cursors, lambda branch, some: self._value(node, branch, some, level))
@@ -80,7 +80,10 @@ class _Block:
 
     def _into_columns(self, node: Node, of: Definite, spans: Spans, held: Scalar | None, cursors: Cursors) -> None:
         for target in node.targets:
-            if target.conversion.kind == "json" or held is None:
+            if target.conversion.items:
+                to = self.plan.contract.fields[target.position].type
+                found = array_column(self.schema, of, to, target.conversion, spans, cursors)
+            elif target.conversion.kind == "json" or held is None:
                 found = json_column(self.schema, of, spans, cursors, self.budget)
             else:
                 found = column(of, self.plan.contract.fields[target.position].type, target.conversion, held, cursors)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.formats.arrow import Column, nulls
 from platform_defs.formats.arrow import kernels as pc
+from platform_defs.formats.avro.arrays import array_at, array_to
 from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.documents import json_of
 from platform_defs.formats.avro.passing import Scalar, Spans
@@ -81,6 +82,24 @@ def json_column(schema: Schema, of: Definite, spans: Spans, cursors: Cursors, bu
             wrong[n] = True
     cursors.doubt(wrong)
     return pa.array(found, pa.string())
+
+
+def array_column(
+    schema: Schema, of: Definite, to: ColumnType, conversion: Conversion, spans: Spans, cursors: Cursors
+) -> Column:
+    """The values as lists, message by message; an array that is null is null."""
+    found: list[list[Any] | None] = [None] * len(cursors.doubtful)
+    raw, rows = cursors.buffer.raw, range(len(cursors)) if cursors.rows is None else cursors.rows.tolist()
+    wrong, convert = cursors.doubts.copy(), array_to(to, conversion)
+    for n, (row, start, length) in enumerate(zip(rows, spans.starts.tolist(), spans.lengths.tolist(), strict=True)):
+        if wrong[n]:
+            continue
+        try:
+            found[row] = array_at(schema, of, convert, raw[start : start + length].tobytes())
+        except Wrong:
+            wrong[n] = True
+    cursors.doubt(wrong)
+    return pa.array(found, to.arrow)
 
 
 def _plain(values: npt.NDArray[Any], to: ColumnType, cursors: Cursors) -> Column:
