@@ -13,15 +13,22 @@ import pytest
 
 from platform_defs.contract.array_literals import array_literal
 from platform_defs.contract.column_types import column_type
+from platform_defs.contract.model import Column, Contract, Table
 from platform_defs.contract.odcs import load
 from platform_defs.contract.written import digest, text
 from platform_defs.engine.array_columns import array_texts
 from platform_defs.evolution.fill import fills
+from platform_defs.exchange.avro import avro_schema
+from platform_defs.exchange.importing import read_message
+from platform_defs.exchange.json_schema import json_schema
 from platform_defs.formats.avro.decode import AvroReader
+from platform_defs.formats.json.schema_fit import json_fit
 from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.reason import Reason
 from platform_defs.formats.supported import decode
-from platform_defs.formats.writer_schema import SchemaNotCompatible
+from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.samples.encoded import EncodedSamples, Outlet
+from platform_defs.samples.samples import Samples
 from platform_defs.verification.array_text import array_text
 from platform_defs.verification.avro import AvroJudge
 from platform_defs.verification.documents import NotTheType
@@ -190,3 +197,46 @@ def test_another_type_of_avro_does_not_fit_an_array(of: Any, reason: str) -> Non
         AvroReader(avro_contract({"a": "array<integer>"}), writer(schema))
     with pytest.raises(NotTheType, match="SchemaNotCompatible"):
         AvroJudge(avro_contract({"a": "array<integer>"}), json.dumps(schema))
+
+
+SCALARS = ["string", "integer", "double", "boolean", "date", "timestamp", "uuid", "bytes", "decimal(9,2)"]
+
+
+@pytest.mark.parametrize("items", SCALARS)
+def test_a_contract_with_arrays_is_an_avro_and_a_json_schema_and_of_them_the_same_again(items: str) -> None:
+    contract = avro_contract({"a": f"array<{items}>"})
+    for format_, write in (("avro", avro_schema), ("json", json_schema)):
+        found = read_message(WriterSchema("1", format_, write(contract), ()), "").fields
+        assert [item.type for item in found] == [f"array<{items}>"]
+
+
+def test_arrays_whose_items_may_be_null_or_are_no_single_values_are_imported_as_json() -> None:
+    for items in (["null", "string"], {"type": "array", "items": "int"}, record("R", b="int"), "null"):
+        schema = json.dumps(record(a={"type": "array", "items": items}))
+        assert [item.type for item in read_message(WriterSchema("1", "avro", schema, ()), "").fields] == ["json"]
+    for items in ({"type": ["string", "null"]}, {"type": "object"}, {"type": "array"}, {"$ref": "#/a"}, True, None):
+        given = json.dumps({"type": "object", "properties": {"a": {"type": "array", "items": items}}})
+        assert [item.type for item in read_message(WriterSchema("1", "json", given, ()), "").fields] == ["json"]
+
+
+def test_a_json_schema_of_something_else_than_an_array_never_fits() -> None:
+    schema = json.dumps({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})
+    fit = json_fit(contract_of({"a": "array<string>"}), WriterSchema("1", "json", schema, ()))
+    assert fit.misfits == ("a is string; the contract requires array<string>",)
+
+
+def test_made_up_arrays_are_rows_in_json_and_in_avro() -> None:
+    types = {f"a{n}": f"array<{items}>" for n, items in enumerate([*SCALARS, "time"])}
+    plain = contract_of(types)
+    values = [sample.value for sample in Samples(with_table(plain), 1).good(40)]
+    assert len(decode(plain, pa.array(values, pa.binary())).rows) == 40
+    contract = replace(avro_contract(types), tables=with_table(plain).tables)
+    made = EncodedSamples(contract, Outlet(WriterSchema("1", "avro", avro_schema(contract), ())), 1)
+    payloads = [(sample.value or b"")[5:] for sample in made.good(40)]
+    readers = Readers(contract, json.loads(avro_schema(contract)))
+    assert agree(readers, payloads) == 40
+
+
+def with_table(contract: Contract) -> Contract:
+    columns = tuple(Column(item.name, item.type, required=False) for item in contract.fields)
+    return replace(contract, tables=(Table("t.t", "append", columns, (), (), ()),))
