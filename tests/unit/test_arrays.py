@@ -1,6 +1,7 @@
 """Columns of arrays: in a contract, in each reader, in the text that COPY stages, and in verify's comparison."""
 
 import json
+import random
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -10,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from platform_defs.contract.array_literals import array_literal
 from platform_defs.contract.column_types import column_type
@@ -21,9 +24,11 @@ from platform_defs.evolution.fill import fills
 from platform_defs.exchange.avro import avro_schema
 from platform_defs.exchange.importing import read_message
 from platform_defs.exchange.json_schema import json_schema
+from platform_defs.exchange.protobuf import proto_text
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.json.schema_fit import json_fit
 from platform_defs.formats.json.single import MessageReader
+from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.reason import Reason
 from platform_defs.formats.supported import decode
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
@@ -33,10 +38,15 @@ from platform_defs.verification.array_text import array_text
 from platform_defs.verification.avro import AvroJudge
 from platform_defs.verification.documents import NotTheType
 from platform_defs.verification.judge import Judge, NoRow
+from platform_defs.verification.protobuf import ProtobufJudge
 from tests.unit.avro_messages import Readers, encode, fixed, logical, record, writer
 from tests.unit.avro_messages import contract_of as avro_contract
 from tests.unit.contract_mistakes import GOOD
-from tests.unit.test_avro_agreement import agree
+from tests.unit.protobuf_messages import contract_of as protobuf_contract
+from tests.unit.protobuf_messages import decoded as protobuf_decoded
+from tests.unit.protobuf_messages import new as protobuf_new
+from tests.unit.protobuf_messages import schema as protobuf_schema
+from tests.unit.test_avro_agreement import agree, mutated
 from tests.unit.test_decode_agreement import contract_of
 
 TAGS = """\
@@ -240,3 +250,110 @@ def test_made_up_arrays_are_rows_in_json_and_in_avro() -> None:
 def with_table(contract: Contract) -> Contract:
     columns = tuple(Column(item.name, item.type, required=False) for item in contract.fields)
     return replace(contract, tables=(Table("t.t", "append", columns, (), (), ()),))
+
+
+REPEATED = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+import "google/type/date.proto";
+enum State { NEW = 0; DONE = 1; }
+message In { repeated int32 deep = 1; }
+message M {
+  repeated string text = 1;
+  repeated sint64 number = 2;
+  repeated string amount = 3;
+  repeated google.protobuf.Timestamp at = 4;
+  repeated google.type.Date day = 5;
+  repeated State state = 6;
+  repeated bool yes = 7 [packed = false];
+  repeated bytes raw = 8;
+  In inner = 9;
+  map<string, int32> pairs = 10;
+  string single = 11;
+}
+"""
+REPEATED_COLUMNS = {
+    "text": "array<string>",
+    "number": "array<integer>",
+    "amount": "array<decimal(6,2)>",
+    "at": "array<timestamp>",
+    "day": "array<date>",
+    "state": "array<string>",
+    "yes": "array<boolean>",
+    "raw": "array<bytes>",
+    "inner.deep": "array<double>",
+}
+
+
+def read_each_way(payloads: list[bytes]) -> list[Any]:
+    """Rows and error classes, after all readers agreed about them."""
+    contract = protobuf_contract(REPEATED_COLUMNS, "M")
+    found: Any = protobuf_decoded(ProtobufReader(contract, protobuf_schema(REPEATED)), payloads)
+    outcomes: dict[int, Any] = {fault.index: fault.error_class for fault in found.faults}
+    rows = [tuple(row.values()) for row in found.rows.to_pylist()]
+    outcomes |= dict(zip(found.indexes.to_pylist(), rows, strict=True))
+    in_order = [outcomes[number] for number in range(len(payloads))]
+    judge = ProtobufJudge(contract, REPEATED)
+    assert [judged(judge, payload) for payload in payloads] == in_order
+    return in_order
+
+
+def judged(judge: ProtobufJudge, payload: bytes) -> Any:
+    try:
+        return tuple(judge.values(payload))
+    except NotTheType as wrong:
+        return str(wrong)
+
+
+def repeated_message() -> Any:
+    message = protobuf_new(REPEATED, "M", text=["a", ""], number=[1, -5], amount=["1.50"], state=[1, 0], yes=[True])
+    message.at.add(seconds=1)
+    message.day.add(year=2026, month=11, day=1)
+    message.raw.append(b"x")
+    message.inner.deep.extend([1, 2])
+    return message
+
+
+def test_repeated_fields_of_protobuf_are_arrays() -> None:
+    good = repeated_message().SerializeToString()
+    at, day = [datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)], [date(2026, 11, 1)]
+    row = (["a", ""], [1, -5], [Decimal("1.50")], at, day, ["DONE", "NEW"], [True], [b"x"], [1.0, 2.0])
+    assert read_each_way([good, b"", good]) == [row, (*[[]] * 8, None), row]
+
+
+def test_an_item_of_protobuf_that_is_no_value_makes_a_dead_letter() -> None:
+    wrong = {
+        "NulCharacter": {"text": ["a", "\0"]},
+        "TooManyDecimals": {"amount": ["1", "1.555"]},
+        "WrongType": {"amount": [""]},
+        "InvalidEnum": {"state": [7]},
+        "TooManyItems": {"yes": [True] * 10_001},
+    }
+    payloads = [protobuf_new(REPEATED, "M", **values).SerializeToString() for values in wrong.values()]
+    assert read_each_way([*payloads, b""])[:-1] == list(wrong)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32))
+def test_damaged_arrays_of_protobuf_are_the_same_to_all_readers(seed: int) -> None:
+    rng, good = random.Random(seed), repeated_message().SerializeToString()
+    read_each_way([mutated(good, rng) for _ in range(20)])
+
+
+@pytest.mark.parametrize("path", ["single", "pairs", "number", "inner"])
+def test_another_field_of_protobuf_does_not_fit_an_array(path: str) -> None:
+    contract = protobuf_contract({path: "array<string>"}, "M")
+    with pytest.raises(SchemaNotCompatible, match="which is not read as array<string>"):
+        ProtobufReader(contract, protobuf_schema(REPEATED))
+    with pytest.raises(NotTheType, match="SchemaNotCompatible"):
+        ProtobufJudge(contract, REPEATED)
+
+
+def test_a_contract_with_arrays_is_a_protobuf_schema_and_of_it_the_same_again() -> None:
+    types = {"text": "array<string>", "n": "array<integer>", "r": "array<double>", "at": "array<timestamp>"}
+    contract = protobuf_contract(types)
+    numbered = tuple(replace(item, number=place) for place, item in enumerate(contract.fields, 1))
+    written = proto_text(replace(contract, fields=numbered))
+    assert "repeated google.protobuf.Timestamp at = 4;" in written
+    found = read_message(WriterSchema("1", "protobuf", written, ()), "").fields
+    assert [item.type for item in found] == list(types.values())
