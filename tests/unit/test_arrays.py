@@ -20,7 +20,11 @@ from platform_defs.contract.model import Column, Contract, Table
 from platform_defs.contract.odcs import load
 from platform_defs.contract.written import digest, text
 from platform_defs.engine.array_columns import array_texts
+from platform_defs.errors import BadInput
+from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.fill import fills
+from platform_defs.evolution.plan import plan
+from platform_defs.evolution.statements import Given
 from platform_defs.exchange.avro import avro_schema
 from platform_defs.exchange.importing import read_message
 from platform_defs.exchange.json_schema import json_schema
@@ -357,3 +361,40 @@ def test_a_contract_with_arrays_is_a_protobuf_schema_and_of_it_the_same_again() 
     assert "repeated google.protobuf.Timestamp at = 4;" in written
     found = read_message(WriterSchema("1", "protobuf", written, ()), "").fields
     assert [item.type for item in found] == list(types.values())
+
+
+@pytest.mark.parametrize(
+    ("items", "kinds"),
+    [
+        ("decimal(12,2)", [ChangeClass.REPLAY]),
+        ("decimal(8,2)", [ChangeClass.BREAKS_PRODUCERS, ChangeClass.REPLAY]),
+        ("integer", [ChangeClass.BREAKS_PRODUCERS, ChangeClass.REPLAY]),
+    ],
+)
+def test_other_items_have_all_rows_made_again(items: str, kinds: list[ChangeClass]) -> None:
+    before = load(Path("x.odcs.yaml"), WITH_ARRAYS)
+    after = load(Path("x.odcs.yaml"), WITH_ARRAYS.replace("array<decimal(10,2)>", f"array<{items}>"))
+    found = plan(before, after, given=Given())
+    assert [change.kind for change in found.changes] == kinds
+    column = next(column for column in after.row_table.columns if column.name == "prices")
+    assert [item.sql for item in found.statements] == [
+        f'ALTER TABLE "shop"."orders" ALTER COLUMN "prices" TYPE {column.type.postgres}'
+    ]
+    assert "prices holds numeric(10,2)[]" in found.refusals[0]
+
+
+def test_a_column_of_arrays_is_added_without_a_word_to_anybody() -> None:
+    good = load(Path("x.odcs.yaml"), GOOD)
+    found = plan(good, load(Path("x.odcs.yaml"), WITH_ARRAYS), given=Given())
+    assert {change.kind for change in found.changes} == {ChangeClass.FREE}
+    assert [item.sql for item in found.statements] == [
+        f'ALTER TABLE "shop"."orders" ADD COLUMN {column}' for column in ('"tags" text[]', '"prices" numeric(10,2)[]')
+    ]
+
+
+@pytest.mark.parametrize("logic", ["primaryKey: true", "transformLogic: max(tags)"])
+def test_rows_are_not_grouped_by_arrays_nor_arrays_aggregated(logic: str) -> None:
+    made = f"      - {{name: tags, physicalType: array<string>, required: true, {logic}}}\n"
+    text_ = WITH_ARRAYS.replace("      - {name: total,", f"{made}      - {{name: total,")
+    with pytest.raises(BadInput, match=r"tags is array<string>: (rows cannot be grouped by it|it has no max)"):
+        load(Path("x.odcs.yaml"), text_)
