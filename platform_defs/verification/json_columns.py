@@ -1,7 +1,7 @@
 """Columns that are read as text, compared as Postgres compares their types: both sides get one spelling first."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 
 import pyarrow as pa
 
@@ -20,6 +20,13 @@ _TEXTUAL = ("json", "array", *_SPELLED)
 def is_textual(of: ColumnType) -> bool:
     """Whether columns of the type are read as text."""
     return of.kind in _TEXTUAL
+
+
+def read_as(kind: str | None) -> LiteralString:
+    """How a column is selected, {} being its name; `kind` is its type's name, None where it is not read as text."""
+    if kind is None:
+        return "{}"
+    return "to_json({})::text" if kind_of(kind) == "array" else "{}::text"
 
 
 def text_columns(table: Table) -> AsText:

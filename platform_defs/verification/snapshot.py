@@ -5,18 +5,17 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, LiteralString
+from typing import Any
 
 import adbc_driver_postgresql.dbapi as adbc
 import psycopg
 import pyarrow as pa
 from psycopg import sql
 
-from platform_defs.contract.column_types import kind_of
 from platform_defs.contract.model import Contract, Table
 from platform_defs.errors import BadInput
 from platform_defs.verification.eras import read_eras
-from platform_defs.verification.json_columns import AsText, canonical_columns, text_columns
+from platform_defs.verification.json_columns import AsText, canonical_columns, read_as, text_columns
 from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
 from platform_defs.verification.skipped import CountedRange
 from platform_defs.verification.spans import Span, less, within
@@ -336,15 +335,9 @@ def _names(names: Sequence[str]) -> sql.Composable:
 
 def _selected(names: Sequence[str], as_text: AsText) -> sql.Composable:
     """The columns `names` as they are read: some as text."""
-    read = [sql.SQL(_read_as(as_text.get(name))).format(sql.Identifier(name)) for name in names]
+    read = [sql.SQL(read_as(as_text.get(name))).format(sql.Identifier(name)) for name in names]
     return sql.SQL(", ").join(read)
 
 
 def _table(table: Table) -> sql.Identifier:
     return sql.Identifier(*table.name.split("."))
-
-
-def _read_as(kind: str | None) -> LiteralString:
-    if kind is None:
-        return "{}"
-    return "to_json({})::text" if kind_of(kind) == "array" else "{}::text"

@@ -26,7 +26,7 @@ from platform_defs.evolution.fill import fills
 from platform_defs.evolution.plan import plan
 from platform_defs.evolution.statements import Given
 from platform_defs.exchange.avro import avro_schema
-from platform_defs.exchange.importing import read_message
+from platform_defs.exchange.importing import Wanted, import_schema, read_message
 from platform_defs.exchange.json_schema import json_schema
 from platform_defs.exchange.protobuf import proto_text
 from platform_defs.formats.avro.decode import AvroReader
@@ -398,3 +398,13 @@ def test_rows_are_not_grouped_by_arrays_nor_arrays_aggregated(logic: str) -> Non
     text_ = WITH_ARRAYS.replace("      - {name: total,", f"{made}      - {{name: total,")
     with pytest.raises(BadInput, match=r"tags is array<string>: (rows cannot be grouped by it|it has no max)"):
         load(Path("x.odcs.yaml"), text_)
+
+
+@pytest.mark.parametrize("kind", ["avro", "json"])
+def test_a_contract_that_is_imported_with_arrays_loads(kind: Any) -> None:
+    types = {"a": "array<decimal(9,2)>", "b": "array<timestamp>"}
+    written = (avro_schema if kind == "avro" else json_schema)(avro_contract(types))
+    made = import_schema(WriterSchema("1", kind, written), Wanted(subject="shop.orders-value"))
+    contract = load(Path("shop.odcs.yaml"), made.text)
+    assert {item.name: item.type.name for item in contract.fields} == types
+    assert contract.row_table.columns[0].type.postgres == "numeric(9,2)[]"
