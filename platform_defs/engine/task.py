@@ -18,6 +18,7 @@ from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
+from platform_defs.engine.array_columns import array_texts
 from platform_defs.engine.decoding import BlockDecoder, DecodedBlock, KeyColumn
 from platform_defs.engine.ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
@@ -69,7 +70,7 @@ class TaskWork:
     def staged_schema(self) -> pa.Schema:
         """The row table's columns, then the engine's own, then `_attempt`."""
         own: list[ArrowField] = [pa.field(name, kind.arrow) for name, kind in staged_columns(self.contract)]
-        return schema_of(self.contract.row_table.arrow_schema, own)
+        return schema_of(self.contract.row_table.staged_schema, own)
 
 
 def read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -130,10 +131,17 @@ def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.Recor
     columns: list[Column] = [batch.column(name) for name in schema.names[:-1]]
     kinds: list[pa.DataType] = schema.types
     try:
-        cast = [c if c.type == kind else c.cast(kind) for c, kind in zip(columns, kinds, strict=False)]
+        cast = [_staged(c, kind) for c, kind in zip(columns, kinds, strict=False)]
     except pa.ArrowInvalid as error:
         raise RowRefused(f"a value does not fit its column: {error}", error_class="NotCopied") from error
     return record_batch([*cast, tags], schema)
+
+
+def _staged(column: Column, kind: pa.DataType) -> Column:
+    """The column as COPY gets it."""
+    if pa.types.is_list(column.type):
+        return array_texts(column)
+    return column if column.type == kind else column.cast(kind)
 
 
 def _decode(

@@ -1,7 +1,7 @@
 """A JSON Schema as fields of a contract: the inverse of exchange/json_schema.py, as far as a schema says types.
 
-An object with properties is taken apart. What says no one type (anyOf of several, arrays, objects without properties)
-goes whole into a json column.
+An object with properties is taken apart. An array of values of one type that are never null is a column of arrays. What
+says no one type (anyOf of several, other arrays, objects without properties) goes whole into a json column.
 """
 
 import json

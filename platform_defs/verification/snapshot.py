@@ -15,7 +15,7 @@ from psycopg import sql
 from platform_defs.contract.model import Contract, Table
 from platform_defs.errors import BadInput
 from platform_defs.verification.eras import read_eras
-from platform_defs.verification.json_columns import AsText, canonical_columns, text_columns
+from platform_defs.verification.json_columns import AsText, canonical_columns, read_as, text_columns
 from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
 from platform_defs.verification.skipped import CountedRange
 from platform_defs.verification.spans import Span, less, within
@@ -326,7 +326,7 @@ def _as(batch: pa.RecordBatch, schema: pa.Schema, table: str) -> pa.RecordBatch:
 
 
 def _columns(table: Table) -> list[tuple[str, pa.DataType]]:
-    return [(column.name, column.type.arrow) for column in table.columns]
+    return [(column.name, column.type.staged_arrow) for column in table.columns]
 
 
 def _names(names: Sequence[str]) -> sql.Composable:
@@ -335,7 +335,7 @@ def _names(names: Sequence[str]) -> sql.Composable:
 
 def _selected(names: Sequence[str], as_text: AsText) -> sql.Composable:
     """The columns `names` as they are read: some as text."""
-    read = [sql.SQL("{}::text" if name in as_text else "{}").format(sql.Identifier(name)) for name in names]
+    read = [sql.SQL(read_as(as_text.get(name))).format(sql.Identifier(name)) for name in names]
     return sql.SQL(", ").join(read)
 
 

@@ -15,6 +15,7 @@ _READ = {  # by the contract's type, the types of JSON that it is read from (val
     "double": frozenset({"integer", "number"}),
     "decimal": frozenset({"integer", "number", "string"}),
     "boolean": frozenset({"boolean"}),
+    "array": frozenset({"array"}),
     **dict.fromkeys(("string", "date", "timestamp", "time", "uuid", "bytes"), frozenset({"string"})),
 }
 

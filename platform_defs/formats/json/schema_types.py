@@ -91,7 +91,16 @@ def column_of(of: Node) -> ColumnType:
         return _FORMATS[written]
     if kind == "string" and of.get("contentEncoding") == "base64":
         return BYTES
+    if kind == "array":
+        return _array(of)
     return _PLAIN.get(kind, JSON) if isinstance(kind, str) else JSON
+
+
+def _array(of: Node) -> ColumnType:
+    """Of items of one type that are never null; a reference is not followed."""
+    items, nullable = meant(of.get("items"), of)
+    found = column_of(items) if items and not nullable else JSON
+    return JSON if found == JSON or found.item else column_type(f"array<{found.name}>")
 
 
 def _choices(here: Node) -> list[Any] | None:

@@ -11,7 +11,7 @@ from platform_defs.formats.arrow import Column, repeated
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.budget import Budget
 from platform_defs.formats.json.values import DATE_SHAPE
-from platform_defs.formats.protobuf.json_columns import json_column
+from platform_defs.formats.protobuf.json_columns import array_column, json_column
 from platform_defs.formats.protobuf.numbers import INTEGERS, REALS, date_days, enum_places, timestamp_micros
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Program
 from platform_defs.formats.protobuf.walk import Cell, Found
@@ -35,6 +35,8 @@ def _column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) ->
         return repeated(None, kind, count)
     if plan.recipe == "json":
         return json_column(plan, program, found, budget)
+    if plan.recipe == "array":
+        return array_column(plan, program, found)
     cells = [found.cell(path) for path in plan.parts]
     present = found.cell(plan.parts[0][:-1]).present if plan.is_message else cells[0].present
     rows = np.flatnonzero(present)

@@ -62,7 +62,7 @@ def walk(program: Program, buffer: Buffer, starts: Integers, stops: Integers) ->
 
 class _Walk:
     def __init__(self, program: Program, found: Found) -> None:
-        parts = [(path, plan.recipe == "json") for plan in program.columns for path in plan.parts]
+        parts = [(path, plan.is_whole) for plan in program.columns for path in plan.parts]
         self._found = found
         self._leaves = {path for path, whole in parts if not whole}
         self._wholes = {path for path, whole in parts if whole}
