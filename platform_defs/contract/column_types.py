@@ -106,6 +106,11 @@ def column_type(name: str) -> ColumnType:
     return _scalar(name)
 
 
+def array_or_json(items: ColumnType) -> ColumnType:
+    """The type that takes arrays of such items: json where an array of them is no column."""
+    return JSON if items.item or items == JSON else _array(items.name)
+
+
 def _scalar(name: str) -> ColumnType:
     if found := FIXED.get(name):
         return found

@@ -40,13 +40,13 @@ def _fields(of: Node, path: MessagePath, root: Node, *, required: bool) -> Itera
         if found and isinstance(inside, dict) and inside and len(here) < _DEEPEST:
             yield from _fields(found, here, root, required=always)
         else:
-            kind, note = _column(found) if found is not None else ("json", "a value of several types, whole")
+            kind, note = _column(found, root) if found is not None else ("json", "a value of several types, whole")
             yield FoundField(here, kind, always, note=note)
 
 
-def _column(of: Node) -> tuple[str, str]:
+def _column(of: Node, root: Node) -> tuple[str, str]:
     """The contract's type, and what it does not carry."""
-    kind = column_of(of).name
+    kind = column_of(of, root).name
     if kind == "json":
         return kind, f"{_spelled(of.get('type'))}, whole"
     if kind not in ("string", "integer", "double", "boolean"):

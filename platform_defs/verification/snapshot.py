@@ -22,6 +22,7 @@ from platform_defs.verification.spans import Span, less, within
 from resources.postgres.connection import connect, database_errors, queries, session_url
 from resources.postgres.migrations import require_current
 
+_AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # how items of arrays are printed, whatever a role has set
 OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
 # contract/own_columns.py's: where the engine's idea of its columns changes, verify must say so
 
@@ -238,6 +239,8 @@ class Snapshot:
         cursor = self._open.enter_context(connection.cursor())
         cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._id}'")
+        for setting in _AS_TEXT:
+            cursor.execute(f"SET LOCAL {setting}")
         cursor.execute(query.as_string(self._connection))
         for batch in cursor.fetch_record_batch():
             yield canonical_columns(_as(batch, schema, table), as_text)
