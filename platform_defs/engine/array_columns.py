@@ -4,22 +4,43 @@ https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO. Every element is 
 may make an array that holds one.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from platform_defs.formats.arrow import Column, counted
+from platform_defs.formats.array_columns import Arrays
+from platform_defs.formats.arrow import Column, columns_of
 from platform_defs.formats.arrow import kernels as pc
 
+_MOST_TEXT = 256 << 20  # bytes, about: far from the 2 GiB at which Arrow's strings end
+_LONGEST = 48  # of a number or timestamp, with its quotes and comma
 
-def array_texts(arrays: Column) -> Column:
+
+def array_texts(column: Column) -> Column:
     """A list column as strings such as {"a","b"}; null where the array is."""
-    whole: Any = arrays.take(counted(len(arrays))) if arrays.offset else arrays  # its offsets are those of its values
-    elements = pc.fill_null(_quoted(_spelled(whole.values)), "NULL")
-    lists = pa.ListArray.from_arrays(whole.offsets, elements)
-    inside = pc.binary_join(lists, ",")
-    texts = pc.binary_join_element_wise("{", inside, "}", "")
-    return pc.if_else(whole.is_null(), pa.scalar(None, pa.string()), texts)
+    arrays = Arrays(column)
+    elements = pc.fill_null(_quoted(_spelled(arrays.items)), "NULL")
+    inside = pc.binary_join(arrays.holding(elements), ",")
+    return pc.binary_join_element_wise("{", inside, "}", "")
+
+
+def in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in parts, for whose arrays one column of texts each is enough."""
+    if batch.num_rows < 2 or sum(map(_most_text, columns_of(batch))) <= _MOST_TEXT:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from in_pieces(batch.slice(0, half))
+    yield from in_pieces(batch.slice(half))
+
+
+def _most_text(column: Any) -> int:
+    """The bytes that the column's texts may have; 0 for one that is no array."""
+    if not pa.types.is_list(column.type):
+        return 0
+    offsets = column.offsets
+    return _LONGEST * (offsets[-1].as_py() - offsets[0].as_py()) + 2 * column.nbytes
 
 
 def _spelled(elements: Any) -> Any:

@@ -18,7 +18,7 @@ from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
-from platform_defs.engine.array_columns import array_texts
+from platform_defs.engine.array_columns import array_texts, in_pieces
 from platform_defs.engine.decoding import BlockDecoder, DecodedBlock, KeyColumn
 from platform_defs.engine.ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
 from platform_defs.engine.row_checks import check_rows
@@ -106,7 +106,8 @@ def stage_rows(work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     first = next(batches, None)
     rows = 0
     if first is not None:
-        rows = work.area.copy((_tagged(batch, attempt, schema) for batch in chain([first], batches)), schema)
+        pieces = chain.from_iterable(map(in_pieces, chain([first], batches)))
+        rows = work.area.copy((_tagged(piece, attempt, schema) for piece in pieces), schema)
     yield pa.record_batch([pa.array([str(attempt)]), pa.array([rows], pa.int64())], names=["attempt", "rows"])
 
 

@@ -3,6 +3,7 @@
 from platform_defs.formats.reason import Reason
 
 MOST_ITEMS = 10_000
+SIZE_OF_ITEM = 32  # bytes, about: of one that takes a byte in its message
 NULL_ITEM = Reason("NullItem", "is null; an array's items are values")
 
 

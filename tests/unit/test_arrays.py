@@ -14,7 +14,7 @@ from platform_defs.contract.array_literals import array_literal
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.odcs import load
 from platform_defs.contract.written import digest, text
-from platform_defs.engine.array_columns import array_texts
+from platform_defs.engine.array_columns import array_texts, in_pieces
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.fill import fills
@@ -103,6 +103,19 @@ def test_copy_gets_the_text_that_postgres_reads_as_the_array(items: str, values:
     assert array_texts(column).to_pylist() == [None, wanted, None, "{}"]
     assert array_texts(column.slice(1, 2)).to_pylist() == [wanted, None]
     assert array_literal(["a", 'q"\\{},', ""]) == r'{"a","q\"\\{},",""}'
+
+
+def test_a_batch_is_staged_in_pieces_whose_arrays_become_texts_far_from_arrow_s_limit() -> None:
+    """A bit of a boolean is seven characters for COPY."""
+    lists = pa.array([[True] * 10_000, None, [], [False]] * 1_000, pa.list_(pa.bool_()))
+    batch = pa.record_batch([pa.array(range(4_000)), lists], names=["n", "a"])
+    pieces = list(in_pieces(batch))
+    assert len(pieces) == 2
+    assert pa.Table.from_batches(pieces).equals(pa.Table.from_batches([batch]))
+    texts = [array_texts(piece.column("a")) for piece in pieces]
+    assert [len(text) for text in texts] == [2_000, 2_000]
+    assert texts[1][:4].to_pylist() == ["{" + ",".join(['"true"'] * 10_000) + "}", None, "{}", '{"false"}']
+    assert list(in_pieces(batch.slice(0, 1)))[0].equals(batch.slice(0, 1))
 
 
 SAME: list[tuple[str, list[Any], str, str]] = [

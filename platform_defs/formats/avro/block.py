@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from platform_defs.contract.column_types import ColumnType
+from platform_defs.formats.arrays import SIZE_OF_ITEM
 from platform_defs.formats.arrow import Column, nulls
 from platform_defs.formats.avro.columns import array_column, column, json_column, lists
 from platform_defs.formats.avro.conversions import Conversion
@@ -89,6 +90,7 @@ class _Block:
     def _arrays(self, node: Node, of: Array, cursors: Cursors, level: int) -> None:
         """An array, not null: its items are read as if each was a message."""
         inner = self.passing.items(of, cursors, level)
+        self.budget.spend(len(inner) * SIZE_OF_ITEM * len(node.targets))
         for target in node.targets:
             items, conversion = self.plan.contract.fields[target.position].type.item, target.conversion.items
             assert items  # noqa: S101  # resolve has found both

@@ -36,7 +36,7 @@ def _column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) ->
     if plan.recipe == "json":
         return json_column(plan, program, found, budget)
     if plan.recipe == "array":
-        return array_column(plan, program, found)
+        return array_column(plan, program, found, budget)
     cells = [found.cell(path) for path in plan.parts]
     present = found.cell(plan.parts[0][:-1]).present if plan.is_message else cells[0].present
     rows = np.flatnonzero(present)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from platform_defs.formats.arrays import SIZE_OF_ITEM
 from platform_defs.formats.arrow import Column
 from platform_defs.formats.budget import Budget
 from platform_defs.formats.protobuf.arrays import array_value, items_reader
@@ -30,12 +31,13 @@ def json_column(plan: ColumnPlan, program: Program, found: Found, budget: Budget
     return pa.array(texts, pa.string())
 
 
-def array_column(plan: ColumnPlan, program: Program, found: Found) -> Column:
-    """The column of arrays, as the single reader makes them; null as in `json_column`."""
+def array_column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) -> Column:
+    """The column of arrays, as the single reader makes them; null as in `json_column`. Raises BlockTooLarge."""
     assert plan.items  # noqa: S101  # the recipe is for arrays
     lists: list[list[Any] | None] = [None] * len(found.doubtful)
     for row, items in _values(plan, program, found, partial(array_value, items_reader(plan.items))):
         lists[row] = items
+        budget.spend(len(items or ()) * SIZE_OF_ITEM)
     return pa.array(lists, plan.item.type.arrow)
 
 
