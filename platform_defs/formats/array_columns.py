@@ -9,6 +9,16 @@ import pyarrow as pa
 from platform_defs.formats.arrays import MOST_ITEMS
 from platform_defs.formats.arrow import Column
 from platform_defs.formats.arrow import kernels as pc
+from platform_defs.formats.wire.buffer import Integers, Mask
+
+
+def as_lists(items: Column, rows: Integers, absent: Mask) -> Column:
+    """The items, message after message, as a list for each message: null where it is `absent`, which is a mask over all
+    messages. rows: ascending, the message of each item.
+    """
+    ends = np.cumsum(np.bincount(rows, minlength=len(absent)), dtype=np.int32)
+    offsets: Any = pa.array(np.concatenate([np.zeros(1, np.int32), ends]))
+    return pa.ListArray.from_arrays(offsets, items, mask=pa.array(absent))
 
 
 class Arrays:

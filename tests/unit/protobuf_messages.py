@@ -74,6 +74,7 @@ message Transfer {
   repeated confluent.type.Decimal sums = 36;
   repeated google.type.Date days = 37;
   repeated string uids = 38;
+  repeated sint64 numbers = 39;
   optional string perhaps = 2000;
 
   message Party {
@@ -119,7 +120,7 @@ COLUMNS3 = {
     "perhaps": "string",
     "not_there": "date",
     "party.last.number": "decimal(19,0)",
-    "as_array=parts": "array<integer>",
+    "numbers": "array<integer>",
     "words": "array<string>",
     "times": "array<timestamp>",
     "states": "array<string>",
@@ -151,7 +152,7 @@ message All {{
 }}
 """
 ARRAYS2 = {
-    **{kind: "integer" for kind in ("int64", "int32", "uint32", "sint32", "sint64", "fixed64", "sfixed32")},
+    **dict.fromkeys(("int64", "int32", "uint32", "sint32", "sint64", "fixed64", "sfixed32"), "integer"),
     **{"uint64": "decimal(20,2)", "double": "double", "float": "double", "fixed32": "double", "bool": "boolean"},
 }
 COLUMNS2 = {
@@ -283,6 +284,7 @@ def _fill_repeated(message: Any, random: Random, _depth: int) -> None:
         message.parties.add(city="a", codes=[1, -2][: random.randrange(3)], photo=b"\xff\0")
         message.parts.append(random.choice([0, -1, 2**62]))
         message.nor_this.append("b")
+        message.numbers.append(random.choice([0, -1, 2**62]))
         message.words.append(random.choice(["", "é", "a,b"]))
         message.times.add(seconds=random.choice([0, 1_790_000_000]), nanos=random.choice([0, 1_000]))
         message.states.append(random.choice([0, 1, -1]))

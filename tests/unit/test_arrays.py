@@ -115,7 +115,7 @@ def test_a_batch_is_staged_in_pieces_whose_arrays_become_texts_far_from_arrow_s_
     texts = [array_texts(piece.column("a")) for piece in pieces]
     assert [len(text) for text in texts] == [2_000, 2_000]
     assert texts[1][:4].to_pylist() == ["{" + ",".join(['"true"'] * 10_000) + "}", None, "{}", '{"false"}']
-    assert list(in_pieces(batch.slice(0, 1)))[0].equals(batch.slice(0, 1))
+    assert next(iter(in_pieces(batch.slice(0, 1)))).equals(batch.slice(0, 1))
 
 
 SAME: list[tuple[str, list[Any], str, str]] = [

@@ -43,9 +43,8 @@ def made_up(chance: Random) -> tuple[str, dict[str, str]]:
         label = chance.choice(["", "", "optional ", "repeated ", "oneof"])
         (members if label == "oneof" else fields).append(f"{label.removeprefix('oneof')}{kind} {name} = {number};")
         if chance.random() < 0.7:
-            of, _, path = (_array(kind, chance) if label == "repeated " else chance.choice(COLUMNS[kind])).partition(
-                " "
-            )
+            choice = _array(kind, chance) if label == "repeated " else chance.choice(COLUMNS[kind])
+            of, _, path = choice.partition(" ")
             columns[name + path] = of
     oneof = f"oneof o {{ {' '.join(members)} }}" if members else ""
     return f"{HEAD} message A {{ {' '.join(fields)} {oneof} }}", columns or {"f0": "json"}

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from platform_defs.contract.column_types import ColumnType
+from platform_defs.formats.array_columns import as_lists
 from platform_defs.formats.arrays import MOST_ITEMS
 from platform_defs.formats.arrow import Column, nulls
 from platform_defs.formats.arrow import kernels as pc
@@ -92,12 +93,10 @@ def lists(items: Column, doubtful: Mask, inner: Cursors, cursors: Cursors) -> Co
     rows: Any = inner.rows
     count, nothing = len(cursors.doubtful), items.is_null().to_numpy(zero_copy_only=False)
     cursors.doubtful[rows[doubtful | nothing]] = True
-    lengths = np.bincount(rows, minlength=count)
-    cursors.doubtful |= lengths > MOST_ITEMS
+    cursors.doubtful |= np.bincount(rows, minlength=count) > MOST_ITEMS
     absent = np.ones(count, np.bool_)
     absent[slice(None) if cursors.rows is None else cursors.rows] = False
-    offsets: Any = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
-    return pa.ListArray.from_arrays(offsets, items, mask=pa.array(absent))
+    return as_lists(items, rows, absent)
 
 
 def array_column(
