@@ -16,9 +16,14 @@ def as_lists(items: Column, rows: Integers, absent: Mask) -> Column:
     """The items, message after message, as a list for each message: null where it is `absent`, which is a mask over all
     messages. rows: ascending, the message of each item.
     """
-    ends = np.cumsum(np.bincount(rows, minlength=len(absent)), dtype=np.int32)
-    offsets: Any = pa.array(np.concatenate([np.zeros(1, np.int32), ends]))
-    return pa.ListArray.from_arrays(offsets, items, mask=pa.array(absent))
+    return _lists(np.bincount(rows, minlength=len(absent)), items, pa.array(absent))
+
+
+def _lists(lengths: Any, items: Column, absent: pa.BooleanArray) -> Column:
+    offsets: Any = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    made: Any = pa.ListArray  # its overloads are typed in part
+    return made.from_arrays(pa.array(offsets), items, mask=absent)
 
 
 class Arrays:
@@ -45,9 +50,7 @@ class Arrays:
 
     def holding(self, items: Column) -> Column:
         """The arrays with these items instead, as many as there were."""
-        ends = np.cumsum(pc.fill_null(self._lengths, 0).to_numpy(), dtype=np.int32)
-        offsets: Any = pa.array(np.concatenate([np.zeros(1, np.int32), ends]))
-        return pa.ListArray.from_arrays(offsets, items, mask=self._column.is_null())
+        return _lists(pc.fill_null(self._lengths, 0).to_numpy(), items, self._column.is_null())
 
     @cached_property
     def _lengths(self) -> Any:

@@ -45,7 +45,11 @@ def _spelled(item: Any, of: ColumnType) -> str:
     if of.kind in ("integer", "decimal", "double", "boolean"):
         return str(item).lower()
     spelled = _ONE_SPELLING.get(of.kind, str)
-    return json.dumps(spelled(item if isinstance(item, str) else item.isoformat()))
+    return json.dumps(spelled(_text(item)))
+
+
+def _text(item: Any) -> str:
+    return item if isinstance(item, str) else item.isoformat()
 
 
 def _moment(text: str) -> str:

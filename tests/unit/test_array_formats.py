@@ -91,8 +91,11 @@ SCALARS = ["string", "integer", "double", "boolean", "date", "timestamp", "uuid"
 @pytest.mark.parametrize("items", SCALARS)
 def test_a_contract_with_arrays_is_an_avro_and_a_json_schema_and_of_them_the_same_again(items: str) -> None:
     contract = avro_contract({"a": f"array<{items}>"})
-    for format_, write in (("avro", avro_schema), ("json", json_schema)):
-        found = read_message(WriterSchema("1", format_, write(contract), ()), "").fields
+    for written in (
+        WriterSchema("1", "avro", avro_schema(contract), ()),
+        WriterSchema("1", "json", json_schema(contract), ()),
+    ):
+        found = read_message(written, "").fields
         assert [item.type for item in found] == [f"array<{items}>"]
 
 
