@@ -126,6 +126,16 @@ def test_made_up_arrays_are_rows_in_json_and_in_avro() -> None:
     assert agree(readers, payloads) == 40
 
 
+def test_made_up_arrays_are_rows_in_protobuf() -> None:
+    plain = protobuf_contract({f"a{n}": f"array<{items}>" for n, items in enumerate([*SCALARS, "time"])})
+    fields = tuple(replace(item, number=place) for place, item in enumerate(plain.fields, 1))
+    contract = with_table(replace(plain, fields=fields))
+    text = proto_text(contract)
+    made = EncodedSamples(contract, Outlet(WriterSchema("1", "protobuf", text, ())), 1)
+    payloads = [(sample.value or b"")[6:] for sample in made.good(40)]
+    assert len(protobuf_decoded(ProtobufReader(contract, protobuf_schema(text)), payloads).rows) == 40
+
+
 def with_table(contract: Contract) -> Contract:
     columns = tuple(Column(item.name, item.type, required=False) for item in contract.fields)
     return replace(contract, tables=(Table("t.t", "append", columns, (), (), ()),))
