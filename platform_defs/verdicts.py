@@ -202,7 +202,7 @@ REGISTRY: Sequence[Ruling] = (
     _same(
         "none 408 429 500 502 503 504",
         AWAY,
-        "No answer, half an answer, one that is not the registry's JSON, or too busy. Asked again for 30 seconds, as "
+        "No answer, half an answer, one that is not the registry's JSON, or too busy. Asked again for 25 seconds, as "
         "with any other status. Where it answers for other schemas then, it is not away: it refuses this one, "
         "which is `bad input`.",
     ),

@@ -53,12 +53,15 @@ class SchemasNotGiven(BadInput):
         )
 
     @classmethod
-    def too_many(cls, pipeline: str, ids: int) -> "SchemasNotGiven":
-        """More ids than are asked for, nearly all of them garbage."""
+    def too_many(cls, pipeline: str, ids: int, seconds: float | None = None) -> "SchemasNotGiven":
+        """More ids than are asked for, nearly all of them garbage; or than there is time for: `seconds` is what it took
+        to be answered that there are no `ids` such schemas.
+        """
+        took = f" ({seconds:.0f} s went by until it had said so)" if seconds is not None else ""
         return cls._of(
             pipeline,
-            f"one task's messages name more than {ids:,} different schemas that the registry does not have: they are "
-            "not framed as the contract says, or garbage. Correct the contract's framing if that is it",
+            f"one task's messages name more than {ids:,} different schemas that the registry does not have{took}: they "
+            "are not framed as the contract says, or garbage. Correct the contract's framing if that is it",
         )
 
     @classmethod

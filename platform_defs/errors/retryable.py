@@ -122,14 +122,31 @@ class RegistryAway(Retryable):
     def asked(
         cls, registry: str, what: str, seconds: float, reason: str, status: int | None, *, refused: bool = False
     ) -> "RegistryAway":
-        seen = f"the schema registry at {registry} did not answer for {seconds:.0f} s when it was asked for {what}"
         return cls(
-            f"{seen}: {reason}. Nothing was published and nothing became a dead letter; the batch will be read again",
+            f"the schema registry at {registry} did not answer for {seconds:.0f} s when it was asked for {what}: "
+            f"{reason}",
             registry=registry,
             status=status,
             seen=f"the schema registry at {registry} gives no answer when it is asked for {what}: {reason}",
             refused=refused,
         )
+
+    def of_batch(self) -> "RegistryAway":
+        """The same, with what it means for the batch that is being read."""
+        return self._with("Nothing was published and nothing became a dead letter; the batch will be read again")
+
+    def of_replay(self) -> "RegistryAway":
+        """The same, with what it means for the replay: a schema may have been registered since its messages became dead
+        letters, so that a person decides to do without it.
+        """
+        return self._with(
+            "Nothing was changed. Replay again once it answers, or without a registry (TIDEGATE_REGISTRY_URL not set, "
+            "the embedded one stopped): then messages whose schema the ledger does not have stay dead letters"
+        )
+
+    def _with(self, rest: str) -> "RegistryAway":
+        message = f"{self}. {rest}"
+        return RegistryAway(message, registry=self.registry, status=self.status, seen=self.seen, refused=self.refused)
 
     @classmethod
     def another(cls, registry: str) -> "RegistryAway":

@@ -11,7 +11,7 @@ from platform_defs.errors import BadInput
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.operations.schema_survey import subject_of
 from resources.postgres.schema_answers import InBatch, SchemaAnswers
-from resources.postgres.schema_ledger import SchemaLedger, digest
+from resources.postgres.schema_ledger import SchemaLedger, schema_digest
 from resources.registry.client import name_in_ledger
 
 if TYPE_CHECKING:
@@ -85,7 +85,9 @@ def fetch(contract: Contract, url: str, registry_name: str, address: Registry) -
 
 
 def _refuse_switched(known: Mapping[str, WriterSchema], found: Mapping[str, WriterSchema], address: Registry) -> None:
-    changed: Sequence[str] = [key for key, schema in known.items() if digest(schema) != digest(found[key])]
+    changed: Sequence[str] = [
+        key for key, schema in known.items() if schema_digest(schema) != schema_digest(found[key])
+    ]
     if changed:
         raise BadInput(
             f"the schema registry at {address} has other schemas under {', '.join(changed)} than the ledger: it is "

@@ -50,7 +50,7 @@ class WriterFit:
 
 
 @dataclass(frozen=True)
-class Survey:
+class SchemaSurvey:
     """What the registry and the ledger have."""
 
     subject: str
@@ -58,7 +58,7 @@ class Survey:
     unasked: tuple[str, ...] = ()  # who was not asked, and why
 
 
-def survey(contract: Contract, address: Registry | None, ledger_url: str | None, registry_name: str) -> Survey:
+def survey(contract: Contract, address: Registry | None, ledger_url: str | None, registry_name: str) -> SchemaSurvey:
     """Each version of the subject and each schema that messages named, against the contract.
 
     Raises BadInput for a contract whose messages name none, RegistryAway, LedgerMissing, LedgerAway.
@@ -73,7 +73,7 @@ def survey(contract: Contract, address: Registry | None, ledger_url: str | None,
     rest = [one for one in named if one.generation != newest or one.schema not in known]
     found += [fits.of_named(one) for one in rest]
     missing = {"the registry": address, "the ledger": ledger_url}
-    return Survey(subject, tuple(found), tuple(name for name, at in missing.items() if at is None))
+    return SchemaSurvey(subject, tuple(found), tuple(name for name, at in missing.items() if at is None))
 
 
 def subject_of(contract: Contract) -> str:

@@ -71,7 +71,7 @@ class SchemaLedger:
         return tuple(SchemaInUse(*row) for row in rows)
 
     def digests(self, generation: int, keys: Iterable[str]) -> dict[str, str]:
-        """What each of `keys` that is kept was (`digest`)."""
+        """What each of `keys` that is kept was (`schema_digest`)."""
         return dict(self._ask("schema_digests", generation=generation, keys=list(keys)))
 
     def named_in(
@@ -97,11 +97,11 @@ class SchemaLedger:
             "document": schema.document,
             "references": Jsonb([list(one) for one in schema.references]),
             "encrypted": schema.encrypted,
-            "sha256": digest(schema),
+            "sha256": schema_digest(schema),
         }
 
 
-def digest(schema: WriterSchema) -> str:
+def schema_digest(schema: WriterSchema) -> str:
     """What a schema is, whatever its id: SHA-256 in hexadecimal."""
     return sha256(json.dumps([schema.format, schema.document, schema.references]).encode()).hexdigest()
 

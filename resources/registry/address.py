@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote, urlsplit
 
-PATIENCE = 30.0  # seconds for one question, however often it is asked
+# Seconds for one question, however often it is asked. A run then fails within half a minute: Spark tries the task three
+# times more, which costs a second or two each.
+PATIENCE = 25.0
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,8 @@ REFUSED = 1.0  # seconds after which an id that is refused while others are answ
 _OF_THE_SERVER = (401, 404, 407, 408, 425, 429, 502, 503, 504)  # 404: not in the words of a registry
 PAUSE = 0.2  # seconds before the second try; then twice as long each time, up to two seconds
 AT_ONCE = 8  # questions
+QUICKLY = 3.0  # seconds for questions that a run can do without
+AGAIN = 1.0  # seconds for a question, where one had no answer not long ago
 MOST_REFERENCES = 500  # of a schema, theirs included
 MISSING = (
     40401,
@@ -46,7 +48,7 @@ _FORMATS: Mapping[str, Format] = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON"
 
 @dataclass(frozen=True)
 class _Asking:
-    """A question that is being asked until an answer comes: how long, and whether anybody still wants it."""
+    """A question that is being asked until an answer comes: how long, and whether it is still wanted."""
 
     until: float  # of time.monotonic()
     patience: float  # seconds
@@ -119,6 +121,18 @@ class RegistryClient:
         path = f"subjects/{quote(subject, safe='')}/versions"
         found: Any = self._ask(f"the versions of {subject}", lambda client: get(client, path), self._asking(None))
         return isinstance(found, list) and found != []
+
+    def hurried(self, seconds: float) -> "RegistryClient":
+        """This process's client of the same registry that waits no longer than so many seconds."""
+        return client_of(replace(self.registry, patience=min(self.registry.patience, seconds)))
+
+    def is_there(self, subject: str | None) -> bool:
+        """Whether the registry answers now, and soon, for an id that no schema has. What it says of its types, or of an
+        id in use, may come from a cache and not from its store. Each address is asked once: one that refuses the
+        connection costs no time.
+        """
+        share = min(QUICKLY, self.registry.patience) / len(self._servers)
+        return any(_answers(server, subject, share) for server in self._servers)
 
     def _each(
         self, keys: Iterable[str], patience: float | None, ask: Callable[[str, _Asking], Answer]
@@ -264,6 +278,15 @@ def _named(client: SchemaRegistryClient, key: str, subject: str | None) -> dict[
     if key.isdecimal():
         return _checked(get(client, f"schemas/ids/{int(key)}", {"subject": subject} if subject else None))
     return _checked(get(client, f"schemas/guids/{quote(key, safe='')}"))
+
+
+def _answers(server: Server, subject: str | None, seconds: float) -> bool:
+    """Whether one address says of LARGEST_ID what a registry says of an id: a schema, or that there is none."""
+    try:
+        server.ask(lambda client: _named(client, str(LARGEST_ID), subject), seconds)
+    except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
+        return _is_missing(error)
+    return True
 
 
 def _version(client: SchemaRegistryClient, subject: str, version: int) -> dict[str, Any]:

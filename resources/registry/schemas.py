@@ -1,48 +1,41 @@
-"""Where the schemas that messages name are found: the process's memory, the ledger, and the registry at last."""
+"""Where the schemas that messages name are found: the process's memory, the ledger, and the registry at last.
 
-import time
+`lookup` asks the registry for what is new; `comparison` judges whether it still is the registry that it was.
+"""
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.written import context_of
 from platform_defs.engine.schema_ports import SchemaCount
-from platform_defs.errors import RegistryAway, SchemasNotGiven
+from platform_defs.errors import RegistryAway
 from platform_defs.formats.kept import Kept
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.halts import RegistrySwitched
 from platform_defs.offsets import OffsetRange
-from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger, digest
+from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger
 from resources.registry.address import Registry
-from resources.registry.client import (
-    LARGEST_ID,
-    RegistryClient,
-    client_of,
-    is_possible,
-    name_in_ledger,
-)
-from resources.registry.lately import Lately
+from resources.registry.client import is_possible, name_in_ledger
+from resources.registry.comparison import Comparison
+from resources.registry.lookup import Lookup
+from resources.settings import settings
 
-PAUSES = (2.5, 2.5)  # seconds between three questions for an id that nobody knows: a follower may lag behind
-MOST_LAGGING = 200  # ids that are asked for again: a follower lags behind by few
-MOST_UNKNOWN = 50_000  # ids that a task asks for in vain: about a minute
-QUICKLY = 3.0  # seconds for questions that a run can do without
-AGAIN = 1.0  # seconds for a question, where one was waited for in vain not long ago
+PAUSES = (2.5, 2.5)  # seconds between three questions for an id that the registry does not have: a follower may lag
+SHARE = 8  # of a batch's time a task asks for such ids for an eighth, since Spark tries it four times
 
-# Of this process: what it knows, and when it last waited in vain for a registry's schema (as long as it could), in vain
-# for a comparison, and found all schemas in use unchanged.
-_kept = Kept[WriterSchema]()
-_away, _silent, _compared = Lately(), Lately(), Lately()
+_kept = Kept[WriterSchema]()  # what this process knows
 
 
-@dataclass
+@dataclass(frozen=True)
 class RegistrySchemas:
     """See engine.schema_ports.Schemas. Picklable; each task gets one of its own."""
 
     ledger: SchemaLedger
     opened: tuple[Generation, ...]  # of the pipeline, ascending
     topic_id: str | None  # of the log that is read; None where the pipeline has none yet
-    address: Registry | None  # None: there is nobody to ask
+    address: Registry | None  # None: there is no registry to ask
     subject: str | None = None  # in whose context ids are meant; None: the default one
     in_use: tuple[SchemaInUse, ...] = ()  # what the newest batches named, and others of the registry that are kept
     pauses: tuple[float, ...] = PAUSES
@@ -50,10 +43,8 @@ class RegistrySchemas:
     pipeline: str = ""  # the live one
     of_contract: str = ""  # the contract's subject
     accepts: bool = False  # messages whose schema is not given as dead letters
+    most_seconds: float = 900.0 / SHARE  # of asking for ids that the registry does not have
     unknown: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
-    in_vain: int = 0  # ids that the registry was asked for and does not have
-    waited: bool = False  # once a task has, its messages are older than any follower's lag
-    digests: dict[str, str] = field(default_factory=dict[str, str])  # by key, of the newest generation
 
     @property
     def registry(self) -> str:
@@ -75,8 +66,8 @@ class RegistrySchemas:
             found |= self._remember(generation, self.ledger.known(generation, rest))
             missing = [key for key in rest if key not in found]
             if missing and generation == self._newest:  # a registry that was replaced cannot be asked
-                found |= self._asked(generation, missing)
-            self.unknown |= {(generation, key) for key in missing if key not in found}
+                found |= self._asked(missing)
+            self.unknown.update((generation, key) for key in missing if key not in found)
         return {key: found.get(key) for key in keys}
 
     def accepting(self) -> "RegistrySchemas":
@@ -85,39 +76,26 @@ class RegistrySchemas:
 
     def switched(self) -> RegistrySwitched | None:
         """See engine.schema_ports.Schemas."""
-        asked = str(self.address), self.registry, *self.in_use
-        if _silent.has(str(self.address)) or _compared.has(asked):
-            return None
-        now = self._as_they_are_now(self.in_use)
-        if now and all(now.values()) and not _changed(self.in_use, now):  # one that is gone may come back as another
-            _compared.note(asked)
-        return self._judged(self.in_use, now)
+        return None if self.replays or self._comparison is None else self._comparison.of_those_in_use()
 
     def switched_since(self, named: Iterable[SchemaCount]) -> RegistrySwitched | None:
         """See engine.schema_ports.Schemas."""
-        keys = {one.key for one in named if one.generation == self._newest}
-        if not keys or self.replays or self.address is None:
-            return None
-        if new := keys - self.digests.keys():
-            self.digests |= self.ledger.digests(self._newest, new)
-        known = [SchemaInUse(key, self.digests[key]) for key in sorted(keys & self.digests.keys())]
-        return self._judged(known, self._as_they_are_now(known))
+        return None if self.replays or self._comparison is None else self._comparison.of_those_named(named)
 
     def is_familiar(self) -> bool:
         """See engine.schema_ports.Schemas."""
         if self.replays:
             return True
-        client = self._client()
-        now = client.answered([one.key for one in self.in_use], self.subject, QUICKLY)
-        if any((found := now.get(one.key)) and digest(found) == one.sha256 for one in self.in_use):
+        client = self._lookup.client()
+        if self._comparison and self._comparison.holds_for_any(client):
             return True
         if self.in_use:
             return False  # another registry may have a subject of this name
         try:
             return client.has_versions(self.of_contract)
-        except RegistryAway:
-            if not self._is_there():
-                raise
+        except RegistryAway as away:
+            if not client.is_there(self.subject):
+                raise away.of_batch() from None
             return False  # it refuses the subject alone, and not for a while
 
     def forgotten(self, ranges: Sequence[OffsetRange], named: Iterable[SchemaCount]) -> Sequence[str]:
@@ -136,101 +114,30 @@ class RegistrySchemas:
     def _newest(self) -> int:
         return self.opened[-1].number if self.opened else 1
 
+    @cached_property
+    def _lookup(self) -> Lookup:
+        return Lookup(
+            self.address, self.subject, self.pipeline, self.pauses, self.replays, self.accepts, self.most_seconds
+        )
+
+    @cached_property
+    def _comparison(self) -> Comparison | None:
+        """None where there is no registry."""
+        if self.address is None:
+            return None
+        return Comparison(self.ledger, self._newest, self.address, self.subject, self.in_use)
+
     def _may_be_known(self, generation: int, key: str) -> bool:
         return is_possible(key) and (generation, key) not in self.unknown
 
-    def _asked(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema]:
+    def _asked(self, keys: Sequence[str]) -> Mapping[str, WriterSchema]:
         """What the registry says of these, kept in the ledger. Raises RegistryAway, SchemasNotGiven."""
-        if self.in_vain + len(keys) > MOST_UNKNOWN and not (self.accepts or self.replays):
-            raise SchemasNotGiven.too_many(self.pipeline, MOST_UNKNOWN)
-        if self.replays and self.address is None:
-            return {}  # what no run has known: the ledger has the rest
-        client = self._client(keys[0])
-        try:
-            found = self._ask(client, keys)
-            if found and _changed(self.in_use, client.given(_ids(self.in_use), self.subject, QUICKLY)):
-                raise RegistryAway.another(str(self.address))  # what it says now is not kept among what it said before
-        except RegistryAway:
-            if not _away.has(str(self.address)):
-                _away.note(str(self.address))
-            raise
-        return self._remember(generation, self.ledger.keep(generation, list(found.values()))) if found else {}
-
-    def _ask(self, client: RegistryClient, keys: Sequence[str]) -> dict[str, WriterSchema]:
-        """Those that there are. The first that a task misses are asked for three times; of many the smallest, since a
-        registry counts its ids from 1.
-        """
-        answers = dict(self._answers(client, keys))
-        for pause in () if self.replays or self.waited else self.pauses:
-            missing = sorted((key for key, schema in answers.items() if not schema), key=lambda key: (len(key), key))
-            if not missing:
-                break
-            self.waited = True
-            time.sleep(pause)  # no registry says when a follower has caught up
-            answers |= self._answers(client, missing[:MOST_LAGGING])
-        found = {key: schema for key, schema in answers.items() if schema}
-        self.in_vain += len(keys) - len(found)
-        return found
-
-    def _answers(self, client: RegistryClient, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """What the registry says of these ids. One that it refuses, while it answers others, is no answer that comes
-        some time: a fault of that id, or None where such messages are dead letters.
-        """
-        try:
-            return client.schemas(keys, self.subject)
-        except RegistryAway as away:
-            if not self._is_of_one(away):
-                raise
-        if self.accepts or self.replays:
-            return self._given(client, keys)
-        try:
-            return client.schemas(keys, self.subject)  # it may have been away until now
-        except RegistryAway as away:
-            if not self._is_of_one(away):
-                raise
-            raise SchemasNotGiven.refused(self.pipeline, away.seen) from away
-
-    def _given(self, client: RegistryClient, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """What the registry says of these, each on its own: nothing of one that it refuses."""
-        answers = client.given(keys, self.subject, silence=self.accepts)
-        if not all(answers.values()) and not self._is_there():  # it went away meanwhile
-            return client.schemas(keys, self.subject)
-        return answers
-
-    def _is_of_one(self, away: RegistryAway) -> bool:
-        """Whether the registry refuses the one schema, or is silent about it, while it answers for others."""
-        return (away.refused or away.status is None) and self._is_there()
-
-    def _is_there(self) -> bool:
-        """Whether the registry answers for an id that no schema has, which no cache does: what it says of one in
-        use, or of its types, may come from no store.
-        """
-        return bool(self.address and client_of(self.address).answered([str(LARGEST_ID)], self.subject, QUICKLY))
-
-    def _hasty(self, address: Registry) -> RegistryClient:
-        return client_of(replace(address, patience=min(address.patience, AGAIN)))
-
-    def _client(self, key: str = "") -> RegistryClient:
-        """The registry's, with less patience where this process has just waited in vain."""
-        if self.address is None:
-            raise RegistryAway.nowhere(f"schema {key}" if key else "a schema")
-        in_haste = _away.has(str(self.address)) or _is_another_try()
-        return self._hasty(self.address) if in_haste else client_of(self.address)
-
-    def _as_they_are_now(self, known: Iterable[SchemaInUse]) -> Mapping[str, WriterSchema | None]:
-        """What ids mean now, of those of which the registry says so in time."""
-        ids = _ids(known)
-        if self.address is None or self.replays or not ids:
+        found = self._lookup.ask(keys)
+        if not found:
             return {}
-        patience = AGAIN if _silent.has(str(self.address)) else QUICKLY
-        answers = client_of(self.address).answered(ids, self.subject, patience)
-        if not answers:
-            _silent.note(str(self.address))
-        return answers
-
-    def _judged(self, known: Iterable[SchemaInUse], now: Mapping[str, WriterSchema | None]) -> RegistrySwitched | None:
-        changed = _changed(known, now)
-        return RegistrySwitched(self.registry, tuple(changed)) if changed else None
+        if self._comparison and self._comparison.fails(self._lookup.client()):
+            raise RegistryAway.another(str(self.address))  # what it says now is not kept among what it said before
+        return self._remember(self._newest, self.ledger.keep(self._newest, list(found.values())))
 
     def _remember(self, generation: int, found: Mapping[str, WriterSchema]) -> Mapping[str, WriterSchema]:
         for key, schema in found.items():
@@ -239,24 +146,6 @@ class RegistrySchemas:
 
     def _place(self, generation: int, key: str) -> tuple[str, str, int, str]:
         return self.ledger.url, self.ledger.registry, generation, key
-
-
-def _is_another_try() -> bool:
-    """Whether Spark repeats the task, in a new process: the first try has waited."""
-    from pyspark import TaskContext  # loaded wherever tasks run
-
-    task = TaskContext.get()
-    return task is not None and task.attemptNumber() > 0
-
-
-def _ids(known: Iterable[SchemaInUse]) -> list[str]:
-    """Those that can come to mean something else: a GUID cannot."""
-    return [one.key for one in known if one.key.isdecimal()]
-
-
-def _changed(known: Iterable[SchemaInUse], now: Mapping[str, WriterSchema | None]) -> list[str]:
-    """Those that mean something else now. One that is gone may come back."""
-    return [one.key for one in known if (found := now.get(one.key)) and digest(found) != one.sha256]
 
 
 def schemas_of(
@@ -277,5 +166,16 @@ def schemas_of(
     opened = ledger.generations(pipeline)
     in_use = ledger.in_use(pipeline, opened[-1].number)
     of_contract = contract.wire.subject
-    subject = of_contract if context_of(of_contract) else None
-    return RegistrySchemas(ledger, opened, topic_id, address, subject, in_use, PAUSES, replays, pipeline, of_contract)
+    return RegistrySchemas(
+        ledger,
+        opened,
+        topic_id,
+        address,
+        of_contract if context_of(of_contract) else None,
+        in_use,
+        PAUSES,
+        replays,
+        pipeline,
+        of_contract,
+        most_seconds=settings().batch_timeout_seconds / SHARE,
+    )

@@ -35,7 +35,7 @@ from tests.unit.registry_double import Answer, refuses, registry_double, says
 from tests.world import World, transfers
 
 REGISTRY = "registry"  # started once for all of these, and for the tests that need it
-IN_TIME = 35.0  # seconds within which a run fails for a registry that is away: it waits for thirty
+IN_TIME = 35.0  # seconds within which a run fails for a registry that is away: it waits for twenty-five
 ENUM = {"type": "enum", "symbols": ["A"]}
 
 

@@ -1,9 +1,8 @@
-"""Which schemas the ledger keeps, and which the registry is asked for: against Postgres, and a registry that is told
-what to answer.
-"""
+"""Which schemas the ledger keeps, and which the registry is asked for: against Postgres, and a double of a registry."""
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -11,12 +10,13 @@ import pytest
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.errors import RegistryAway, SchemasNotGiven
 from platform_defs.formats.writer_schema import WriterSchema
-from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger, digest
+from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger, schema_digest
+from resources.registry import comparison, lookup
 from resources.registry import schemas as process
 from resources.registry.address import Registry
-from resources.registry.client import LARGEST_ID
+from resources.registry.client import AT_ONCE, LARGEST_ID
 from resources.registry.schemas import RegistrySchemas
-from tests.unit.registry_double import Answer, Answered, floods, hangs, refuses, registry_double, says
+from tests.unit.registry_double import Answer, Answered, after, floods, hangs, hangs_up, refuses, registry_double, says
 from tests.world import World
 
 GUID = "89791762-2336-4186-9674-299b90a802e2"
@@ -24,7 +24,7 @@ GUID = "89791762-2336-4186-9674-299b90a802e2"
 
 @pytest.fixture
 def server() -> Iterator[Answered]:
-    for remembered in (process._kept, process._away, process._silent, process._compared):
+    for remembered in (process._kept, lookup._away, comparison._silent, comparison._compared):
         remembered.clear()
     with registry_double() as answered:
         yield answered
@@ -38,14 +38,14 @@ def ledger(world: World) -> SchemaLedger:
 
 def schemas(ledger: SchemaLedger, server: Answered, *in_use: SchemaInUse, **more: object) -> RegistrySchemas:
     address = Registry({"url": server.url}, patience=0.5)
-    given: dict[str, object] = {"pauses": (0.0, 0.0), **more}
-    return RegistrySchemas(ledger, (), "now", address, in_use=in_use, **given)  # type: ignore[arg-type]
+    given: dict[str, object] = {"opened": (), "address": address, "pauses": (0.0, 0.0), **more}
+    return RegistrySchemas(ledger, topic_id="now", in_use=in_use, **given)  # type: ignore[arg-type]
 
 
 def registered(server: Answered, documents: Mapping[str, str]) -> tuple[SchemaInUse, ...]:
     """Let the registry have these, by id; what they are."""
     server.answers |= {f"/schemas/ids/{key}": says({"schema": text}) for key, text in documents.items()}
-    return tuple(SchemaInUse(key, digest(WriterSchema(key, "avro", text))) for key, text in documents.items())
+    return tuple(SchemaInUse(key, schema_digest(WriterSchema(key, "avro", text))) for key, text in documents.items())
 
 
 def test_no_id_is_unknown_that_was_not_asked_for_and_only_some_are_asked_for_again(
@@ -64,12 +64,42 @@ def test_no_id_is_unknown_that_was_not_asked_for_and_only_some_are_asked_for_aga
 def test_a_task_that_asks_for_more_than_a_registry_can_have_says_so(
     ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "MOST_UNKNOWN", 10)
+    monkeypatch.setattr(lookup, "MOST_UNKNOWN", 10)
     one = schemas(ledger, server, pipeline="p")
     one.find(1, [str(n) for n in range(1, 9)])
     with pytest.raises(SchemasNotGiven, match=r"more than 10 different schemas .* tidegate ack p --batch dead-letters"):
         one.find(1, ["9", "10", "11"])
     assert one.accepting().find(1, ["9", "10", "11"]) == dict.fromkeys(["9", "10", "11"])
+
+
+def test_a_task_asks_a_slow_registry_no_longer_than_its_share_of_the_batch(
+    ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "AT_A_TIME", AT_ONCE)
+    server.otherwise = after(0.1, refuses(404, 40403))
+    garbage = [str(n) for n in range(1, 1_001)]  # 12 seconds
+    one = schemas(ledger, server, pipeline="p", most_seconds=0.5)
+    started = time.monotonic()
+    with pytest.raises(SchemasNotGiven, match=r"different schemas .* went by .* tidegate ack p --batch dead-letters"):
+        one.find(1, garbage)
+    assert time.monotonic() - started < 3
+    registered(server, {"5": '"string"'})
+    for settled in (one.accepting(), replace(one, replays=True)):
+        server.asked.clear()
+        process._kept.clear()
+        found = settled.find(1, garbage)
+        assert {key for key, schema in found.items() if schema} == {"5"}, "small ids are asked for first"
+        assert len(server.asked) < 200, "the rest become dead letters, or stay such"
+
+
+def test_a_slow_registry_that_has_all_schemas_is_asked_to_the_end(
+    ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "AT_A_TIME", AT_ONCE)
+    keys = [str(n) for n in range(1, 41)]
+    slow = after(0.1, says({"schema": '"string"'}))
+    server.answers = {f"/schemas/ids/{key}": slow for key in keys}
+    assert all(schemas(ledger, server, most_seconds=0.2).find(1, keys).values())
 
 
 @pytest.mark.parametrize(
@@ -90,6 +120,31 @@ def test_one_id_that_is_refused_is_not_a_registry_that_is_away(
     for one in (schemas(ledger, server, pipeline="p"), accepting):
         with pytest.raises(RegistryAway):
             one.find(1, ["6", "8"])
+
+
+@pytest.mark.parametrize("silence", [hangs, hangs_up])
+def test_a_registry_that_is_gone_costs_its_patience_and_one_question_more(
+    ledger: SchemaLedger, server: Answered, silence: Answer
+) -> None:
+    server.otherwise = silence
+    one, started = schemas(ledger, server), time.monotonic()
+    for _ in range(4):  # as often as Spark tries a task
+        with pytest.raises(RegistryAway):
+            one.find(1, ["6"])
+    assert server.asked.count(f"/schemas/ids/{LARGEST_ID}") == 4
+    assert time.monotonic() - started < 4 * 1.0 + 2, "half a second of patience, and as much for the one question more"
+
+
+def test_one_id_about_which_a_registry_is_silent_is_waited_for_once(
+    ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "QUICKLY", 0.2)
+    server.answers["/schemas/ids/6"] = hangs
+    address = Registry({"url": server.url}, patience=3)
+    one, started = schemas(ledger, server, address=address), time.monotonic()
+    with pytest.raises(SchemasNotGiven):
+        one.find(1, ["6"])
+    assert time.monotonic() - started < 5
 
 
 def test_a_schema_of_another_pipeline_that_is_refused_stops_nobody(ledger: SchemaLedger, server: Answered) -> None:
@@ -121,7 +176,7 @@ def test_what_is_unknown_is_asked_for_once_a_task_and_what_is_known_once_for_goo
     assert (found["6"], server.asked) == (WriterSchema("6", "avro", '"int"'), ["/schemas/ids/6"])
 
 
-def test_a_task_waits_for_a_follower_once_however_many_ids_nobody_knows(ledger: SchemaLedger, server: Answered) -> None:
+def test_a_task_waits_for_a_follower_once_however_many_ids_are_unknown(ledger: SchemaLedger, server: Answered) -> None:
     one, started = schemas(ledger, server, pauses=(0.5, 0.5)), time.monotonic()
     one.find(1, ["6"])
     waited = time.monotonic()
@@ -146,11 +201,10 @@ def test_a_replay_asks_once_for_what_the_ledger_lacks(ledger: SchemaLedger, serv
     assert time.monotonic() - started < 5
     assert ledger.known(1, ["5"])
     server.otherwise = refuses(503)
-    with pytest.raises(RegistryAway):
+    with pytest.raises(RegistryAway, match=r"Replay again once it answers, or without a registry .* stay dead letters"):
         schemas(ledger, server, replays=True).find(1, ["7"])
-    one = schemas(ledger, server, replays=True)
-    one.address = None
-    assert one.find(1, ["7"]) == {"7": None}, "no run has known it, and there is nobody to ask"
+    one = schemas(ledger, server, replays=True, address=None)
+    assert one.find(1, ["7"]) == {"7": None}, "no run has known it, and there is no registry to ask"
 
 
 def test_a_replay_asks_nobody_for_what_the_ledger_has_or_of_a_registry_that_was_replaced(
@@ -160,10 +214,9 @@ def test_a_replay_asks_nobody_for_what_the_ledger_has_or_of_a_registry_that_was_
     schemas(ledger, server).find(1, ["5"])
     server.asked.clear()
     process._kept.clear()
-    replay = schemas(ledger, server, *in_use, replays=True)
-    replay.address = None
+    replay = schemas(ledger, server, *in_use, replays=True, address=None)
     assert replay.find(1, ["5"]) == {"5": WriterSchema("5", "avro", '"string"')}
-    replay.opened = (Generation(1, None, {}), Generation(2, "now", {0: 10}))
+    replay = replace(replay, opened=(Generation(1, None, {}), Generation(2, "now", {0: 10})))
     assert replay.find(1, ["6"]) == {"6": None}
     assert replay.is_familiar()
     assert replay.switched() is None
@@ -173,8 +226,7 @@ def test_a_replay_asks_nobody_for_what_the_ledger_has_or_of_a_registry_that_was_
 
 def test_ids_of_a_registry_that_was_replaced_are_not_asked_for(ledger: SchemaLedger, server: Answered) -> None:
     registered(server, {"5": '"string"'})
-    one = schemas(ledger, server)
-    one.opened = (Generation(1, None, {}), Generation(2, "now", {0: 10}))
+    one = schemas(ledger, server, opened=(Generation(1, None, {}), Generation(2, "now", {0: 10})))
     assert one.find(1, ["5"]) == {"5": None}
     assert one.find(2, ["5"]) == {"5": WriterSchema("5", "avro", '"string"')}
 
@@ -228,7 +280,7 @@ def test_what_a_rebuilt_registry_says_of_a_new_id_is_not_kept(ledger: SchemaLedg
 
 
 def test_a_registry_is_familiar_by_whatever_the_ledger_keeps_of_it(ledger: SchemaLedger, server: Answered) -> None:
-    by_guid = (SchemaInUse(GUID, digest(WriterSchema(GUID, "avro", '"int"'))),)
+    by_guid = (SchemaInUse(GUID, schema_digest(WriterSchema(GUID, "avro", '"int"'))),)
     server.answers = {f"/schemas/guids/{GUID}": says({"schema": '"int"'})}
     assert schemas(ledger, server, *by_guid).is_familiar()
     assert schemas(ledger, server, *by_guid).switched() is None
@@ -262,7 +314,7 @@ def test_a_run_waits_once_for_a_registry_that_does_not_answer(ledger: SchemaLedg
     assert len(server.asked) == asked, "another pipeline of this process"
 
 
-def test_waiting_in_vain_makes_impatient_for_a_minute_and_no_longer(
+def test_waiting_without_an_answer_makes_impatient_for_a_minute_and_no_longer(
     ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.answers = {"/schemas/ids/5": refuses(503)}
@@ -272,8 +324,7 @@ def test_waiting_in_vain_makes_impatient_for_a_minute_and_no_longer(
     server.otherwise = refuses(503)
     for second, patience in ((0, 2), (45, 1), (63, 2)):  # the second one, in haste, does not begin the minute again
         later[0] = second
-        one = schemas(ledger, server)
-        one.address = address
+        one = schemas(ledger, server, address=address)
         with pytest.raises(RegistryAway, match=f"did not answer for {patience} s"):
             one.find(1, ["5"])
 

@@ -61,6 +61,11 @@ def hangs(_: BaseHTTPRequestHandler, answered: Answered) -> None:
     answered.released.wait()
 
 
+def hangs_up(handler: BaseHTTPRequestHandler, _: Answered) -> None:
+    """The connection is closed at once, without an answer."""
+    handler.close_connection = True
+
+
 def drips(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
     """A byte now and then, for ever."""
     handler.send_response(200)

@@ -2,7 +2,7 @@
 
 from platform_defs.contract.written import context_of
 from platform_defs.formats.writer_schema import WriterSchema
-from resources.postgres.schema_ledger import Generation, SchemaLedger, digest
+from resources.postgres.schema_ledger import Generation, SchemaLedger, schema_digest
 from resources.registry.schemas import RegistrySchemas
 
 
@@ -42,10 +42,10 @@ def test_ids_are_of_the_context_of_the_subject() -> None:
 
 def test_a_schema_is_the_same_whatever_its_id() -> None:
     one = WriterSchema("7", "avro", "a", (("r", "b"),))
-    assert digest(one) == digest(WriterSchema("8", "avro", "a", (("r", "b"),), encrypted=True))
+    assert schema_digest(one) == schema_digest(WriterSchema("8", "avro", "a", (("r", "b"),), encrypted=True))
     others = [
         WriterSchema("7", "json", "a", (("r", "b"),)),
         WriterSchema("7", "avro", "a"),
         WriterSchema("7", "avro", "c", (("r", "b"),)),
     ]
-    assert digest(one) not in {digest(other) for other in others}
+    assert schema_digest(one) not in {schema_digest(other) for other in others}

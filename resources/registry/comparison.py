@@ -1,0 +1,82 @@
+"""Whether ids of the registry still mean what they meant when messages named them: it may have been built again."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from platform_defs.engine.schema_ports import SchemaCount
+from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.halts import RegistrySwitched
+from resources.postgres.schema_ledger import SchemaInUse, SchemaLedger, schema_digest
+from resources.registry.address import Registry
+from resources.registry.client import AGAIN, QUICKLY, RegistryClient, client_of
+from resources.registry.lately import Lately
+
+# Of this process: the registries that did not answer when ids were to be compared, and what was compared and found
+# unchanged.
+_silent, _compared = Lately(), Lately()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of what the registry says with what the ledger keeps. A run can do without: it does not wait long for answers."""
+
+    ledger: SchemaLedger
+    generation: int  # the newest: that of the registry as it is now
+    address: Registry
+    subject: str | None  # in whose context ids are meant; None: the default one
+    in_use: tuple[SchemaInUse, ...]
+    _digests: dict[str, str] = field(default_factory=dict[str, str])  # by key: what the ledger was asked for
+
+    def of_those_in_use(self) -> RegistrySwitched | None:
+        """Those in use that mean something else now. None also where the registry does not answer, or where the same
+        was compared within the last minute.
+        """
+        asked = str(self.address), self.ledger.registry, *self.in_use
+        if _silent.has(str(self.address)) or _compared.has(asked):
+            return None
+        now = self._now(self.in_use)
+        changed = _changed(self.in_use, now)
+        if now and all(now.values()) and not changed:  # an id that is gone may come back as another
+            _compared.note(asked)
+        return self._judged(changed)
+
+    def of_those_named(self, named: Iterable[SchemaCount]) -> RegistrySwitched | None:
+        """Those that messages name and that mean something else now. Raises LedgerAway."""
+        keys = {one.key for one in named if one.generation == self.generation}
+        if new := keys - self._digests.keys():
+            self._digests.update(self.ledger.digests(self.generation, new))
+        known = [SchemaInUse(key, self._digests[key]) for key in sorted(keys & self._digests.keys())]
+        return self._judged(_changed(known, self._now(known)))
+
+    def fails(self, client: RegistryClient) -> bool:
+        """Whether any of those in use means something else at this moment. Raises RegistryAway."""
+        return bool(_changed(self.in_use, client.given(_ids(self.in_use), self.subject, QUICKLY)))
+
+    def holds_for_any(self, client: RegistryClient) -> bool:
+        """Whether any of those in use means what it meant, GUIDs included."""
+        now = client.answered([one.key for one in self.in_use], self.subject, QUICKLY)
+        return any((found := now.get(one.key)) and schema_digest(found) == one.sha256 for one in self.in_use)
+
+    def _now(self, known: Iterable[SchemaInUse]) -> Mapping[str, WriterSchema | None]:
+        """What ids mean now, of those for which the registry answers in time."""
+        ids = _ids(known)
+        if not ids:
+            return {}
+        patience = AGAIN if _silent.has(str(self.address)) else QUICKLY
+        answers = client_of(self.address).answered(ids, self.subject, patience)
+        if not answers:
+            _silent.note(str(self.address))
+        return answers
+
+    def _judged(self, changed: list[str]) -> RegistrySwitched | None:
+        return RegistrySwitched(self.ledger.registry, tuple(changed)) if changed else None
+
+
+def _ids(known: Iterable[SchemaInUse]) -> list[str]:
+    """Those that can come to mean something else: a GUID cannot."""
+    return [one.key for one in known if one.key.isdecimal()]
+
+
+def _changed(known: Iterable[SchemaInUse], now: Mapping[str, WriterSchema | None]) -> list[str]:
+    """Those that mean something else now. One that is gone may come back."""
+    return [one.key for one in known if (found := now.get(one.key)) and schema_digest(found) != one.sha256]

@@ -1,0 +1,149 @@
+"""Asks the registry for schemas that neither the process nor the ledger has: those that there are, those that there are
+not, those that it refuses, and when it is away.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from platform_defs.errors import RegistryAway, SchemasNotGiven
+from platform_defs.formats.writer_schema import WriterSchema
+from resources.registry.address import Registry
+from resources.registry.client import AGAIN, AT_ONCE, QUICKLY, RegistryClient, client_of
+from resources.registry.lately import Lately
+
+MOST_LAGGING = 200  # ids that are asked for again: a follower lags behind by few
+MOST_UNKNOWN = 50_000  # ids that a task asks for and the registry does not have: about a minute
+AT_A_TIME = 10 * AT_ONCE  # ids after which a task looks at the clock
+
+_away = Lately()  # the registries that gave this process no answer, as long as it waited for one
+
+
+@dataclass
+class Lookup:
+    """The questions of one task. Picklable."""
+
+    address: Registry | None  # None: there is no registry to ask
+    subject: str | None  # in whose context ids are meant; None: the default one
+    pipeline: str
+    pauses: tuple[float, ...]  # seconds before an id that the registry does not have is asked for again
+    replays: bool  # messages that were read before, and are older than any follower's lag
+    accepts: bool  # messages whose schema is not given as dead letters
+    most_seconds: float  # of asking for ids that the registry does not have
+    waited: bool = False  # once a task has, its messages are older than any follower's lag
+    unknown: int = 0  # ids that it was asked for and does not have
+    seconds: float = 0.0  # that these have taken
+
+    def ask(self, keys: Sequence[str]) -> dict[str, WriterSchema]:
+        """Those of `keys` that the registry has; in a replay, none where there is no registry. Raises RegistryAway,
+        SchemasNotGiven.
+        """
+        if self.address is None and self.replays:
+            return {}
+        client = self.client(f"schema {keys[0]}")
+        try:
+            return self._those_there_are(client, keys)
+        except RegistryAway as away:
+            if not _away.has(str(self.address)):
+                _away.note(str(self.address))
+            raise (away.of_replay() if self.replays else away.of_batch()) from None
+
+    def client(self, what: str = "a schema") -> RegistryClient:
+        """The registry's, with less patience where it has just given no answer. Raises RegistryAway where there is no
+        registry.
+        """
+        if self.address is None:
+            raise RegistryAway.nowhere(what)
+        client = client_of(self.address)
+        return client.hurried(AGAIN) if _away.has(str(self.address)) or _is_another_try() else client
+
+    def _those_there_are(self, client: RegistryClient, keys: Sequence[str]) -> dict[str, WriterSchema]:
+        """The first that a task misses are asked for three times."""
+        answers = self._in_parts(client, keys)
+        for pause in () if self.replays or self.waited else self.pauses:
+            missing = [key for key, schema in answers.items() if not schema]
+            if not missing:
+                break
+            self.waited = True
+            time.sleep(pause)  # no registry says when a follower has caught up
+            answers |= self._in_parts(client, _smallest_first(missing)[:MOST_LAGGING])
+        found = {key: schema for key, schema in answers.items() if schema}
+        self.unknown += len(answers) - len(found)
+        self._refuse_too_many()
+        return found
+
+    def _in_parts(self, client: RegistryClient, keys: Sequence[str]) -> dict[str, WriterSchema | None]:
+        """What the registry says of these, as many as there is time for."""
+        answers = dict[str, WriterSchema | None]()
+        for part in _parts(_smallest_first(keys)):
+            self._refuse_too_many(sum(schema is None for schema in answers.values()))
+            if self.seconds > self.most_seconds:
+                break
+            began = time.monotonic()
+            found = self._answers(client, part)
+            if not all(found.values()):
+                self.seconds += time.monotonic() - began
+            answers |= found
+        return answers
+
+    def _refuse_too_many(self, more: int = 0) -> None:
+        """Raise SchemasNotGiven where a batch would be asking still when its time is over, or longer than a registry
+        can have schemas; unless ids without an answer are dead letters, as they were before in a replay.
+        """
+        if self.accepts or self.replays:
+            return
+        if self.unknown + more > MOST_UNKNOWN:
+            raise SchemasNotGiven.too_many(self.pipeline, MOST_UNKNOWN)
+        if self.seconds > self.most_seconds:
+            raise SchemasNotGiven.too_many(self.pipeline, self.unknown + more, self.seconds)
+
+    def _answers(self, client: RegistryClient, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
+        """What the registry says of these ids. One that it refuses, while it answers others, is no answer that comes
+        some time: a fault of that id, or None where such messages are dead letters.
+        """
+        try:
+            return client.schemas(keys, self.subject)
+        except RegistryAway as away:
+            if not self._is_of_one(client, away):
+                raise
+            hurried = client.hurried(QUICKLY)  # the registry is there, and has just been waited for
+            return self._accepted(hurried, keys, away) if self.accepts or self.replays else self._given(hurried, keys)
+
+    def _accepted(
+        self, client: RegistryClient, keys: Sequence[str], away: RegistryAway
+    ) -> Mapping[str, WriterSchema | None]:
+        """As `_answers`, each on its own: None for one that the registry refuses."""
+        answers = client.given(keys, self.subject, silence=self.accepts)
+        if not all(answers.values()) and not client.is_there(self.subject):  # it went away meanwhile
+            raise away
+        return answers
+
+    def _given(self, client: RegistryClient, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
+        """As `_answers`, once more: the registry may have been away until now."""
+        try:
+            return client.schemas(keys, self.subject)
+        except RegistryAway as away:
+            if not self._is_of_one(client, away):
+                raise
+            raise SchemasNotGiven.refused(self.pipeline, away.seen) from away
+
+    def _is_of_one(self, client: RegistryClient, away: RegistryAway) -> bool:
+        """Whether the registry refuses the one schema, or is silent about it, while it answers for others."""
+        return (away.refused or away.status is None) and client.is_there(self.subject)
+
+
+def _smallest_first(keys: Sequence[str]) -> list[str]:
+    """A registry counts its ids from 1: small ones are those that it may have."""
+    return sorted(keys, key=lambda key: (len(key), key))
+
+
+def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (keys[start : start + AT_A_TIME] for start in range(0, len(keys), AT_A_TIME))
+
+
+def _is_another_try() -> bool:
+    """Whether Spark repeats the task, in a new process: the first try has waited."""
+    from pyspark import TaskContext  # loaded wherever tasks run
+
+    task = TaskContext.get()
+    return task is not None and task.attemptNumber() > 0
