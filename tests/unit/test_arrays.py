@@ -13,7 +13,7 @@ import pytest
 from platform_defs.contract.array_literals import array_literal
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.odcs import load
-from platform_defs.contract.written import digest, text
+from platform_defs.contract.written import contract_digest, text
 from platform_defs.engine.array_columns import array_texts, in_pieces
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import ChangeClass
@@ -54,7 +54,7 @@ def test_a_contract_says_what_the_items_are_in_either_way(tmp_path: Path) -> Non
     assert (prices.type.postgres, prices.type.spark) == ("numeric(10,2)[]", "array<decimal(10,2)>")
     assert next(item for item in contract.fields if item.name == "tags").examples == (("a", "b"), ())
     again = load(Path("ledger.odcs.yaml"), text(contract))
-    assert (again.row_table, digest(again)) == (contract.row_table, digest(contract))
+    assert (again.row_table, contract_digest(again)) == (contract.row_table, contract_digest(contract))
 
 
 WRONG = [
