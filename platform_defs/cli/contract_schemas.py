@@ -116,9 +116,10 @@ def import_(
     """Make a contract of a schema that is registered, or in a file.
 
     Names become lower-case columns, with the key in the message beside them;
-    records within the message are taken apart; arrays, maps and unions go
-    whole into json columns. What is guessed, and what is not carried, is said
-    here and in the file's comments.
+    records within the message are taken apart; an array of single values
+    becomes an array column; other arrays, maps and unions go whole into json
+    columns. What is guessed, and what is not carried, is said here and in the
+    file's comments.
 
     \b
     JSON: file, pipeline, domain, topic, table, fields (how many), notes

@@ -28,6 +28,7 @@ class ColumnType:
     in_staging: str = ""  # the type of a staging table's column, where COPY cannot write `postgres`; publish casts it
     precision: int = 0  # decimals: how many digits it has in all
     scale: int = 0  # decimals: how many of them follow the point
+    item: ColumnType | None = None  # arrays: the type of each element
 
     @property
     def staged(self) -> str:
@@ -36,13 +37,18 @@ class ColumnType:
 
     @property
     def kind(self) -> str:
-        """The name without digits: `decimal` for every decimal(precision,scale)."""
-        return self.name.partition("(")[0]
+        """The name without what is in brackets: `decimal` for every decimal(precision,scale), `array` for an array."""
+        return kind_of(self.name)
 
     @property
     def arrow(self) -> pa.DataType:
         """The type of an Arrow column. Its first call imports pyarrow, which commands that only read never need."""
         return _arrow(self)
+
+    @property
+    def staged_arrow(self) -> pa.DataType:
+        """The Arrow type that COPY gets. Arrays are staged as text: engine/array_literals.py spells them."""
+        return STRING.arrow if self.item else self.arrow
 
     @property
     def logical_types(self) -> tuple[str, ...]:
@@ -59,6 +65,7 @@ class ColumnType:
 
 _LOGICAL = {
     "json": ("object", "array"),
+    "array": ("array",),
     "double": ("number",),
     "decimal": ("number",),
     "uuid": ("string",),
@@ -76,17 +83,35 @@ UUID = ColumnType("uuid", "string", "uuid", in_staging="text")
 TIME = ColumnType("time", "string", "time without time zone", in_staging="text")
 BYTES = ColumnType("bytes", "binary", "bytea")
 FIXED = {of.name: of for of in (STRING, INTEGER, DOUBLE, BOOLEAN, DATE, TIMESTAMP, TIME, UUID, BYTES, JSON)}
+_ARRAY = re.compile(r"array<(.*)>", re.ASCII)
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)", re.ASCII)
 
 PARTITION = ColumnType("int", "int", "integer")  # this and the next are for Tidegate's own columns
 ATTEMPT = ColumnType("attempt", "binary", "uuid")
 
 
-def column_type(name: str) -> ColumnType:
-    """The type named `name`: one of FIXED, or decimal(precision,scale).
+def kind_of(name: str) -> str:
+    """The name of a type without what is in brackets: decimal, array."""
+    return re.split("[(<]", name, maxsplit=1)[0]
 
-    Raises BadInput for any other name, or a decimal outside 1 <= precision <= 38, 0 <= scale <= precision.
+
+def column_type(name: str) -> ColumnType:
+    """The type named `name`: one of FIXED, decimal(precision,scale), or array<type> of one of those.
+
+    Raises BadInput for any other name, a decimal outside 1 <= precision <= 38, 0 <= scale <= precision, or an array
+    of arrays or of json.
     """
+    if match := _ARRAY.fullmatch(name):
+        return _array(match[1])
+    return _scalar(name)
+
+
+def array_or_json(items: ColumnType) -> ColumnType:
+    """The type that takes arrays of such items: json where an array of them is no column."""
+    return JSON if items.item or items == JSON else _array(items.name)
+
+
+def _scalar(name: str) -> ColumnType:
     if found := FIXED.get(name):
         return found
     if match := _DECIMAL.fullmatch(name):
@@ -94,7 +119,19 @@ def column_type(name: str) -> ColumnType:
         if 1 <= precision <= 38 and scale <= precision:
             return _decimal(precision, scale)
         raise BadInput(f"type {name!r} is not supported: precision is 1 to 38, and scale at most the precision")
-    raise BadInput(f"type {name!r} is not supported; use one of {', '.join(FIXED)} or decimal(precision,scale)")
+    raise BadInput(
+        f"type {name!r} is not supported; use one of {', '.join(FIXED)}, decimal(precision,scale) or array<type>"
+    )
+
+
+def _array(items: str) -> ColumnType:
+    if kind_of(items) in ("array", "json"):
+        raise BadInput(
+            f"an array of {kind_of(items)} is not supported: its items are single values; keep the whole value in a "
+            "column of physicalType: json"
+        )
+    of = _scalar(items)
+    return ColumnType(f"array<{of.name}>", f"array<{of.spark}>", f"{of.postgres}[]", in_staging="text", item=of)
 
 
 def _decimal(precision: int, scale: int) -> ColumnType:
@@ -106,6 +143,8 @@ def _decimal(precision: int, scale: int) -> ColumnType:
 def _arrow(of: ColumnType) -> pa.DataType:
     import pyarrow as pa
 
+    if of.item:
+        return pa.list_(of.item.arrow)
     if of.kind == "decimal":
         return pa.decimal128(of.precision, of.scale)
     fixed: dict[str, pa.DataType] = {

@@ -15,6 +15,7 @@ from platform_defs.contract.schema_keys import (
     COLUMN_PROPERTIES,
     ENUM,
     FIELD,
+    ITEMS,
     MESSAGE,
     OPTIONS,
     TABLE,
@@ -141,7 +142,7 @@ CUSTOM_ENTRY = Section(
 
 SECTIONS = (
     *(CONTRACT, SERVER, SERVER_PROPERTIES, SERVICE_LEVELS, SERVICE_LEVEL_ENTRY, PIPELINE_PROPERTIES, CUSTOM_ENTRY),
-    *(MESSAGE, FIELD, FIELD_PROPERTIES, OPTIONS, ENUM, TABLE, TABLE_PROPERTIES, COLUMN, COLUMN_PROPERTIES),
+    *(MESSAGE, FIELD, FIELD_PROPERTIES, ITEMS, OPTIONS, ENUM, TABLE, TABLE_PROPERTIES, COLUMN, COLUMN_PROPERTIES),
     BATCH_RULE,
 )
 
@@ -193,5 +194,13 @@ TYPES = (
     TypeEntry("bytes", ("string",), "a string: base64, padded", "bytea", (), False),
     TypeEntry(
         "json", ("object", "array"), "any value; logicalType is for readers and is not checked", "jsonb", (), False
+    ),
+    TypeEntry(
+        "array<type>",
+        ("array",),
+        'a list of values of that type, none of them null: ["a", "b"]; type is any of the above but json',
+        "type[]",
+        (),
+        False,
     ),
 )

@@ -128,6 +128,13 @@ class Table:
         return pa.schema([(column.name, column.type.arrow) for column in self.columns])
 
     @property
+    def staged_schema(self) -> pa.Schema:
+        """The same as COPY writes them to staging. Its first use imports pyarrow."""
+        import pyarrow as pa
+
+        return pa.schema([(column.name, column.type.staged_arrow) for column in self.columns])
+
+    @property
     def definition(self) -> str:
         """How the table is filled: where this changes, what it holds no longer fits. The same in whatever order the
         contract lists columns.

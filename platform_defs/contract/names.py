@@ -6,11 +6,11 @@ from typing import Any
 
 from open_data_contract_standard.model import SchemaProperty
 
-from platform_defs.contract.column_types import FIXED, ColumnType, column_type
+from platform_defs.contract.column_types import FIXED, ColumnType, column_type, kind_of
 from platform_defs.contract.keys import CUSTOM_ENTRY
 from platform_defs.contract.node import Node, one_of
 from platform_defs.contract.reserved import column_mistake
-from platform_defs.contract.schema_keys import FLAT
+from platform_defs.contract.schema_keys import FLAT, ITEMS
 from platform_defs.contract.section import Section
 from platform_defs.errors import BadInput
 
@@ -22,7 +22,8 @@ _QUALIFIED = f"must be written schema.table; both parts use {_LETTERS.format('do
 _PHYSICAL_TYPE_NEEDED = {
     "number": "is ambiguous: add physicalType: decimal(precision,scale) or physicalType: double",
     "object": f"is not one column: {FLAT}",
-    "array": "is not one column: keep it in a column of physicalType: json",
+    "array": "needs its items, such as items: {logicalType: string}; an array of objects or of arrays is not one "
+    "column: keep it in a column of physicalType: json",
     "map": "is not one column: keep it in a column of physicalType: json",
 }
 _TYPES = (*FIXED, "decimal(18,2)")  # to guess from
@@ -59,6 +60,8 @@ def snake_case(name: str) -> str | None:
 
 def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
     """physicalType if given, else logicalType; BadInput for an unknown type, or two that disagree."""
+    if item.value.items is not None:
+        return _array_of(item)
     node = item.child("logicalType" if item.value.physicalType is None else "physicalType")
     if node.value is None:
         raise item.refused("a type is missing: give logicalType or physicalType")
@@ -76,6 +79,28 @@ def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
             f"physicalType {node.value} goes with logicalType {right}, not {logical}"
         )
     return found
+
+
+def _array_of(item: Node[SchemaProperty]) -> ColumnType:
+    """The type of a property with items."""
+    items, given = item.child("items"), item.value
+    if given.logicalType != "array" or kind_of(given.physicalType or "array") not in ("array", "json"):
+        raise items.refused("items belong to logicalType: array")
+    if given.physicalType == "json":
+        raise items.refused(f"a json column keeps any value whole; leave items out, or physicalType: json: {FLAT}")
+    items.refuse_keys_outside(ITEMS)
+    found = _array_type(items)
+    if given.physicalType not in (None, "array", found.name):
+        raise item.child("physicalType").refused(f"physicalType {given.physicalType} is not {found.name}, as items say")
+    return found
+
+
+def _array_type(items: Node[SchemaProperty]) -> ColumnType:
+    of = column_type_of(items)
+    try:
+        return column_type(f"array<{of.name}>")
+    except BadInput as wrong:
+        raise items.refused(str(wrong)) from None
 
 
 def custom_values(owner: Node[Any], section: Section) -> dict[str, Node[Any]]:

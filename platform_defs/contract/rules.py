@@ -5,7 +5,7 @@ from typing import Any
 
 from open_data_contract_standard.model import DataQuality, SchemaProperty
 
-from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.column_types import ColumnType, kind_of
 from platform_defs.contract.keys import TYPES
 from platform_defs.contract.model import RowRule, RuleKind
 from platform_defs.contract.node import Node, as_list, one_of, shown
@@ -22,7 +22,7 @@ _OPTIONS: dict[str, RuleKind] = {  # ODCS' logicalTypeOptions, in the order in w
     "maxLength": "max_length",
 }
 _LENGTHS = ("minLength", "maxLength")
-_TYPES = {entry.name.partition("(")[0]: entry for entry in TYPES}
+_TYPES = {kind_of(entry.name): entry for entry in TYPES}
 
 
 def rules_of(item: Node[SchemaProperty], of: ColumnType) -> tuple[RowRule, ...]:

@@ -56,6 +56,13 @@ FIELD = Section(
         Key(
             "physicalType", "The type, where logicalType leaves it open; see Types.", "a type", "logicalType", "double"
         ),
+        Key(
+            "items",
+            "Of logicalType: array: the type of its items. `physicalType: array<type>` says the same.",
+            "a mapping with logicalType or physicalType",
+            "",
+            "{logicalType: string}",
+        ),
         Key("required", "A message without the value is a dead letter.", "true, false", "false", "true"),
         Key("logicalTypeOptions", "Row rules; see Options.", "a mapping", "", "{minimum: 0}"),
         Key("quality", "The values that are allowed; see Enum.", "a list of one", ""),
@@ -74,12 +81,29 @@ FIELD = Section(
     {
         "enum": "write an enum as quality: metric invalidValues",
         "properties": FLAT,
-        "items": FLAT,
         "map": FLAT,
         **dict.fromkeys(
             ("primaryKey", "transformLogic", "transformSourceObjects"),
             "it is for columns of tables, not for the message's fields",
         ),
+    },
+)
+
+ITEMS = Section(
+    "Items of an array",
+    "schema[].properties[].items",
+    "What each element of an array is. An element is never null; arrays of objects or arrays go into a json column.",
+    (
+        Key("name", "For readers.", "text"),
+        Key("logicalType", "The type; see Types.", "a logicalType", "the one of physicalType", "string"),
+        Key("physicalType", "The type, where logicalType leaves it open; see Types.", "a type", "logicalType", "uuid"),
+        Key("description", "For readers.", "text"),
+    ),
+    PROPERTY,
+    {
+        "properties": FLAT,
+        "items": "an array's items are single values; keep the whole value in a column of physicalType: json",
+        **dict.fromkeys(("logicalTypeOptions", "quality", "examples"), "an array's items have no row rules"),
     },
 )
 
@@ -153,6 +177,13 @@ COLUMN = Section(
         Key(
             "physicalType", "The type, where logicalType leaves it open; see Types.", "a type", "logicalType", "double"
         ),
+        Key(
+            "items",
+            "Of logicalType: array: the type of its items. `physicalType: array<type>` says the same.",
+            "a mapping with logicalType or physicalType",
+            "",
+            "{logicalType: string}",
+        ),
         Key("required", "NOT NULL.", "true, false", "false", "true"),
         Key("primaryKey", "Accumulate: group by this column of the row table.", "true, false", "false", "true"),
         Key(
@@ -171,7 +202,6 @@ COLUMN = Section(
     {
         "enum": "a column has no row rules; write them at the message's field",
         "properties": FLAT,
-        "items": FLAT,
         "map": FLAT,
         **dict.fromkeys(
             ("logicalTypeOptions", "quality", "examples"),

@@ -160,7 +160,7 @@ def _group_mistake(column: Column, source: Column) -> str | None:
         return f"{column.name} is {source.type.name} in the row table, {column.type.name} here"
     if column.type == JSON:
         return f"{column.name} is json: rows cannot be grouped by it; group by a field inside it instead"
-    if column.type in _UNGROUPED:
+    if column.type in _UNGROUPED or column.type.item:
         return f"{column.name} is {column.type.name}: rows cannot be grouped by it; group by a string instead"
     if column.type == DOUBLE:
         return "doubles are not exact: do not group by one"
@@ -174,7 +174,7 @@ def _result_mistake(aggregate: Aggregate, column: Column, source: Column | None)
     result = column.type
     if source is not None and source.type == JSON:
         return f"{source.name} is json: it cannot be aggregated; aggregate a field inside it instead"
-    if source is not None and source.type in _UNGROUPED and aggregate.function != "count":
+    if source is not None and (source.type in _UNGROUPED or source.type.item) and aggregate.function != "count":
         return f"{source.name} is {source.type.name}: it has no {aggregate.function}"
     if aggregate.function == "count":
         return None if result == INTEGER else f"a count is an integer, not {result.name}"

@@ -7,10 +7,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
 from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.node import as_list
 from platform_defs.contract.one_value import fits
 from platform_defs.contract.spellings import plain_bytes, plain_time, plain_uuid
 
-Value = str | bytes | int | float | bool | date | datetime | Decimal
+Scalar = str | bytes | int | float | bool | date | datetime | Decimal
+Value = Scalar | tuple[Scalar, ...]
 
 
 def contract_value(written: Any, of: ColumnType) -> Value:
@@ -18,6 +20,19 @@ def contract_value(written: Any, of: ColumnType) -> Value:
 
     Raises ValueError, its text saying what would be right.
     """
+    if of.item:
+        return _array(written, of.item)
+    return _scalar(written, of)
+
+
+def _array(written: Any, of: ColumnType) -> tuple[Scalar, ...]:
+    items = as_list(written)
+    if items is None:
+        raise ValueError(f"{written!r} is not a list")
+    return tuple(_scalar(item, of) for item in items)
+
+
+def _scalar(written: Any, of: ColumnType) -> Scalar:
     try:
         value = _READERS[of.kind](written)
     except OverflowError:

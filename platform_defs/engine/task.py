@@ -18,6 +18,7 @@ from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
+from platform_defs.engine.array_columns import array_texts, in_pieces
 from platform_defs.engine.decoding import BlockDecoder, DecodedBlock, KeyColumn
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.engine.schema_ports import NamedSchema, Schemas, counted
@@ -69,7 +70,7 @@ class TaskWork:
     def staged_schema(self) -> pa.Schema:
         """The row table's columns, then the engine's own, then `_attempt`."""
         own: list[ArrowField] = [pa.field(name, kind.arrow) for name, kind in staged_columns(self.contract)]
-        return schema_of(self.contract.row_table.arrow_schema, own)
+        return schema_of(self.contract.row_table.staged_schema, own)
 
 
 def read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -105,7 +106,8 @@ def stage_rows(work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     first = next(batches, None)
     rows = 0
     if first is not None:
-        rows = work.area.copy((_tagged(batch, attempt, schema) for batch in chain([first], batches)), schema)
+        pieces = chain.from_iterable(map(in_pieces, chain([first], batches)))
+        rows = work.area.copy((_tagged(piece, attempt, schema) for piece in pieces), schema)
     yield pa.record_batch([pa.array([str(attempt)]), pa.array([rows], pa.int64())], names=["attempt", "rows"])
 
 
@@ -130,10 +132,17 @@ def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.Recor
     columns: list[Column] = [batch.column(name) for name in schema.names[:-1]]
     kinds: list[pa.DataType] = schema.types
     try:
-        cast = [c if c.type == kind else c.cast(kind) for c, kind in zip(columns, kinds, strict=False)]
+        cast = [_staged(c, kind) for c, kind in zip(columns, kinds, strict=False)]
     except pa.ArrowInvalid as error:
         raise RowRefused(f"a value does not fit its column: {error}", error_class="NotCopied") from error
     return record_batch([*cast, tags], schema)
+
+
+def _staged(column: Column, kind: pa.DataType) -> Column:
+    """The column as COPY gets it."""
+    if pa.types.is_list(column.type):
+        return array_texts(column)
+    return column if column.type == kind else column.cast(kind)
 
 
 def _decode(

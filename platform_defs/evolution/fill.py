@@ -3,15 +3,16 @@
 import json
 from collections.abc import Iterable
 from datetime import date
-from typing import Any
+from typing import Any, cast
 
+from platform_defs.contract.array_literals import array_literal
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.model import Contract
 from platform_defs.contract.values import contract_value
 from platform_defs.errors import BadInput
 from platform_defs.evolution.statements import literal
 
-_READ = {"integer": int, "double": float, "boolean": json.loads, "json": json.loads}
+_READ = {"integer": int, "double": float, "boolean": json.loads, "json": json.loads, "array": json.loads}
 
 
 def fills(contract: Contract, given: Iterable[str]) -> dict[str, str]:
@@ -40,6 +41,8 @@ def _written(name: str, value: str, of: ColumnType) -> str:
 
 
 def _spelt(value: Any) -> str:
+    if isinstance(value, tuple):
+        return array_literal(map(_spelt, cast("tuple[Any, ...]", value)))
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes):

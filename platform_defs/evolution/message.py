@@ -74,6 +74,8 @@ def _meant_otherwise(old: Contract, new: Contract) -> Iterator[Change]:
 
 def widens(old: ColumnType, new: ColumnType) -> bool:
     """Whether every value of a message that the old type takes is one of the new type, and means the same."""
+    if old.item and new.item:
+        return old.item == new.item or widens(old.item, new.item)
     if old.kind == new.kind == "decimal":
         return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
     return old.kind == "integer" and new.kind == "decimal" and new.precision - new.scale >= 19

@@ -4,6 +4,7 @@ Nothing here asks Postgres: what the table is like is handed in, and what is nee
 runs: `Statement.sql` is both.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -147,10 +148,8 @@ def _only_more_digits(old: str, new: str) -> bool:
 
 def _digits(postgres: str) -> tuple[int, int] | None:
     """Precision and scale."""
-    if not postgres.startswith("numeric("):
-        return None
-    precision, _, scale = postgres.removeprefix("numeric(").removesuffix(")").partition(",")
-    return int(precision), int(scale)
+    found = re.fullmatch(r"numeric\((\d+),(\d+)\)", postgres)  # no array: Postgres writes every row of one again
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _not_null(column: Column, table: Table) -> bool:

@@ -10,6 +10,7 @@
     time       long (time-micros)
     uuid       string (uuid)
     bytes      bytes
+    array      array
     json       null, a scalar, or arrays and maps of those, three levels deep: Avro has no type for any JSON
 
 A field that is not required is a union with null first, so that null can be its default.
@@ -73,6 +74,8 @@ def _record(member: Member, taken: set[str]) -> dict[str, Any]:
 def _type_of(of: ColumnType | None) -> Any:
     if of is None or of.kind == "json":
         return _any(_LEVELS)
+    if of.item:
+        return {"type": "array", "items": _type_of(of.item)}
     if of.kind == "decimal":
         return {"type": "bytes", "logicalType": "decimal", "precision": of.precision, "scale": of.scale}
     return _TYPES[of.kind]

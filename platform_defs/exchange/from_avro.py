@@ -1,7 +1,8 @@
 """An Avro schema as fields of a contract: the inverse of exchange/avro.py, for every type that there is.
 
-A record within the message, nullable or not, is taken apart. What is no column of its own (arrays, maps, unions of
-several types, records that contain themselves) goes whole into a json column.
+A record within the message, nullable or not, is taken apart. An array of values that are never null is a column of
+arrays. What is no column of its own (other arrays, maps, unions of several types, records that contain themselves) goes
+whole into a json column.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from platform_defs.exchange.found import FoundField, FoundMessage, within_limit
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
 from platform_defs.formats.avro.schema import (
     NULL,
+    Array,
     AvroType,
     Definite,
     Enum,
@@ -75,7 +77,7 @@ def _fields(
         if isinstance(of, Record) and of.name not in (*above, record.name) and len(here) < _DEEPEST and of.fields:
             yield from _fields(of, here, schema, (*above, record.name), required=needed)
         else:
-            kind, note = _column(of)
+            kind, note = _array(of, schema) if isinstance(of, Array) else _column(of)
             symbols = of.symbols if isinstance(of, Enum) else ()
             yield FoundField(here, kind, needed, note=note, symbols=symbols)
 
@@ -87,6 +89,14 @@ def _without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
         return found, found == NULL
     others = [branch for branch in found.branches if branch != NULL]
     return (schema.definite(others[0]) if len(others) == 1 else found), NULL in found.branches
+
+
+def _array(of: Array, schema: Schema) -> tuple[str, str]:
+    items, nullable = _without_null(of.items, schema)
+    kind, note = _column(items)
+    if nullable or kind == "json" or schema.is_empty(of.items):
+        return _column(of)
+    return f"array<{kind}>", f"each item: {note}" if note else ""
 
 
 def _column(of: Definite) -> tuple[str, str]:

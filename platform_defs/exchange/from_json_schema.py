@@ -1,7 +1,7 @@
 """A JSON Schema as fields of a contract: the inverse of exchange/json_schema.py, as far as a schema says types.
 
-An object with properties is taken apart. What says no one type (anyOf of several, arrays, objects without properties)
-goes whole into a json column.
+An object with properties is taken apart. An array of values of one type that are never null is a column of arrays. What
+says no one type (anyOf of several, other arrays, objects without properties) goes whole into a json column.
 """
 
 import json
@@ -40,13 +40,13 @@ def _fields(of: Node, path: MessagePath, root: Node, *, required: bool) -> Itera
         if found and isinstance(inside, dict) and inside and len(here) < _DEEPEST:
             yield from _fields(found, here, root, required=always)
         else:
-            kind, note = _column(found) if found is not None else ("json", "a value of several types, whole")
+            kind, note = _column(found, root) if found is not None else ("json", "a value of several types, whole")
             yield FoundField(here, kind, always, note=note)
 
 
-def _column(of: Node) -> tuple[str, str]:
+def _column(of: Node, root: Node) -> tuple[str, str]:
     """The contract's type, and what it does not carry."""
-    kind = column_of(of).name
+    kind = column_of(of, root).name
     if kind == "json":
         return kind, f"{_spelled(of.get('type'))}, whole"
     if kind not in ("string", "integer", "double", "boolean"):

@@ -36,6 +36,7 @@ _MESSAGES = {
     **{f"google.protobuf.{name}Value": "double" for name in ("Double", "Float")},
     **{f"google.protobuf.{name}Value": "integer" for name in ("Int64", "UInt64", "Int32", "UInt32")},
 }
+_MESSAGES_IN_ARRAYS = {name for name in _MESSAGES if not name.endswith("Value")}
 _KEPT_WHOLE = "google.protobuf."  # Struct, Value, Any, Duration and so on
 _DEEPEST = 90
 Numbers = tuple[int, ...]
@@ -84,10 +85,25 @@ def _is_taken_apart(of: Descriptor, above: tuple[str, ...]) -> bool:
 
 def _column(item: FieldDescriptor) -> tuple[str, str]:
     """The contract's type, and what it does not carry."""
-    kind, message = KINDS[item.type], item.message_type
+    message = item.message_type
+    if item.is_repeated and (found := _array(item)):
+        return found
     if item.is_repeated:
         what = "a map" if message is not None and message.GetOptions().map_entry else "a repeated field"
         return "json", f"{what}, whole"
+    return _single(item)
+
+
+def _array(item: FieldDescriptor) -> tuple[str, str] | None:
+    """Of items that are one column each; None where they are not."""
+    if item.message_type is not None and item.message_type.full_name not in _MESSAGES_IN_ARRAYS:
+        return None
+    kind, note = _single(item)
+    return None if kind == "json" else (f"array<{kind}>", f"each item: {note}" if note else "")
+
+
+def _single(item: FieldDescriptor) -> tuple[str, str]:
+    kind, message = KINDS[item.type], item.message_type
     if message is not None:
         found = _MESSAGES.get(message.full_name)
         return (found or "json"), _note(message, found)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from platform_defs.contract.column_types import ColumnType
@@ -56,6 +57,8 @@ def _member(member: Member) -> dict[str, Any]:
 def _value(item: Field | None) -> dict[str, Any]:
     if item is None or item.type.kind == "json":
         return {}
+    if item.type.item:
+        return {"type": "array", "items": _value(replace(item, type=item.type.item, rules=()))}
     if item.type.kind == "decimal":
         return {"type": "string", "pattern": decimal_pattern(item.type)}
     return {**_TYPES[item.type.kind], **_rules(item)}

@@ -96,12 +96,15 @@ class _Body:
         yield f"{indent}}}"
 
     def _field(self, member: Member, message: str | None, indent: str) -> Iterator[str]:
-        kind = member.field.type.kind if member.field else ""
+        column = member.field.type if member.field else None
+        items = column and column.item
+        kind = (items or column).kind if column else ""
         of = message or _TYPES[kind]
         self.imports |= {_IMPORTS[of]} if message is None and of in _IMPORTS else set()
         note = _NOTES.get(kind, "") if message is None else ""
         yield from _comment("; ".join(filter(None, [member.description, note])), indent)
-        label = "" if member.required or message or of in _IMPORTS else "optional "  # messages can always be missing
+        always = member.required or message or of in _IMPORTS  # messages can always be missing
+        label = "repeated " if items else "" if always else "optional "
         yield f"{indent}{label}{of} {member.name} = {number_of(member)};"
 
 

@@ -66,10 +66,17 @@ def _doubt(item: Field, field: WriterField) -> str | None:
         return None
     if item.required and field.optional:
         return f"{item.place} is required by the contract, and {field.type} may be missing in a message"
-    wanted, written = item.type.digits, field.reads_as.digits
-    if item.type.kind == field.reads_as.kind == "decimal" and wanted and written and not _holds(wanted, written):
+    if item.type.item and field.reads_as.kind == "json":
+        return f"{item.place} is {field.type}, and the contract's {item.type.name} holds no null"
+    return _doubt_of_value(item, field, item.type.item or item.type, field.reads_as.item or field.reads_as)
+
+
+def _doubt_of_value(item: Field, field: WriterField, wanted: ColumnType, written: ColumnType) -> str | None:
+    """Of a value, or of an array's items."""
+    is_decimal = wanted.kind == written.kind == "decimal"
+    if is_decimal and wanted.digits and written.digits and not _holds(wanted.digits, written.digits):
         return f"{item.place} is {field.type}, and the contract's {item.type.name} does not hold all of its values"
-    if item.type.kind == "timestamp" and "nanos" in field.type:
+    if wanted.kind == "timestamp" and "nanos" in field.type:
         return f"{item.place} is {field.type}, and a timestamp has whole microseconds"
     return None
 

@@ -6,6 +6,7 @@ import re
 import warnings
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from json import dumps, loads
@@ -44,6 +45,9 @@ class Values:
         return self._rules.get(kind, default)
 
     def _maker(self) -> Callable[[], Value]:
+        if of := self._item.type.item:
+            items = Values(replace(self._item, type=of, rules=(), examples=()), self._random, lambda _: True)
+            return lambda: self._array(items)
         if pa.types.is_decimal(self._item.type.arrow):
             return self._decimal
         return {
@@ -124,6 +128,12 @@ class Values:
     def _time(self) -> str:
         at = str(timedelta(seconds=self._random.randrange(86_400))).rjust(8, "0")
         return min(max(at, self._rule("minimum", at)), self._rule("maximum", at))
+
+    def _array(self, items: "Values") -> Value:
+        """One of the examples, or up to three values."""
+        if self._item.examples:
+            return list(self._random.choice(self._item.examples))
+        return [items.one() for _ in range(self._random.randrange(4))]
 
     def _json(self) -> Value:
         """One of the examples, or an object with a bit of everything that JSON has."""

@@ -16,10 +16,10 @@ from uuid import UUID
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.model import Contract, Field
 from platform_defs.verification.avro_schema import WriterTypes
-from platform_defs.verification.avro_types import Record, Spelling, Tape, Type, Union
+from platform_defs.verification.avro_types import Array, Record, Spelling, Tape, Type, Union, takes_no_byte
 from platform_defs.verification.avro_values import EPOCH, LARGEST_SCALE, day, moment, text, unscaled
 from platform_defs.verification.documents import NotTheType, check_jsonb, check_text, compact
-from platform_defs.verification.values import time_text, uuid_text
+from platform_defs.verification.values import items_of, time_text, uuid_text
 
 UNITS = {"timestamp-millis": 1_000, "timestamp-micros": 1}  # microseconds
 _EXACT = Context(prec=60)
@@ -124,12 +124,29 @@ def _taker(column: ColumnType, of: Type) -> Take:
     if column.kind == "json":
         return _json
     held = _not_null(of)
+    if column.item:
+        return _items(column.item, held)
     found = _TAKERS.get((column.kind, held.logical or held.kind))
     if column.kind == "string" and held.kind == "fixed":
         found = None  # a uuid in sixteen bytes is no text
     if found is None or (held.logical == "decimal" and held.scale > LARGEST_SCALE):
         raise NotTheType("SchemaNotCompatible")
     return found(column)
+
+
+def _items(column: ColumnType, of: Type) -> Take:
+    if not isinstance(of, Array) or takes_no_byte(of.item):
+        raise NotTheType("SchemaNotCompatible")
+    take, item = _taker(column, of.item), of.item
+
+    def one(value: Any) -> Any:
+        return take(*value) if isinstance(item, Union) else take(item, value)
+
+    def values(_: Type, value: Any) -> list[Any]:
+        inside = [None if isinstance(item, Union) and held[0].kind == "null" else held for held in value]
+        return items_of(inside, one)
+
+    return values
 
 
 def _json(of: Type, value: Any) -> str:

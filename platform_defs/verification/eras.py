@@ -15,7 +15,7 @@ import pyarrow as pa
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.model import Column, Contract
 from platform_defs.evolution.message import widens
-from platform_defs.verification.json_columns import TEXTUAL
+from platform_defs.verification.json_columns import is_textual
 from resources.postgres.contract_ledger import ContractLedger
 
 Names = Mapping[str, str]  # of a contract's columns in the table as it is; without those that were dropped since
@@ -40,13 +40,13 @@ class Eras:
 
     @property
     def columns(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """The row table's columns as Arrow."""
-        return tuple((name, of.arrow) for name, of in self.types.items())
+        """The row table's columns as Arrow; arrays as text."""
+        return tuple((name, of.staged_arrow) for name, of in self.types.items())
 
     @property
     def as_text(self) -> Mapping[str, str]:
         """Those of them that are read as text, and their types."""
-        return {name: of.name for name, of in self.types.items() if of.name in TEXTUAL}
+        return {name: of.name for name, of in self.types.items() if is_textual(of)}
 
     def contract(self, digest: str | None) -> Contract:
         """The one of this digest; the newest where the ledger has none of it."""

@@ -52,7 +52,7 @@ class Expected:
         messages = self._messages(partition, offsets, rows)
         names = [*self._names, *(name for name, _ in OWN)]
         made = messages.select(names) if self._pipeline.transform is None else self._transformed(messages, names)
-        return canonical_columns(made.rename_columns(self.schema.names).cast(self.schema), self._as_text)
+        return canonical_columns(made.rename_columns(self.schema.names), self._as_text).cast(self.schema)
 
     def _messages(self, partition: int, offsets: Sequence[int], rows: Sequence[Row]) -> pa.Table:
         schema = pa.schema([*((item.name, item.type.arrow) for item in self._contract.fields), *OWN])

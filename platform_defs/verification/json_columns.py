@@ -1,27 +1,43 @@
 """Columns that are read as text, compared as Postgres compares their types: both sides get one spelling first."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 
 import pyarrow as pa
 
+from platform_defs.contract.column_types import ColumnType, column_type, kind_of
 from platform_defs.contract.model import Table
+from platform_defs.verification.array_text import array_text
 from platform_defs.verification.documents import NotTheType, canonical
 from platform_defs.verification.values import time_text, uuid_text
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
-AsText = Mapping[str, str]  # by column, the name of its type: json, uuid or time
+AsText = Mapping[str, str]  # by column, the name of its type: json, uuid, time or an array
 _SPELLED: Mapping[str, Callable[[str], str]] = {"uuid": uuid_text, "time": time_text}
-TEXTUAL = ("json", *_SPELLED)
+_TEXTUAL = ("json", "array", *_SPELLED)
+
+
+def is_textual(of: ColumnType) -> bool:
+    """Whether columns of the type are read as text."""
+    return of.kind in _TEXTUAL
+
+
+def read_as(kind: str | None) -> LiteralString:
+    """How a column is selected, {} being its name; `kind` is its type's name, None where it is not read as text."""
+    if kind is None:
+        return "{}"
+    return "to_json({})::text" if kind_of(kind) == "array" else "{}::text"
 
 
 def text_columns(table: Table) -> AsText:
     """The table's columns that are read as text."""
-    return {column.name: column.type.name for column in table.columns if column.type.name in TEXTUAL}
+    return {column.name: column.type.name for column in table.columns if is_textual(column.type)}
 
 
-def same_text(text: str | None, kind: str) -> str | None:
-    """The one spelling of a value; a text that is none, as it is."""
+def same_text(text: Any, kind: str) -> str | None:
+    """The one spelling of a value, a text or a message's list; a text that is none, as it is."""
+    if kind_of(kind) == "array":
+        return array_text(text, column_type(kind))
     if text is None or kind == "json":
         return canonical(text)
     try:
@@ -35,5 +51,5 @@ def canonical_columns(rows: Rows, columns: AsText) -> Rows:
     changed: Any = rows  # what tables and record batches share is not typed in full
     for name, kind in columns.items():
         texts = pa.array([same_text(text, kind) for text in changed[name].to_pylist()], pa.string())
-        changed = changed.set_column(changed.schema.get_field_index(name), changed.schema.field(name), texts)
+        changed = changed.set_column(changed.schema.get_field_index(name), name, texts)
     return changed

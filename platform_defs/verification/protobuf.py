@@ -20,7 +20,7 @@ from platform_defs.verification.documents import NotTheType
 from platform_defs.verification.protobuf_json import default_of, document, enum_names, text, value_of
 from platform_defs.verification.protobuf_schema import Places, message_types
 from platform_defs.verification.protobuf_wire import Message, Wanted, WantedField, Wire
-from platform_defs.verification.values import reader
+from platform_defs.verification.values import items_of, reader
 
 Convert = Callable[[Any], Any]  # a value of the last field on the path, never None → a value of the column
 
@@ -96,6 +96,9 @@ def _index(payload: bytes, at: int) -> tuple[int, int]:
     return value // 2, at + size
 
 
+_WHOLE = ("json", "array")  # kinds of columns that take a repeated field
+
+
 class _JudgedField:
     """How a field of the contract is found and read."""
 
@@ -107,11 +110,11 @@ class _JudgedField:
                 raise NotTheType("SchemaNotCompatible")
             return
         last = self.path[-1]
-        if last.message_type is not None and _is_wrapper(last.message_type) and item.type.name != "json":
+        if last.message_type is not None and _is_wrapper(last.message_type) and item.type.kind not in _WHOLE:
             _refuse(last.is_repeated)
             self.path.append(last.message_type.fields_by_number[1])
         last = self.path[-1]
-        _refuse(last.is_repeated and item.type.name != "json")
+        _refuse(last.is_repeated and item.type.kind not in _WHOLE)
         self._convert = _conversion(item.type, last)
         self._empty_is_none = last.type == F.TYPE_STRING and item.type.kind in ("decimal", "date", "uuid", "time")
 
@@ -184,12 +187,20 @@ def _conversion(of: ColumnType, item: F) -> Convert:
     """What makes a value of the column; raises NotTheType where the field is of no type for it."""
     if of.name == "json":
         return _json(item, reader(of))
+    if of.item:
+        return _items(of.item, item)
     message = item.message_type
     if message is not None:
         return _of_message(of, message)
     if item.enum_type is not None and of.name == "string":
         return lambda value: _name(item, value)
     return _of_scalar(of, item.type)
+
+
+def _items(of: ColumnType, item: F) -> Convert:
+    _refuse(not item.is_repeated)
+    convert = _conversion(of, item)
+    return lambda value: items_of(value, convert)
 
 
 def _json(item: F, as_column: Convert) -> Convert:

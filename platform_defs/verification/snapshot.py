@@ -15,13 +15,14 @@ from psycopg import sql
 from platform_defs.contract.model import Contract, Table
 from platform_defs.errors import BadInput
 from platform_defs.verification.eras import read_eras
-from platform_defs.verification.json_columns import AsText, canonical_columns, text_columns
+from platform_defs.verification.json_columns import AsText, canonical_columns, read_as, text_columns
 from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
 from platform_defs.verification.skipped import CountedRange
 from platform_defs.verification.spans import Span, less, within
 from resources.postgres.connection import connect, database_errors, queries, session_url
 from resources.postgres.migrations import require_current
 
+_AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # how items of arrays are printed, whatever a role has set
 OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
 # contract/own_columns.py's: where the engine's idea of its columns changes, verify must say so
 
@@ -238,6 +239,8 @@ class Snapshot:
         cursor = self._open.enter_context(connection.cursor())
         cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._id}'")
+        for setting in _AS_TEXT:
+            cursor.execute(f"SET LOCAL {setting}")
         cursor.execute(query.as_string(self._connection))
         for batch in cursor.fetch_record_batch():
             yield canonical_columns(_as(batch, schema, table), as_text)
@@ -326,7 +329,7 @@ def _as(batch: pa.RecordBatch, schema: pa.Schema, table: str) -> pa.RecordBatch:
 
 
 def _columns(table: Table) -> list[tuple[str, pa.DataType]]:
-    return [(column.name, column.type.arrow) for column in table.columns]
+    return [(column.name, column.type.staged_arrow) for column in table.columns]
 
 
 def _names(names: Sequence[str]) -> sql.Composable:
@@ -335,7 +338,7 @@ def _names(names: Sequence[str]) -> sql.Composable:
 
 def _selected(names: Sequence[str], as_text: AsText) -> sql.Composable:
     """The columns `names` as they are read: some as text."""
-    read = [sql.SQL("{}::text" if name in as_text else "{}").format(sql.Identifier(name)) for name in names]
+    read = [sql.SQL(read_as(as_text.get(name))).format(sql.Identifier(name)) for name in names]
     return sql.SQL(", ").join(read)
 
 

@@ -10,17 +10,18 @@ timestamp   "YYYY-MM-DD", T or a space, "HH:MM:SS", up to six decimals, Z or an 
 uuid        a string: 8, 4, 4, 4 and 12 hexadecimal digits, in either case; in lower case then
 time        "HH:MM:SS", up to six decimals, nothing or Z; as Postgres prints it: without zeros behind
 bytes       a string: base64 that its bytes are written as again
+array       a list of such values: at most 10,000, and no null among them
 json        any value that Postgres' jsonb can hold, without repeated keys; its text, with numbers as they are written
 """
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
 from math import isinf
 from string import hexdigits
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -35,6 +36,7 @@ from platform_defs.verification.documents import (
     compact,
 )
 
+_MOST_ITEMS = 10_000  # of an array
 _decimal_text = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII).fullmatch
 _date_text = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
 _hour = r"([01]\d|2[0-3]):[0-5]\d"
@@ -44,6 +46,8 @@ _timestamp_text = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_hour}:[0-5]\d(\.\d{{1,6}}
 
 def reader(of: ColumnType) -> Callable[[Any], Any]:
     """A function from a parsed JSON value, never null, to a value of the type; raises NotTheType."""
+    if of.item:
+        return _lists(reader(of.item))
     if pa.types.is_decimal(of.arrow):
         return _decimals(of.precision, of.scale)
     return _READERS[of.name]
@@ -72,6 +76,27 @@ def _decimals(precision: int, scale: int) -> Callable[[Any], Decimal]:
         return value
 
     return read
+
+
+def _lists(read: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
+    def read_all(raw: Any) -> list[Any]:
+        if type(raw) is not list:
+            raise NotTheType("WrongType")
+        return items_of(cast("list[Any]", raw), read)
+
+    return read_all
+
+
+def items_of(raw: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
+    """An array's items as values."""
+    if len(raw) > _MOST_ITEMS:
+        raise NotTheType("TooManyItems")
+    found = list[Any]()
+    for item in raw:
+        if item is None:
+            raise NotTheType("NullItem")
+        found.append(read(item))
+    return found
 
 
 def _is_zero(raw: str) -> bool:

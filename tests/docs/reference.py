@@ -83,7 +83,7 @@ def contract_types() -> str:
 
 def exported_types() -> str:
     """What each type is in a schema that a contract exports."""
-    kinds = [column_type(name) for name in (*FIXED, "decimal(18,2)")]
+    kinds = [column_type(name) for name in (*FIXED, "decimal(18,2)", "array<string>")]
     return table(("type", "Avro", "Protobuf", "JSON Schema"), ((code(of.name), *_exported(of)) for of in kinds))
 
 
@@ -91,7 +91,7 @@ def _exported(of: ColumnType) -> Iterator[str]:
     made = Contract("p", "1", "d", "", "t", "protobuf", (Field("f", of, True, (), number=1),), tables=())
     avro = json.loads(export_schema(made, "avro"))["fields"][0]["type"]
     yield code(json.dumps(avro)) if of.kind != "json" else "a union, see below"
-    (proto,) = re.findall(r"^  (\S+) f = 1;", export_schema(made, "protobuf"), re.MULTILINE)
+    (proto,) = re.findall(r"^  (.+) f = 1;", export_schema(made, "protobuf"), re.MULTILINE)
     yield code(proto)
     value = json.loads(export_schema(made, "json"))["properties"]["f"]
     yield code(json.dumps(value)) if value else "anything"

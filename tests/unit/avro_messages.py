@@ -189,11 +189,22 @@ def types(draw: st.DrawFn, names: list[int], depth: int = 0) -> Typed:
         return Typed(schema, values, ["json"], named)
     inner = draw(types(names, depth + 1).filter(lambda item: not isinstance(item.schema, list)))
     if kind == "array":
-        return Typed({"type": "array", "items": inner.schema}, st.lists(inner.values, max_size=5), ["json"])
+        return _array(draw, inner)
     if kind == "map":
         pairs = st.lists(st.tuples(TEXT, inner.values), max_size=5)
         return Typed({"type": "map", "values": inner.schema}, pairs, ["json"])
     return _union(draw, inner, names, depth, kind)
+
+
+def _array(draw: st.DrawFn, inner: Typed) -> Typed:
+    """With items that may be null, now and then; a column of arrays where a column could hold each item."""
+    columns = [f"array<{of}>" for of in inner.columns if of != "json" and "array" not in of]
+    if isinstance(inner.schema, dict) and inner.schema.get("size") == 0:
+        columns = []  # items without a byte: not known to be few
+    schema, values = inner.schema, inner.values
+    if columns and draw(st.booleans()):
+        schema, values = ["null", schema], st.just((0, None)) | values.map(lambda value: (1, value))
+    return Typed({"type": "array", "items": schema}, st.lists(values, max_size=5), [*columns, *columns, "json"])
 
 
 def _union(draw: st.DrawFn, inner: Typed, names: list[int], depth: int, kind: str) -> Typed:

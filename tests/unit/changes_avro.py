@@ -18,6 +18,10 @@ def _money(precision: int, scale: int) -> dict[str, Any]:
     return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
 
 
+def _array(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
 def _enum(*symbols: str) -> dict[str, Any]:
     return {"type": "enum", "name": "E", "symbols": [*symbols]}
 
@@ -68,7 +72,7 @@ def _retyped(
     return _avro(name, {"a": before}, {"a": after}, values, text(of), made, registry, *ddl, follow=follow)
 
 
-ERRORS = {NEVER, "TooManyDecimals", "OutOfRange", "OtherRecord", "a_required", "a_enum"}
+ERRORS = {NEVER, "NullItem", "TooManyDecimals", "OutOfRange", "OtherRecord", "a_required", "a_enum"}
 ADD, KEEP = 'ADD COLUMN "a" text', 'ALTER COLUMN "a" DROP NOT NULL'
 AT = datetime(2026, 11, 1, 10, tzinfo=UTC)
 SECONDS = int(AT.timestamp())
@@ -328,5 +332,57 @@ AVRO = (
         "decimal(9,2)",
         Decimal("1.25"),
         "NONE",
+    ),
+    _avro(
+        "an array added",
+        NONE,
+        {"a": ["null", _array("string")]},
+        (NONE, {"a": (1, ["x", "y"])}),
+        Wanted(),
+        NONE,
+        "FULL",
+        'ADD COLUMN "a" text[]',
+        follow=text("array<string>"),
+    ),
+    _retyped(
+        "items of an array from int to long",
+        _array("int"),
+        _array("long"),
+        ([1], [2**40, 1]),
+        "array<integer>",
+        [2**40, 1],
+        "BACKWARD",
+    ),
+    _retyped(
+        "items of an array from long to double",
+        _array("long"),
+        _array("double"),
+        ([1], [1.5]),
+        "array<integer>",
+        NEVER,
+        "BACKWARD",
+        'replay: ALTER COLUMN "a" TYPE double precision[]',
+        to="array<double>",
+    ),
+    # Of an array Postgres writes every row again, so that it is done by a replay.
+    _retyped(
+        "more digits of the items of an array",
+        _array(_money(9, 2)),
+        _array(_money(12, 2)),
+        ([TWO], [TWO]),
+        "array<decimal(9,2)>",
+        [Decimal("1.25")],
+        "FULL",
+        'replay: ALTER COLUMN "a" TYPE numeric(12,2)[]',
+        to="array<decimal(12,2)>",
+    ),
+    _retyped(
+        "items of an array may be null",
+        _array("string"),
+        _array(OPTIONAL),
+        ([b"x"], [(1, b"x"), (0, None)]),
+        "array<string>",
+        "NullItem",
+        "BACKWARD",
     ),
 )

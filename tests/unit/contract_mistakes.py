@@ -131,7 +131,27 @@ MISTAKES = [
     ("name: kind\n", "name: kind\n        physicalName: order_id\n", "kind.physicalName", "read the same key"),
     ("name: kind\n", "name: kind\n        physicalName: price.kind\n", "price.name", "price is not an object"),
     ("name: kind\n", "name: kind\n        properties: [{name: a}]\n", "kind.properties", "physicalName (such as user"),
-    ("name: kind\n", "name: kind\n        items: {name: a}\n", "kind.items", "physicalType: json"),
+    ("name: kind\n", "name: kind\n        items: {name: a}\n", "kind.items", "items belong to logicalType: array"),
+    ("physicalType: double\n      -", "logicalType: array\n      -", "weight.logicalType", "needs its items"),
+    ("physicalType: double\n      -", "physicalType: array<json>\n      -", "weight.physicalType", "single values"),
+    ("physicalType: double\n      -", "physicalType: array<array<date>>\n      -", "weight.physical", "single values"),
+    ("physicalType: double\n      -", "physicalType: array<txt>\n      -", "weight.physicalType", "'txt' is not supp"),
+    *(
+        (
+            "physicalType: double\n      -",
+            f"logicalType: array\n        items: {items}\n      -",
+            f"weight{on}",
+            says,
+        )
+        for items, on, says in (
+            ("{name: a}", ".items", "a type is missing"),
+            ("{logicalType: number}", ".items.logicalType", "is ambiguous"),
+            ("{physicalType: json}", ".items", "its items are single values"),
+            ("{logicalType: array, items: {logicalType: date}}", ".items.items", "items are single values"),
+            ("{logicalType: object, properties: [{name: a}]}", ".items.properties", "physicalType: json"),
+            ("{logicalType: string, examples: [a]}", ".items.examples", "have no row rules"),
+        )
+    ),
     ("id: shop_orders", "id: verify", "id", "serves all pipelines"),
     ("id: shop_orders", "id: config", "id", "reserved word in Dagster"),
     ("id: shop_orders", "id: drain_orders", "id", "begin with drain_"),

@@ -67,6 +67,14 @@ message Transfer {
   string clock = 29;
   bytes raw = 30;
   optional bytes seal = 31;
+  repeated string words = 32;
+  repeated google.protobuf.Timestamp times = 33;
+  repeated State states = 34;
+  repeated google.type.Decimal rates = 35;
+  repeated confluent.type.Decimal sums = 36;
+  repeated google.type.Date days = 37;
+  repeated string uids = 38;
+  repeated sint64 numbers = 39;
   optional string perhaps = 2000;
 
   message Party {
@@ -112,6 +120,15 @@ COLUMNS3 = {
     "perhaps": "string",
     "not_there": "date",
     "party.last.number": "decimal(19,0)",
+    "numbers": "array<integer>",
+    "words": "array<string>",
+    "times": "array<timestamp>",
+    "states": "array<string>",
+    "rates": "array<decimal(6,2)>",
+    "sums": "array<decimal(22,2)>",
+    "days": "array<date>",
+    "uids": "array<uuid>",
+    "party.codes": "array<decimal(12,1)>",
 }
 
 _KINDS = ["double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "uint32", "sfixed32", "sfixed64"]
@@ -134,6 +151,10 @@ message All {{
   optional double far = 3000;
 }}
 """
+ARRAYS2 = {
+    **dict.fromkeys(("int64", "int32", "uint32", "sint32", "sint64", "fixed64", "sfixed32"), "integer"),
+    **{"uint64": "decimal(20,2)", "double": "double", "float": "double", "fixed32": "double", "bool": "boolean"},
+}
 COLUMNS2 = {
     **{f"one_{kind}": "integer" for kind in _KINDS if "int" in kind or "fixed" in kind},
     **{f"as_decimal=one_{kind}": "decimal(20,2)" for kind in ("int64", "uint64", "sint32")},
@@ -141,6 +162,7 @@ COLUMNS2 = {
     "one_bool": "boolean",
     **{f"many_{kind}": "json" for kind in ("double", "int64", "bool")},
     **{f"packed_{kind}": "json" for kind in ("float", "sint32", "fixed64")},
+    **{f"array={name}_{kind}": f"array<{of}>" for name in ("many", "packed") for kind, of in ARRAYS2.items()},
     "inner": "json",
     "box.x": "integer",
     "box.inner.one_int32": "integer",
@@ -262,6 +284,14 @@ def _fill_repeated(message: Any, random: Random, _depth: int) -> None:
         message.parties.add(city="a", codes=[1, -2][: random.randrange(3)], photo=b"\xff\0")
         message.parts.append(random.choice([0, -1, 2**62]))
         message.nor_this.append("b")
+        message.numbers.append(random.choice([0, -1, 2**62]))
+        message.words.append(random.choice(["", "é", "a,b"]))
+        message.times.add(seconds=random.choice([0, 1_790_000_000]), nanos=random.choice([0, 1_000]))
+        message.states.append(random.choice([0, 1, -1]))
+        message.rates.add(value=random.choice(["", "1", "12.34"]))
+        message.sums.add(value=random.choice([b"", b"\xff", b"\x01\x00"]), scale=random.randrange(3))
+        message.days.add(year=2024, month=random.randint(1, 12), day=29)
+        message.uids.append(str(UUID(int=random.getrandbits(128))))
     if random.random() < 0.5:
         message.by_number[random.randrange(3)].city = "x"
     if random.random() < 0.5:

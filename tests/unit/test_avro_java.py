@@ -57,13 +57,20 @@ def test_java_reads_what_we_read() -> None:
 
 
 def read_by_us(schema: Any, values: Sequence[Any], rng: random.Random) -> Asked:
-    """Each field in a json column; the messages, and those with wrong bytes that are rows none the less."""
-    kinds = {item["name"]: PLAIN.get(str(item["type"]), "json") for item in schema["fields"]}
+    """The messages, and those with wrong bytes that are rows none the less."""
+    kinds = {item["name"]: column(item["type"]) for item in schema["fields"]}
     readers = Readers(contract_of(kinds), schema)
     good = [encode(schema, value) for value in values]
     spoiled = [mutated(message, rng) for message in good for _ in range(30)]
     rows = [message for message, row in zip(spoiled, readers.single(spoiled), strict=True) if isinstance(row, tuple)]
     return Asked(schema, kinds, good + rows, readers.decoded(good + rows), len(good))
+
+
+def column(of: Any) -> str:
+    """Of scalars and of arrays of them; json for all else."""
+    if isinstance(of, dict) and of["type"] == "array" and str(of["items"]) in PLAIN:
+        return f"array<{PLAIN[of['items']]}>"
+    return PLAIN.get(str(of), "json")
 
 
 def judged(asked: Asked, answer: list[Any]) -> tuple[int, int]:

@@ -34,6 +34,10 @@ SCHEMA = record(
     passed=record("Passed", tags={"type": "array", "items": ["null", "string", "long"]}, size="int"),
     attributes={"type": "map", "values": ["long", "string"]},
     either=["null", "string", "long"],
+    words={"type": "array", "items": "string"},
+    sums=["null", {"type": "array", "items": {"type": "bytes", **DECIMAL}}],
+    moments={"type": "array", "items": ["null", logical("long", "timestamp-micros")]},
+    colours={"type": "array", "items": "Colour"},
     last="int",
 )
 CONTRACT = contract_of(
@@ -59,6 +63,10 @@ CONTRACT = contract_of(
         "bank": "string",
         "attributes": "json",
         "either": "json",
+        "words": "array<string>",
+        "sums": "array<decimal(14,3)>",
+        "moments": "array<timestamp>",
+        "colours": "array<string>",
         "last": "integer",
     },
     iban="account.iban",
@@ -91,6 +99,10 @@ def good(rng: random.Random) -> bytes:
         "passed": {"tags": [(0, None), (1, "a"), (2, 7), (1, "b")][: rng.randrange(5)], "size": 1},
         "attributes": [("a", (0, 5)), ("b", (1, "x"))][: rng.randrange(3)],
         "either": rng.choice([(0, None), (1, "s"), (2, 2)]),
+        "words": ["", "é", "{a,b}"][: rng.randrange(4)],
+        "sums": rng.choice([(0, None), (1, [b"\x01\x00", b"\xff"][: rng.randrange(3)])]),
+        "moments": [(1, rng.randrange(2 * 10**15)) for _ in range(rng.randrange(3))],
+        "colours": [rng.randrange(3) for _ in range(rng.randrange(3))],
         "last": rng.randrange(1000),
     }
     return encode(SCHEMA, value)

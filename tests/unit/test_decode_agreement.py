@@ -27,7 +27,13 @@ TYPES = {
     "u": "uuid",
     "c": "time",
     "r": "bytes",
+    "as": "array<string>",
+    "ai": "array<integer>",
+    "am": "array<decimal(6,2)>",
+    "at": "array<timestamp>",
+    "ar": "array<bytes>",
 }
+ARRAYS = {"as": "s", "ai": "i", "am": "m", "at": "t", "ar": "r"}
 
 
 def contract_of(types: Mapping[str, str]) -> Contract:
@@ -90,6 +96,16 @@ GOOD = {
     "c": st.times().map(lambda time: f'"{time.isoformat()}"'),
     "r": st.binary(max_size=8).map(lambda value: f'"{b64encode(value).decode()}"'),
 }
+
+
+def arrays(items: Mapping[str, st.SearchStrategy[str]]) -> dict[str, st.SearchStrategy[str]]:
+    """Of the same items as the columns of single values have."""
+    return {
+        name: st.lists(items[of], max_size=4).map(lambda found: f"[{','.join(found)}]") for name, of in ARRAYS.items()
+    }
+
+
+GOOD |= arrays(GOOD)
 ODD = {  # values that look right, and are where readers come to differ
     "s": TEXTS.map(lambda text: f'"{text}"'),
     "i": NUMBERS,
@@ -103,6 +119,7 @@ ODD = {  # values that look right, and are where readers come to differ
     "c": st.sampled_from(ODD_TIMES.split()).map(lambda text: f'"{text}"'),
     "r": st.text("AQRgw+/=-_ ", max_size=9).map(lambda text: f'"{text}"'),
 }
+ODD |= arrays({name: st.one_of(GOOD[name], ODD[name], st.just("null")) for name in ARRAYS.values()})
 SPACES = st.sampled_from(["", "", " ", "\n", "\x0b"])
 KNOWN_KEYS = st.sampled_from(list(TYPES))
 KEYS = st.one_of(KNOWN_KEYS, st.sampled_from(["x", "", r"\u0073", r"s\u0000", "sx", "wid", "é", r"\ud800"]))

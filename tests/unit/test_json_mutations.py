@@ -34,6 +34,11 @@ TYPES = {
     "clock": "time",
     "ref": "uuid",
     "raw": "bytes",
+    "words": "array<string>",
+    "counts": "array<integer>",
+    "sums": "array<decimal(14,3)>",
+    "moments": "array<timestamp>",
+    "raws": "array<bytes>",
     "address": "json",
     "address.city": "string",
 }
@@ -67,6 +72,11 @@ def good(rng: random.Random) -> bytes:
         "clock": "10:00:00.5",
         "ref": str(UUID(int=rng.getrandbits(128))),
         "raw": b64encode(rng.randbytes(rng.randrange(6))).decode(),
+        "words": ["", "é", '"{a,b}\\'][: rng.randrange(4)],
+        "counts": [rng.randrange(-(2**63), 2**63) for _ in range(rng.randrange(3))],
+        "sums": ["1.5", 12, 0.125][: rng.randrange(4)],
+        "moments": ["2026-11-01T10:00:00.5+01:00", "2026-11-01T09:00:00Z"][: rng.randrange(3)],
+        "raws": ["AAH/", ""][: rng.randrange(3)],
         "address": {"city": rng.choice(["Ulm", "Köln"]), "tags": [1, None, "x"]},
         "more": rng.choice([1, "y", []]),
     }

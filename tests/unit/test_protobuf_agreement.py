@@ -157,9 +157,18 @@ def test_rows_hold_what_upb_has() -> None:
         assert row["party_city"] == (message.party.city if message.HasField("party") else None)
         assert row["branch"] == (message.branch if message.WhichOneof("from") == "branch" else None)
         assert row["signed"] == (message.signed if message.HasField("signed") else None)
+        _assert_arrays(row, message)
         mapped = MessageToDict(message, preserving_proto_field_name=True)
         for name, missing in (("party", None), ("took", None), ("anything", None), ("parties", []), ("by_number", {})):
             assert (json.loads(row[name]) if row[name] else None) == mapped.get(name, missing), name
+
+
+def _assert_arrays(row: dict[str, Any], message: Any) -> None:
+    assert (row["numbers"], row["words"]) == ([*message.numbers], [*message.words])
+    assert row["days"] == [date(day.year, day.month, day.day) for day in message.days]
+    assert row["times"] == [_time(at) for at in message.times]
+    assert row["rates"] == [Decimal(rate.value or 0) for rate in message.rates]
+    assert row["states"] == [{0: "NEW", 1: "DONE", -1: "LATE"}[state] for state in message.states]
 
 
 def _time(at: Any) -> datetime:

@@ -25,7 +25,7 @@ COLUMNS = {  # by the type of a field: those of columns that can be made of it
     **dict.fromkeys(("int32", "uint32", "sint32", "fixed32", "sfixed32"), OF_NARROW),
     **dict.fromkeys(("int64", "uint64", "sint64", "fixed64", "sfixed64"), OF_WIDE),
     **{kind: ["double", "json"] for kind in ("double", "float")},
-    **{"bool": ["boolean", "json"], "string": ["string", "decimal(6,2)", "date", "json"], "bytes": ["json"]},
+    **{"bool": ["boolean", "json"], "string": ["string", "decimal(6,2)", "date", "json"], "bytes": ["bytes", "json"]},
     **{"E": ["string", "json"], "Inner": ["json", "integer .x", "string .y", "string .inner.y"]},
     **{"google.protobuf.Timestamp": ["timestamp", "json", "integer .seconds"], "google.type.Date": ["date", "json"]},
     **{"google.type.Decimal": ["decimal(6,2)", "json"], "confluent.type.Decimal": ["decimal(20,3)", "json"]},
@@ -43,10 +43,17 @@ def made_up(chance: Random) -> tuple[str, dict[str, str]]:
         label = chance.choice(["", "", "optional ", "repeated ", "oneof"])
         (members if label == "oneof" else fields).append(f"{label.removeprefix('oneof')}{kind} {name} = {number};")
         if chance.random() < 0.7:
-            of, _, path = ("json" if label == "repeated " else chance.choice(COLUMNS[kind])).partition(" ")
+            choice = _array(kind, chance) if label == "repeated " else chance.choice(COLUMNS[kind])
+            of, _, path = choice.partition(" ")
             columns[name + path] = of
     oneof = f"oneof o {{ {' '.join(members)} }}" if members else ""
     return f"{HEAD} message A {{ {' '.join(fields)} {oneof} }}", columns or {"f0": "json"}
+
+
+def _array(kind: str, chance: Random) -> str:
+    """The column of a repeated field of that type."""
+    items = [of for of in COLUMNS[kind] if " " not in of and of != "json"]
+    return "json" if kind.endswith("Value") or not items else chance.choice(["json", f"array<{chance.choice(items)}>"])
 
 
 def fill(message: Any, chance: Random, depth: int = 0) -> Any:

@@ -112,7 +112,7 @@ SHOWN = {
         ("occurredAt", "long (timestamp-micros)", False),
         ("payer.iban", "string", True),
         ("fee", "bytes (decimal(9,2))", True),
-        ("tags", "array", False),
+        ("tags", "array of string", False),
         ("channel", "enum bank.Channel", False),
         ("request", "string (uuid)", False),
         ("cut_off", "int (time-millis)", False),
@@ -160,7 +160,7 @@ def test_a_line_to_add_names_the_type_that_takes_every_value(tmp_path: Path) -> 
         "- {name: occurred_at, physicalName: occurredAt, logicalType: timestamp}",
         "- {name: payer_iban, physicalName: payer.iban, logicalType: string}",
         '- {name: fee, logicalType: number, physicalType: "decimal(9,2)"}',
-        "- {name: tags, logicalType: object, physicalType: json}",
+        '- {name: tags, logicalType: array, physicalType: "array<string>"}',
         "- {name: channel, logicalType: string}",
         "- {name: request, logicalType: string, physicalType: uuid}",
         "- {name: cut_off, logicalType: time}",
@@ -196,6 +196,16 @@ def test_values_that_may_not_fit_are_told(tmp_path: Path) -> None:
         "transfer_id is required by the contract, and string may be missing in a message",
         "amount is bytes (decimal(20,3)), and the contract's decimal(18,2) does not hold all of its values",
         "occurred_at is long (timestamp-nanos), and a timestamp has whole microseconds",
+    )
+    items = [{"name": "tags", "type": {"type": "array", "items": ["null", "string"]}}]
+    lines = '- {name: tags, physicalType: "array<string>"}'
+    assert doubts(contract(tmp_path, lines=lines), fields_of(avro(items))) == (
+        "tags is array of null or string, and the contract's array<string> holds no null",
+    )
+    money = [{"name": "fees", "type": {"type": "array", "items": MONEY}}]
+    lines = '- {name: fees, physicalType: "array<decimal(9,2)>"}'
+    assert doubts(contract(tmp_path, lines=lines), fields_of(avro(money))) == (
+        "fees is array of bytes, and the contract's array<decimal(9,2)> does not hold all of its values",
     )
     exact = {"type": "bytes", "logicalType": "decimal", "precision": 17, "scale": 1}
     good = [{"name": "transfer_id", "type": "string"}, {"name": "amount", "type": exact}]

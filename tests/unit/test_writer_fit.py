@@ -43,6 +43,9 @@ def said(contract: Contract, schema: WriterSchema) -> str | None:
         ("decimal(6,2)", {"type": "number"}),
         ("double", {"type": "integer"}),
         ("json", {"type": "array"}),
+        ("array<integer>", {"type": "array", "items": {"type": "integer"}}),
+        ("array<date>", {"type": "array", "items": {"$ref": "#/definitions/text"}}),
+        ("array<date>", {"type": "array"}),
         ("string", {"$ref": "#/definitions/text"}),
         ("boolean", {"allOf": [{"type": "boolean"}]}),
     ],
@@ -63,6 +66,11 @@ def test_json_fits_where_its_schema_allows_only_what_the_contract_reads(of: str,
             "is integer or string; the contract requires",
         ),
         ("integer", {"type": "number"}, "is number; the contract requires integer"),
+        (
+            "array<integer>",
+            {"type": "array", "items": {"type": ["integer", "null"]}},
+            "f (a.f) is array of integer or null; the contract requires array<integer>",
+        ),
     ],
 )
 def test_json_that_may_become_rows_is_doubted_and_no_misfit(of: str, value: object, doubt: str) -> None:
@@ -90,6 +98,7 @@ def test_a_message_with_a_field_that_an_open_schema_does_not_name_is_a_row_and_i
         ("boolean", {"type": "number"}, "is number; the contract requires boolean"),
         ("string", {"type": "null"}, "is null; the contract requires string"),
         ("date", {"type": "array"}, "is array; the contract requires date"),
+        ("array<date>", {"type": "string"}, "is string; the contract requires array<date>"),
     ],
 )
 def test_json_does_not_fit_where_no_value_of_its_schema_can_be_read(of: str, value: object, why: str) -> None:

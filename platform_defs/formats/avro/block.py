@@ -6,11 +6,16 @@ to the single reader, so that a row never depends on which way its message took.
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.formats.arrays import SIZE_OF_ITEM
 from platform_defs.formats.arrow import Column, nulls
-from platform_defs.formats.avro.columns import column, json_column
+from platform_defs.formats.avro.columns import array_column, column, json_column, lists
+from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.passing import Passing, Scalar, Spans, integers, scalar
 from platform_defs.formats.avro.resolve import Node, Plan
-from platform_defs.formats.avro.schema import Definite, Enum, Fixed, Primitive, Union
+from platform_defs.formats.avro.schema import Array, Definite, Enum, Fixed, Primitive, Union
 from platform_defs.formats.budget import Budget
 from platform_defs.formats.wire.buffer import Integers, Mask, buffer_of
 from platform_defs.formats.wire.cursors import Cursors, cursors_of
@@ -53,7 +58,8 @@ class _Block:
     def _node(self, node: Node, cursors: Cursors, level: int) -> None:
         """A field of a record that is taken apart."""
         of = self.schema.definite(node.type)
-        if node.fields is None and all(target.conversion.kind == "json" for target in node.targets):
+        kinds = {target.conversion.kind for target in node.targets}
+        if node.fields is None and (kinds <= {"json"} or kinds == {"json", "array"}):
             self._whole(node, of, cursors, level)
         elif isinstance(of, Union):
             self.passing.union(of, cursors, lambda branch, some: self._value(node, branch, some, level))
@@ -71,6 +77,9 @@ class _Block:
         starts, held = cursors.at, None
         if node.fields is not None:
             self._fields(node, cursors, level)
+        elif isinstance(of, Array):
+            self._arrays(node, of, cursors, level)
+            return
         else:
             assert isinstance(of, Primitive | Fixed | Enum)  # noqa: S101  # resolve lets nothing else into a column
             held = scalar(of, cursors)
@@ -78,9 +87,39 @@ class _Block:
                 self.budget.spend(len(cursors) * of.longest * len(node.targets))
         self._into_columns(node, of, Spans(starts, cursors.at - starts), held, cursors)
 
+    def _arrays(self, node: Node, of: Array, cursors: Cursors, level: int) -> None:
+        """An array, not null: its items are read as if each was a message."""
+        inner = self.passing.items(of, cursors, level)
+        self.budget.spend(len(inner) * SIZE_OF_ITEM * len(node.targets))
+        for target in node.targets:
+            items, conversion = self.plan.contract.fields[target.position].type.item, target.conversion.items
+            assert items  # noqa: S101  # resolve has found both
+            assert conversion  # noqa: S101
+            alone = Cursors(inner.buffer, inner.at, inner.stops, np.zeros(len(inner), np.bool_), None)
+            found = self._items(of, items, conversion, alone)
+            self.columns[target.position] = lists(found, alone.doubtful, inner, cursors)
+
+    def _items(self, of: Array, to: ColumnType, conversion: Conversion, alone: Cursors) -> Column:
+        item, found = self.schema.definite(of.items), [nulls(to.arrow, len(alone))]
+
+        def read(branch: Definite, some: Cursors) -> None:
+            assert isinstance(branch, Primitive | Fixed | Enum)  # noqa: S101  # resolve lets nothing else into a column
+            if isinstance(branch, Enum):
+                self.budget.spend(len(some) * branch.longest)
+            found[0] = column(branch, to, conversion, scalar(branch, some), some)
+
+        if isinstance(item, Union):
+            self.passing.union(item, alone, read)
+        else:
+            read(item, alone)
+        return found[0]
+
     def _into_columns(self, node: Node, of: Definite, spans: Spans, held: Scalar | None, cursors: Cursors) -> None:
         for target in node.targets:
-            if target.conversion.kind == "json" or held is None:
+            if target.conversion.items:
+                to = self.plan.contract.fields[target.position].type
+                found = array_column(self.schema, of, to, target.conversion, spans, cursors)
+            elif target.conversion.kind == "json" or held is None:
                 found = json_column(self.schema, of, spans, cursors, self.budget)
             else:
                 found = column(of, self.plan.contract.fields[target.position].type, target.conversion, held, cursors)

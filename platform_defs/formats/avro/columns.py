@@ -8,8 +8,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from platform_defs.contract.column_types import ColumnType
+from platform_defs.formats.array_columns import as_lists
+from platform_defs.formats.arrays import MOST_ITEMS
 from platform_defs.formats.arrow import Column, nulls
 from platform_defs.formats.arrow import kernels as pc
+from platform_defs.formats.avro.arrays import array_at, array_to
 from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.documents import json_of
 from platform_defs.formats.avro.passing import Scalar, Spans
@@ -81,6 +84,37 @@ def json_column(schema: Schema, of: Definite, spans: Spans, cursors: Cursors, bu
             wrong[n] = True
     cursors.doubt(wrong)
     return pa.array(found, pa.string())
+
+
+def lists(items: Column, doubtful: Mask, inner: Cursors, cursors: Cursors) -> Column:
+    """The items, message after message, as a list for each message that the cursors are of; `inner` are those of the
+    items. A message with a doubtful item, a null one, or too many is doubtful.
+    """
+    rows: Any = inner.rows
+    count, nothing = len(cursors.doubtful), items.is_null().to_numpy(zero_copy_only=False)
+    cursors.doubtful[rows[doubtful | nothing]] = True
+    cursors.doubtful |= np.bincount(rows, minlength=count) > MOST_ITEMS
+    absent = np.ones(count, np.bool_)
+    absent[slice(None) if cursors.rows is None else cursors.rows] = False
+    return as_lists(items, rows, absent)
+
+
+def array_column(
+    schema: Schema, of: Definite, to: ColumnType, conversion: Conversion, spans: Spans, cursors: Cursors
+) -> Column:
+    """The values as lists, message by message; an array that is null is null."""
+    found: list[list[Any] | None] = [None] * len(cursors.doubtful)
+    raw, rows = cursors.buffer.raw, range(len(cursors)) if cursors.rows is None else cursors.rows.tolist()
+    wrong, convert = cursors.doubts.copy(), array_to(to, conversion)
+    for n, (row, start, length) in enumerate(zip(rows, spans.starts.tolist(), spans.lengths.tolist(), strict=True)):
+        if wrong[n]:
+            continue
+        try:
+            found[row] = array_at(schema, of, convert, raw[start : start + length].tobytes())
+        except Wrong:
+            wrong[n] = True
+    cursors.doubt(wrong)
+    return pa.array(found, to.arrow)
 
 
 def _plain(values: npt.NDArray[Any], to: ColumnType, cursors: Cursors) -> Column:

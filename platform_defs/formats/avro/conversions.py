@@ -10,6 +10,7 @@
     uuid       string, uuid in a string or a fixed of 16 bytes
     time       int (time-millis), long (time-micros)
     bytes      bytes, fixed
+    array      array of what its items are read from; an item that is null is refused
     json       anything
 
 Each of them also as a union with null. A long or int that stands for something else (a time, a date) is no number.
@@ -21,6 +22,7 @@ from typing import Literal
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.formats.avro.schema import (
     NULL,
+    Array,
     AvroType,
     Definite,
     Enum,
@@ -46,6 +48,7 @@ Kind = Literal[
     "uuid_bytes",
     "time",
     "bytes",
+    "array",
     "json",
 ]
 PER_SECOND = {"timestamp-millis": 1_000, "timestamp-micros": 1_000_000, "timestamp-nanos": 1_000_000_000}
@@ -61,6 +64,7 @@ class Conversion:
     kind: Kind
     scale: int = 0  # of a decimal, as it is written
     per_second: int = 0  # of a timestamp or time
+    items: "Conversion | None" = None  # of an array's items
 
 
 def conversion_to(column: ColumnType, of: AvroType, schema: Schema) -> Conversion | str:
@@ -73,7 +77,18 @@ def conversion_to(column: ColumnType, of: AvroType, schema: Schema) -> Conversio
         if len(others) != 1:
             return f"is {spelled(found)}, which only a json column can hold; the contract requires {column.name}"
         found = schema.definite(others[0])
+    if column.item:
+        return _array(column, column.item, found, schema)
     return _plain(column, found) or f"is {spelled(found)}; {_wanted(column)}"
+
+
+def _array(column: ColumnType, item: ColumnType, of: Definite, schema: Schema) -> Conversion | str:
+    if not isinstance(of, Array):
+        return f"is {spelled(of)}; the contract's {column.name} is read from an array"
+    if schema.is_empty(of.items):
+        return f"is an array whose items take no byte; the contract requires {column.name}"
+    items = conversion_to(item, of.items, schema)
+    return f"is an array of which each item {items}" if isinstance(items, str) else Conversion("array", items=items)
 
 
 def _plain(column: ColumnType, of: Definite) -> Conversion | None:

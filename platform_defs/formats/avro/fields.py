@@ -1,6 +1,6 @@
 """The fields of an Avro schema, for people."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from platform_defs.contract.column_types import (
     BOOLEAN,
@@ -14,13 +14,25 @@ from platform_defs.contract.column_types import (
     TIMESTAMP,
     UUID,
     ColumnType,
+    array_or_json,
     column_type,
 )
 from platform_defs.contract.message_path import MessagePath
 from platform_defs.formats.avro.conversions import PER_SECOND
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
 from platform_defs.formats.avro.resolve import message_of, nullable_record
-from platform_defs.formats.avro.schema import NULL, AvroType, Definite, Enum, Fixed, Primitive, Record, Schema, Union
+from platform_defs.formats.avro.schema import (
+    NULL,
+    Array,
+    AvroType,
+    Definite,
+    Enum,
+    Fixed,
+    Primitive,
+    Record,
+    Schema,
+    Union,
+)
 from platform_defs.formats.writer_fields import MOST_LEVELS, WriterField
 from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
@@ -57,7 +69,7 @@ def _within(path: MessagePath, record: Record, schema: Schema, *, optional: bool
         if inner is not None and inner.fields and len(place) < MOST_LEVELS:  # each step leads to a field
             yield from _within(place, inner, schema, optional=optional or nullable)
         else:
-            yield WriterField(place, _words(of, schema), optional or nullable, _column(of))
+            yield WriterField(place, _words(of, schema), optional or nullable, _column(of, schema))
 
 
 def _without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
@@ -77,9 +89,16 @@ def _words(of: Definite, schema: Schema) -> str:
         case Fixed() | Enum() | Record():
             return f"{type(of).__name__.lower()} {of.name}" + (_logical(of) if isinstance(of, Fixed) else "")
         case Union():
-            return " or ".join(dict.fromkeys(_name(branch, schema) for branch in of.branches))
+            return _names(of.branches, schema)
+        case Array():
+            items = schema.definite(of.items)
+            return f"array of {_names(items.branches if isinstance(items, Union) else (items,), schema)}"
         case _:
             return type(of).__name__.lower()
+
+
+def _names(of: Iterable[AvroType], schema: Schema) -> str:
+    return " or ".join(dict.fromkeys(_name(one, schema) for one in of))
 
 
 def _name(of: AvroType, schema: Schema) -> str:
@@ -94,7 +113,14 @@ def _logical(of: Primitive | Fixed) -> str:
     return f" ({of.logical.name}{digits})"
 
 
-def _column(of: Definite) -> ColumnType:
+def _column(of: Definite, schema: Schema) -> ColumnType:
+    if isinstance(of, Array):
+        items, nullable = _without_null(of.items, schema)
+        return JSON if nullable or schema.is_empty(of.items) else array_or_json(_scalar(items))
+    return _scalar(of)
+
+
+def _scalar(of: Definite) -> ColumnType:
     logical = of.logical if isinstance(of, Primitive | Fixed) else None
     if logical is not None:
         if logical.name == "decimal" and logical.precision <= MOST_DIGITS:

@@ -85,6 +85,9 @@ def _four_or_eight(cursors: Cursors, size: int) -> npt.NDArray[np.uint64]:
     return words
 
 
+Note = Callable[[Cursors], None]
+
+
 class Passing:
     """Passes values of any type. budget: the bytes of all messages."""
 
@@ -128,24 +131,53 @@ class Passing:
                 with cursors.among(held) as some:
                     read(self.schema.definite(branch), some)
 
-    def _blocks(self, item: Sequence[AvroType], empty: bool, cursors: Cursors, level: int) -> None:
-        """The blocks of an array or a map, up to the one that has no items."""
+    def items(self, of: Array, cursors: Cursors, level: int) -> Cursors:
+        """Pass an array of each message. Cursors at the items of those that are not doubtful, message after message;
+        their rows are the messages' numbers.
+        """
+        rows, at = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+
+        def note(some: Cursors) -> None:
+            rows.append(np.arange(len(some)) if some.rows is None else some.rows)
+            at.append(some.at)
+
+        stops = np.zeros(len(cursors.doubtful), np.int64)
+        stops[slice(None) if cursors.rows is None else cursors.rows] = cursors.stops
+        self._blocks((of.items,), False, cursors, level, note)
+        messages, begins = np.concatenate(rows), np.concatenate(at)
+        order = np.argsort(messages, kind="stable")
+        order = order[~cursors.doubtful[messages[order]]]
+        messages = messages[order]
+        return Cursors(cursors.buffer, begins[order], stops[messages], cursors.doubtful, messages)
+
+    def _blocks(
+        self, item: Sequence[AvroType], empty: bool, cursors: Cursors, level: int, note: Note | None = None
+    ) -> None:
+        """The blocks of an array or a map, up to the one that has no items. note: gets the cursors before each item."""
         going, rounds = ~cursors.doubts, 0
         while self._worth_it(going, rounds, cursors):
             with cursors.among(going) as some:
-                ended = self._block(item, empty, some, level)
+                ended = self._block(item, empty, some, level, note)
             going[np.flatnonzero(going)[ended]] = False
             going &= ~cursors.doubts
             rounds += 1
 
-    def _block(self, item: Sequence[AvroType], empty: bool, cursors: Cursors, level: int) -> Mask:
+    def _block(self, item: Sequence[AvroType], empty: bool, cursors: Cursors, level: int, note: Note | None) -> Mask:
         """One block of each message; True where it was the one without items."""
         counts = integers(cursors)
         with cursors.among(counts != 0) as more:
-            self._counted(counts[counts != 0], item, empty, more, level)
+            self._counted(counts[counts != 0], item, empty, more, level, note)
         return counts == 0
 
-    def _counted(self, counts: Integers, item: Sequence[AvroType], empty: bool, cursors: Cursors, level: int) -> None:
+    def _counted(
+        self,
+        counts: Integers,
+        item: Sequence[AvroType],
+        empty: bool,
+        cursors: Cursors,
+        level: int,
+        note: Note | None,
+    ) -> None:
         """The items of blocks that have some. A negative count is followed by the block's size in bytes."""
         sizes = np.zeros(len(counts), np.int64)
         with cursors.among(counts < 0) as sized:
@@ -153,14 +185,18 @@ class Passing:
         starts, counts_of_items = cursors.at, np.abs(counts)
         if not empty:
             cursors.doubt((counts_of_items < 0) | (counts_of_items > cursors.left))  # the least integer has no negative
-            self._items(counts_of_items, item, cursors, level)
+            self._items(counts_of_items, item, cursors, level, note)
         cursors.doubt((counts < 0) & (cursors.at - starts != sizes))
 
-    def _items(self, counts: Integers, item: Sequence[AvroType], cursors: Cursors, level: int) -> None:
+    def _items(
+        self, counts: Integers, item: Sequence[AvroType], cursors: Cursors, level: int, note: Note | None
+    ) -> None:
         """So many items of each, one of all messages in each round."""
         rounds = 0
         while self._worth_it(going := (counts > rounds) & ~cursors.doubts, rounds, cursors):
             with cursors.among(going) as some:
+                if note is not None:
+                    note(some)
                 for of in item:
                     self.skip(of, some, level + 1)
             rounds += 1

@@ -6,9 +6,10 @@ then the values are converted, in the contract's order, and the first that the c
 
 from typing import Any
 
+from platform_defs.formats.avro.arrays import array_to, items, scalar
 from platform_defs.formats.avro.documents import json_of
 from platform_defs.formats.avro.resolve import Node, Plan, Target, targets_of
-from platform_defs.formats.avro.schema import NULL, Definite, Enum, Fixed, Primitive, Union, spelled
+from platform_defs.formats.avro.schema import NULL, Array, Definite, Enum, Fixed, Primitive, Union, spelled
 from platform_defs.formats.avro.values import Convert, convert_to
 from platform_defs.formats.avro.walk import Walk, Wrong, counted
 from platform_defs.formats.reason import Reason
@@ -73,16 +74,10 @@ class MessageReader:
             walk.depth -= 1
             return None
         match of:
-            case Primitive(name="string" | "bytes"):
-                start, stop = walk.span()
-                return walk.data[start:stop]
-            case Primitive():
-                return _NUMBERS[of.name](walk)
-            case Fixed():
-                start = walk.take(of.size)
-                return walk.data[start : walk.at]
-            case Enum():
-                return walk.symbol(of)
+            case Primitive() | Fixed() | Enum():
+                return scalar(walk, of)
+            case Array() if any(target.conversion.items for target in node.targets):
+                return list(items(walk, of))
             case _:
                 return walk.skip(of)
 
@@ -99,13 +94,6 @@ class MessageReader:
 def _convert(plan: Plan, target: Target) -> Convert:
     if target.conversion.kind == "json":
         return lambda raw: json_of(plan.schema, *raw)
+    if target.conversion.items:
+        return array_to(plan.contract.fields[target.position].type, target.conversion)
     return convert_to(plan.contract.fields[target.position].type, target.conversion)
-
-
-_NUMBERS: dict[str, Convert] = {
-    "boolean": Walk.boolean,
-    "int": Walk.int32,
-    "long": Walk.long,
-    "float": lambda walk: walk.real("float"),
-    "double": lambda walk: walk.real("double"),
-}

@@ -1,11 +1,13 @@
 """The columns that `pyarrow.json` reads, and what it takes for right and the contract does not."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
 
 from platform_defs.contract.model import Field
+from platform_defs.formats.array_columns import Arrays
 from platform_defs.formats.arrow import Column
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.json.values import DATE_SHAPE, TIMESTAMP_SHAPE
@@ -17,6 +19,8 @@ _FULL_TIME = len("2026-11-01T10:00:00Z")
 def read_as(item: Field) -> pa.DataType:
     """The type to ask pyarrow.json for."""
     of = item.type.arrow
+    if item.type.item:
+        return pa.list_(read_as(replace(item, type=item.type.item)))
     if pa.types.is_date(of) or pa.types.is_timestamp(of) or item.type.kind in SHAPES:
         return pa.string()  # it reads no dates, and takes times without a zone
     if pa.types.is_decimal(of) and item.type.precision + item.type.scale > 38:
@@ -28,6 +32,8 @@ def read_as(item: Field) -> pa.DataType:
 def finished(item: Field, read: Column, has_nul: bool, doubts: list[pa.BooleanArray]) -> Column:
     """The column in its own type, null where doubtful; a mask of those is added to `doubts` if there are any."""
     of = item.type.arrow
+    if item.type.item:
+        return _finished_arrays(replace(item, type=item.type.item), read, has_nul, doubts)
     if shape := SHAPES.get(item.type.kind):
         return plain_column(item.type.kind, _less(read, pc.invert(pc.match_substring_regex(read, shape)), doubts))
     if pa.types.is_string(of):
@@ -46,6 +52,15 @@ def finished(item: Field, read: Column, has_nul: bool, doubts: list[pa.BooleanAr
         late = pc.greater(known, pa.scalar(datetime.max.replace(tzinfo=UTC), of))
         return _less(known, pc.or_(early, late), doubts)
     return read
+
+
+def _finished_arrays(of_items: Field, read: Column, has_nul: bool, doubts: list[pa.BooleanArray]) -> Column:
+    """As `finished`, for arrays: doubtful where an item is, where one is null, and where there are too many."""
+    arrays = Arrays(read)
+    of_each: list[pa.BooleanArray] = [arrays.items.is_null()]
+    items = finished(of_items, arrays.items, has_nul, of_each)
+    doubts += [wrong for wrong in (arrays.too_long, *map(arrays.with_any, of_each)) if wrong.true_count]
+    return arrays.holding(items)
 
 
 def _timestamps(read: Column, of: pa.DataType, doubts: list[pa.BooleanArray]) -> Column:

@@ -18,7 +18,9 @@ from platform_defs.formats.json.single import MAX_DEPTH
 # its table of powers holds. It reads past the table's end: what it then takes for the number is garbage, or it crashes.
 # In a string it also takes for an exponent what JSON does not know as one: two signs, and hexadecimal.
 _EXPONENT = r"[eE](?:-[0-9]{2,}|[+-][+-]|[+-]*0[xX])"
-_SHIFTED_FAR = rf'\s*:\s*"?[+-]?[0-9]*(?:\.[0-9]{{30,}}|[0-9.]*{_EXPONENT})[0-9a-zA-Z+-]*\s*[",}}]'
+_FAR = rf'\s*"?[+-]?[0-9]*(?:\.[0-9]{{30,}}|[0-9.]*{_EXPONENT})[0-9a-zA-Z+-]*\s*[",}}\]]'
+_SHIFTED_FAR = rf"\s*:{_FAR}"
+_SHIFTED_FAR_IN_AN_ARRAY = rf"[\[,]{_FAR}"
 _MOST_NAMED = 20  # keys: RE2 is fastest with few
 
 
@@ -60,7 +62,9 @@ def _shifted_far(fields: Sequence[Field]) -> str | None:
     keys = {item.path[-1] for item in fields if pa.types.is_decimal(item.type.arrow)}
     plain = all(re.fullmatch("[A-Za-z0-9_.-]+", key) for key in keys)
     named = f'"(?:{"|".join(map(re.escape, sorted(keys)))})"' if plain and len(keys) <= _MOST_NAMED else '"'
-    return named + _SHIFTED_FAR if keys else None
+    plain_ones = [named + _SHIFTED_FAR] if keys else []
+    in_arrays = any(item.type.item and item.type.item.kind == "decimal" for item in fields)
+    return "|".join([*plain_ones, *([_SHIFTED_FAR_IN_AN_ARRAY] if in_arrays else [])]) or None
 
 
 def read_plan(contract: Contract) -> ReadPlan:

@@ -28,7 +28,7 @@ def _within(path: MessagePath, of: Node, root: Node, *, optional: bool) -> Itera
         if found and node(found.get("properties")) and len(place) < MOST_LEVELS:
             yield from _within(place, found, root, optional=lacking)
         else:
-            column = column_of(found) if found is not None else JSON
+            column = column_of(found, root) if found is not None else JSON
             yield WriterField(place, _words(raw, found, root), lacking, column)
 
 

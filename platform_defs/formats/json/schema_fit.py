@@ -15,6 +15,7 @@ _READ = {  # by the contract's type, the types of JSON that it is read from (val
     "double": frozenset({"integer", "number"}),
     "decimal": frozenset({"integer", "number", "string"}),
     "boolean": frozenset({"boolean"}),
+    "array": frozenset({"array"}),
     **dict.fromkeys(("string", "date", "timestamp", "time", "uuid", "bytes"), frozenset({"string"})),
 }
 
@@ -35,6 +36,7 @@ class _Value:
     always: bool  # whether every message has it
     blocked: str = ""  # what is on the way to it, and not an object
     forbidden: bool = False  # whether no message has it: by additionalProperties
+    items: frozenset[str] | None = None  # the types of JSON that its items may have, where it is an array
 
 
 def json_fit(contract: Contract, writer: WriterSchema) -> JsonFit:
@@ -70,6 +72,8 @@ def _of_named(item: Field, value: _Value) -> Iterator[tuple[bool, str]]:
         yield item.required or always, f"{item.place} is {_words(value.kinds)}; {needed}"
     elif read and not kinds <= read:
         yield False, f"{item.place} is {_words(value.kinds or kinds)}; {needed}"
+    elif item.type.item and value.items is not None and not value.items <= _READ[item.type.item.kind]:
+        yield False, f"{item.place} is array of {_words(value.items)}; {needed}"
     if item.required and not always and not value.blocked:
         yield False, f"{item.place} is required by the contract, and may be missing in a message"
 
@@ -98,4 +102,5 @@ def _at(path: MessagePath, root: Node) -> _Value | None:
             return _Value(frozenset(), always=False, forbidden=True) if is_forbidden else None
         always = always and key in required_by(found) and (depth == 0 or kinds == frozenset({"object"}))
         raw = properties[key]
-    return _Value(kinds_of(raw, root), always)
+    found, _ = meant(raw, root)
+    return _Value(kinds_of(raw, root), always, items=kinds_of(found.get("items"), root) if found else None)

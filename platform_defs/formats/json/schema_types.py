@@ -18,6 +18,7 @@ from platform_defs.contract.column_types import (
     TIMESTAMP,
     UUID,
     ColumnType,
+    array_or_json,
     column_type,
 )
 
@@ -79,7 +80,7 @@ def kinds_of(raw: Any, root: Node) -> frozenset[str] | None:
     return None
 
 
-def column_of(of: Node) -> ColumnType:
+def column_of(of: Node, root: Node) -> ColumnType:
     """The contract's type that takes every value of a schema of one type, as far as there is one; json for others."""
     kind = of.get("type")
     if kind == "string" and (digits := _DECIMAL.fullmatch(str(of.get("pattern")))):
@@ -91,7 +92,17 @@ def column_of(of: Node) -> ColumnType:
         return _FORMATS[written]
     if kind == "string" and of.get("contentEncoding") == "base64":
         return BYTES
+    if kind == "array":
+        return _array(of, root)
     return _PLAIN.get(kind, JSON) if isinstance(kind, str) else JSON
+
+
+def _array(of: Node, root: Node) -> ColumnType:
+    """Of items of one type that are never null."""
+    items, nullable = meant(of.get("items"), root)
+    if not items or nullable or items.get("type") == "array":
+        return JSON
+    return array_or_json(column_of(items, root))
 
 
 def _choices(here: Node) -> list[Any] | None:

@@ -7,6 +7,7 @@ the block reader does not take.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import orjson
 import pyarrow as pa
@@ -100,6 +101,9 @@ def _usual(item: Field) -> str:
     of = item.type.arrow
     if item.type == JSON:
         return _ANY
+    if item.type.item:
+        one = rf"{_usual(replace(item, type=item.type.item))}\s*"
+        return rf"\[\s*(?:{one}(?:,\s*{one})*)?\]"
     if pa.types.is_integer(of):
         return r"-?(?:0|[1-9][0-9]{0,17})"
     if pa.types.is_floating(of):

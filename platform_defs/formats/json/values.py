@@ -12,6 +12,7 @@ r"""What each type of a contract accepts in JSON, and how it becomes a Python va
     uuid        a string such as "6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60", in either case
     time        a string such as "10:00:00.123456": no zone or Z, at most six decimals, no leap second
     bytes       a string: base64 with its padding
+    array       an array of such values, none of them null, at most 10,000: all of one type
 
 null is SQL's null for every type, json included; whether it is allowed is for the row rule `required`.
 """
@@ -20,12 +21,14 @@ import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import pyarrow as pa
 
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.message_path import MessagePath, spell_path
+from platform_defs.formats.arrays import MOST_ITEMS, NULL_ITEM, at_item, too_many_items
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.reason import Reason
 from platform_defs.formats.texts import plain_value
@@ -72,6 +75,8 @@ _surrogate = re.compile("[\ud800-\udfff]").search
 
 def reader_of(of: ColumnType) -> Reader:
     """The function that reads a JSON value of this type."""
+    if of.item:
+        return partial(_array, reader_of(of.item), of)
     if pa.types.is_decimal(of.arrow):
         whole, scale = of.precision - of.scale, of.scale
         usual = re.compile(rf"-?[0-9]{{1,{whole}}}(?:\.[0-9]{{1,{scale}}})?" if whole and scale else r"0").fullmatch
@@ -150,6 +155,21 @@ def _decimal(raw: Any, of: ColumnType) -> Any:
     if exponent < -of.scale:
         return Reason("TooManyDecimals", f"is {excerpt(raw)}; {of.name} keeps {of.scale} and nothing is rounded")
     return Decimal(f"{sign}{digits}e{exponent}")
+
+
+def _array(read: Reader, of: ColumnType, raw: Any) -> Any:
+    if type(raw) is not list:
+        return wrong_type(raw, f"an {of.name}")
+    items = cast("list[Any]", raw)
+    if len(items) > MOST_ITEMS:
+        return too_many_items(len(items))
+    found = list[Any]()
+    for number, item in enumerate(items, 1):
+        value = NULL_ITEM if item is None else read(item)
+        if isinstance(value, Reason):
+            return at_item(number, value)
+        found.append(value)
+    return found
 
 
 def _boolean(raw: Any) -> Any:

@@ -7,13 +7,16 @@ import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.column_types import ColumnType
+from platform_defs.formats.arrays import MOST_ITEMS, SIZE_OF_ITEM
 from platform_defs.formats.arrow import Column, repeated
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.budget import Budget
 from platform_defs.formats.json.values import DATE_SHAPE
-from platform_defs.formats.protobuf.json_columns import json_column
+from platform_defs.formats.protobuf.items import items_of
+from platform_defs.formats.protobuf.json_columns import ends_at, json_column
 from platform_defs.formats.protobuf.numbers import INTEGERS, REALS, date_days, enum_places, timestamp_micros
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Program
+from platform_defs.formats.protobuf.tree import MOST_ITEMS as MOST_OF_A_MESSAGE
 from platform_defs.formats.protobuf.walk import Cell, Found
 from platform_defs.formats.texts import SHAPES, plain_column
 from platform_defs.formats.wire.buffer import Integers, Mask
@@ -35,12 +38,26 @@ def _column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) ->
         return repeated(None, kind, count)
     if plan.recipe == "json":
         return json_column(plan, program, found, budget)
+    if plan.recipe == "array":
+        return _arrays(plan, program, found, budget)
     cells = [found.cell(path) for path in plan.parts]
     present = found.cell(plan.parts[0][:-1]).present if plan.is_message else cells[0].present
     rows = np.flatnonzero(present)
     if plan.shape and plan.shape.enum:
         budget.spend(len(rows) * plan.shape.enum.longest)
     return _MAKERS[plan.recipe](plan, cells, rows, found)
+
+
+def _arrays(plan: ColumnPlan, program: Program, found: Found, budget: Budget) -> Column:
+    """Of each message a list; null where the message that holds the field is missing."""
+    assert plan.items  # noqa: S101  # the recipe is for arrays
+    path = plan.parts[0]
+    items = items_of(plan, ends_at(program.shape, path)[1], found)
+    longest = plan.items.shape.enum.longest if plan.items.shape and plan.items.shape.enum else 0
+    budget.spend(len(items.rows) * (SIZE_OF_ITEM + longest))
+    column = _MAKERS[plan.items.recipe](plan.items, items.cells, np.arange(len(items.rows)), items.alone)
+    most = min(MOST_ITEMS, MOST_OF_A_MESSAGE // sum(other.is_whole for other in program.columns))
+    return items.lists(column, most, path, found)
 
 
 def _numbers(values: Any, plan: ColumnPlan, rows: Integers, found: Found) -> Column:

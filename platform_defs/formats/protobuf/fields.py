@@ -14,6 +14,7 @@ from platform_defs.contract.column_types import (
     STRING,
     TIMESTAMP,
     ColumnType,
+    array_or_json,
 )
 from platform_defs.contract.message_path import MessagePath
 from platform_defs.formats.protobuf.descriptors import file_of
@@ -64,7 +65,12 @@ def _taken_apart(item: FieldDescriptor) -> Descriptor | None:
 
 def _column(item: FieldDescriptor) -> ColumnType:
     if item.is_repeated:
-        return JSON
+        is_wrapper = item.message_type is not None and item.message_type.full_name.endswith("Value")
+        return JSON if is_wrapper else array_or_json(_single(item))
+    return _single(item)
+
+
+def _single(item: FieldDescriptor) -> ColumnType:
     if item.message_type is not None:
         found = _MESSAGES.get(item.message_type.full_name, JSON)
         return found if is_genuine(item.message_type) else JSON

@@ -19,10 +19,10 @@ from platform_defs.formats.reason import Reason
 def json_column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) -> Column:
     """The column; null where there is none, or where the single reader must judge. Raises BlockTooLarge."""
     path = plan.parts[0]
-    holder, item = _ends_at(program.shape, path)
+    holder, item = ends_at(program.shape, path)
     alone = MessageShape(holder.of, {item.number: item})
     bytes_of = _bytes_of(path, found)
-    longest = MOST_ITEMS // sum(other.recipe == "json" for other in program.columns)
+    longest = MOST_ITEMS // sum(other.is_whole for other in program.columns)
     texts: list[str | None] = [None] * len(found.doubtful)
     for row in _rows(path, found):
         text = _text(alone, item, bytes_of.get(row, b""), len(path) - 1, longest)
@@ -34,7 +34,7 @@ def json_column(plan: ColumnPlan, program: Program, found: Found, budget: Budget
     return pa.array(texts, pa.string())
 
 
-def _ends_at(shape: MessageShape, path: Path) -> tuple[MessageShape, FieldShape]:
+def ends_at(shape: MessageShape, path: Path) -> tuple[MessageShape, FieldShape]:
     """The message that holds the field at the end of the path, and the field."""
     for number in path[:-1]:
         inner = shape.fields[number].message

@@ -10,6 +10,7 @@
     timestamp       google.protobuf.Timestamp
     uuid, time      string
     bytes           bytes
+    array<type>     repeated, of what the type is read from, wrappers apart
     json            any field
 
 A wrapper (google.protobuf.Int64Value and the like) is as what it wraps. A decimal, date, uuid or time in a string
@@ -18,10 +19,11 @@ field of the contract that the type does not have is null where that is allowed.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.message_path import MessagePath, spell_path
 from platform_defs.contract.model import Contract, Field
 from platform_defs.formats.protobuf.shapes import KINDS, FieldShape, MessageShape, field_shape
@@ -67,6 +69,12 @@ class ColumnPlan:
     recipe: str
     parts: tuple[Path, ...] = ()
     shape: FieldShape | None = None  # of what is at the end of the first part
+    items: "ColumnPlan | None" = None  # of an array: how each item is made; its parts begin within the item
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is made of all that the message has of a field."""
+        return self.recipe in ("json", "array")
 
     @property
     def is_message(self) -> bool:
@@ -115,18 +123,40 @@ def _column(of: Descriptor, item: Field, picked: "_Picked") -> ColumnPlan:
         return ColumnPlan(item, "missing")
     if item.type.kind == "json":
         return _planned(item, "json", picked, [fields], whole=True)
+    if item.type.item:
+        items = _items(of, item, item.type.item, fields[-1])
+        return replace(_planned(item, "array", picked, [fields], whole=True), items=items)
     _refuse_repeated(fields[-1], item)
     message = fields[-1].message_type
     if message is not None and message.full_name in _WRAPPERS and (wrapped := message.fields_by_number.get(1)):
         fields, message = [*fields, wrapped], wrapped.message_type
         _refuse_repeated(wrapped, item)
-    if message is None:
-        if recipe := _SCALARS.get(item.type.kind, {}).get(KINDS[fields[-1].type]):
-            return _planned(item, recipe, picked, [fields])
-    elif (recipe := _MESSAGES.get(item.type.kind, {}).get(message.full_name)) and is_genuine(message):
-        parts = [[*fields, message.fields_by_number[n + 1]] for n in range(len(_PARTS[message.full_name]))]
-        return _planned(item, recipe, picked, parts)
+    if found := _recipe(item.type, fields[-1]):
+        recipe, parts = found
+        return _planned(item, recipe, picked, [[*fields, part] for part in parts] if parts else [fields])
     raise _DoesNotFitError(f"is {spelt(fields[-1])} in {of.full_name}, which is not read as {item.type.name}")
+
+
+def _recipe(of: ColumnType, found: FieldDescriptor) -> tuple[str, list[FieldDescriptor]] | None:
+    """How a value is read, and the parts of its message, if it is one; None where it is no value of the type."""
+    message = found.message_type
+    if message is None:
+        recipe = _SCALARS.get(of.kind, {}).get(KINDS[found.type])
+        return (recipe, []) if recipe else None
+    recipe = _MESSAGES.get(of.kind, {}).get(message.full_name)
+    if recipe is None or not is_genuine(message):
+        return None
+    return recipe, [message.fields_by_number[n + 1] for n in range(len(_PARTS[message.full_name]))]
+
+
+def _items(of: Descriptor, item: Field, type_of_items: ColumnType, found: FieldDescriptor) -> ColumnPlan:
+    """How the items of an array are made."""
+    read = _recipe(type_of_items, found) if found.is_repeated else None
+    if read is None:
+        raise _DoesNotFitError(f"is {spelt(found)} in {of.full_name}, which is not read as {item.type.name}")
+    recipe, parts = read
+    shape = field_shape(parts[0]) if parts else field_shape(found)
+    return ColumnPlan(replace(item, type=type_of_items), recipe, tuple((part.number,) for part in parts), shape)
 
 
 def _planned(

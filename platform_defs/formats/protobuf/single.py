@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from platform_defs.formats.protobuf.arrays import array_value, items_reader
 from platform_defs.formats.protobuf.json_tree import json_column_value
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Path, Program
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
@@ -49,6 +50,9 @@ def _column_reader(plan: ColumnPlan) -> Callable[[MessageShape, Tree], Any]:
         return lambda _shape, _tree: None
     if plan.recipe == "json":
         return lambda shape, tree: json_column_value(*_end(shape, tree, plan.parts[0]))
+    if plan.items:
+        read_items = items_reader(plan.items)
+        return lambda shape, tree: array_value(read_items, *_end(shape, tree, plan.parts[0]))
     read = reader(plan)
 
     def column(shape: MessageShape, tree: Tree) -> Any:

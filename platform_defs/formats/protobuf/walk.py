@@ -16,8 +16,8 @@ from platform_defs.formats.protobuf.resolve import Path, Program
 from platform_defs.formats.protobuf.shapes import LENGTH, FieldShape, MessageShape
 from platform_defs.formats.wire.buffer import Buffer, Integers, Mask, Words
 
-_FEW = 32  # messages in a round: with less it is slower than reading them one by one ...
-_MOST_THIN_ROUNDS = 64  # ... so only so many of those are made
+FEW = 32  # messages in a round: with less it is slower than reading them one by one ...
+MOST_THIN_ROUNDS = 64  # ... so only so many of those are made
 
 
 @dataclass
@@ -62,7 +62,7 @@ def walk(program: Program, buffer: Buffer, starts: Integers, stops: Integers) ->
 
 class _Walk:
     def __init__(self, program: Program, found: Found) -> None:
-        parts = [(path, plan.recipe == "json") for plan in program.columns for path in plan.parts]
+        parts = [(path, plan.is_whole) for plan in program.columns for path in plan.parts]
         self._found = found
         self._leaves = {path for path, whole in parts if not whole}
         self._wholes = {path for path, whole in parts if whole}
@@ -73,10 +73,10 @@ class _Walk:
         inner = self._expect(shape, path, rows)
         heads = Heads(self._found.buffer, rows, starts, stops, self._found.doubtful)
         cases: dict[str, Integers] = {}
-        thin = _MOST_THIN_ROUNDS
+        thin = MOST_THIN_ROUNDS
         while (tag := heads.lowest()) is not None:
             values = heads.take(tag)
-            thin -= len(values.rows) < _FEW
+            thin -= len(values.rows) < FEW
             if thin < 0:
                 heads.doubt_all()
             self._field(shape, path, tag, values, cases)

@@ -1,0 +1,81 @@
+"""Arrays of single values: their items, one message at a time."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.formats.arrays import MOST_ITEMS, NULL_ITEM, at_item, too_many_items
+from platform_defs.formats.avro.conversions import Conversion
+from platform_defs.formats.avro.schema import NULL, Array, Definite, Enum, Fixed, Primitive, Schema, Union
+from platform_defs.formats.avro.values import Convert, convert_to
+from platform_defs.formats.avro.walk import Walk, Wrong
+from platform_defs.formats.reason import Reason
+
+
+def scalar(walk: Walk, of: Definite) -> Any:
+    """The value of a scalar; the bytes of a string, bytes or fixed."""
+    match of:
+        case Primitive(name="string" | "bytes"):
+            start, stop = walk.span()
+            return walk.data[start:stop]
+        case Primitive():
+            return _NUMBERS[of.name](walk)
+        case Fixed():
+            start = walk.take(of.size)
+            return walk.data[start : walk.at]
+        case Enum():
+            return walk.symbol(of)
+        case _:
+            raise AssertionError(of)  # resolve lets nothing else into a column
+
+
+def items(walk: Walk, of: Array) -> Iterator[Any]:
+    """The items of an array, None for null."""
+    item = walk.schema.definite(of.items)
+    for count in walk.blocks(empty=False):
+        for _ in range(count):
+            found = walk.branch(item) if isinstance(item, Union) else item
+            yield None if found == NULL else scalar(walk, found)
+
+
+def array_to(column: ColumnType, conversion: Conversion) -> Convert:
+    """How the items become a list for the column."""
+    assert column.item  # noqa: S101  # both are of an array
+    assert conversion.items  # noqa: S101
+    convert = convert_to(column.item, conversion.items)
+    return lambda raw: [_converted(convert, number, item) for number, item in enumerate(_few(raw), 1)]
+
+
+def array_at(schema: Schema, of: Definite, convert: Convert, data: bytes) -> list[Any] | None:
+    """What a part of a message, which is an array or null, holds. Raises Wrong."""
+    walk = Walk(schema, data)
+    found = walk.branch(of) if isinstance(of, Union) else of
+    return convert(list(items(walk, found))) if isinstance(found, Array) else None
+
+
+def _few(raw: list[Any]) -> list[Any]:
+    if len(raw) > MOST_ITEMS:
+        raise _wrong(too_many_items(len(raw)))
+    return raw
+
+
+def _converted(convert: Convert, number: int, raw: Any) -> Any:
+    if raw is None:
+        raise _wrong(at_item(number, NULL_ITEM))
+    try:
+        return convert(raw)
+    except Wrong as wrong:
+        raise _wrong(at_item(number, wrong.reason)) from None
+
+
+def _wrong(reason: Reason) -> Wrong:
+    return Wrong(reason.error_class, reason.message)
+
+
+_NUMBERS: dict[str, Convert] = {
+    "boolean": Walk.boolean,
+    "int": Walk.int32,
+    "long": Walk.long,
+    "float": lambda walk: walk.real("float"),
+    "double": lambda walk: walk.real("double"),
+}

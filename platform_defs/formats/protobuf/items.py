@@ -1,0 +1,87 @@
+"""The items of a repeated field, of all messages of a block at once: each is read as if it was a message of its own."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from platform_defs.formats.array_columns import as_lists
+from platform_defs.formats.arrow import Column
+from platform_defs.formats.protobuf.heads import Values
+from platform_defs.formats.protobuf.resolve import ColumnPlan, Path, Program
+from platform_defs.formats.protobuf.shapes import FIXED32, FIXED64, LENGTH, FieldShape, MessageShape
+from platform_defs.formats.protobuf.walk import FEW, MOST_THIN_ROUNDS, Cell, Found, walk
+from platform_defs.formats.wire.buffer import Integers, Words
+from platform_defs.formats.wire.cursors import Cursors
+
+_HALF = np.uint64(0xFFFF_FFFF)
+
+
+@dataclass(frozen=True)
+class Items:
+    """The items, message after message."""
+
+    rows: Integers  # ascending: the message of each
+    cells: list[Cell]  # of the parts of an item
+    alone: Found  # the items as messages
+
+    def lists(self, column: Column, most: int, path: Path, found: Found) -> Column:
+        """A column of the items as a list for each message of `found`; doubtful are those with a doubtful item, with a
+        null one, or with more than `most`.
+        """
+        nothing = column.is_null().to_numpy(zero_copy_only=False)
+        found.doubtful[self.rows[self.alone.doubtful | nothing]] = True
+        found.doubtful |= np.bincount(self.rows, minlength=len(found.doubtful)) > most
+        absent = ~found.cell(path[:-1]).present if len(path) > 1 else np.zeros(len(found.doubtful), np.bool_)
+        return as_lists(column, self.rows, absent)
+
+
+def items_of(plan: ColumnPlan, field: FieldShape, found: Found) -> Items:
+    """The items of the repeated field `field`, at the end of the plan's path."""
+    assert plan.items  # noqa: S101  # the recipe is for arrays
+    rounds = [one for values in found.wholes.get(plan.parts[0], ()) for one in _rounds(field, values, found)]
+    rows = _joined([one.rows for one in rounds])
+    order = np.argsort(rows, kind="stable")  # a message has its items in the order of the rounds
+    starts, stops = (_joined(of)[order] for of in ([one.starts for one in rounds], [one.stops for one in rounds]))
+    if plan.items.parts and field.message:
+        shape = MessageShape(field.message.of, {n: field.message.fields[n] for (n,) in plan.items.parts})
+        alone = walk(Program(shape, (plan.items,)), found.buffer, starts, stops)
+        alone.doubtful |= alone.unknown
+        return Items(rows[order], [alone.cell(path) for path in plan.items.parts], alone)
+    raw: Words = np.concatenate([np.zeros(0, np.uint64), *(one.raw for one in rounds)])[order]
+    alone = Found(found.buffer, np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_))
+    return Items(rows[order], [Cell(np.ones(len(rows), np.bool_), raw, starts, stops)], alone)
+
+
+def _joined(parts: list[Integers]) -> Integers:
+    return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+def _rounds(field: FieldShape, values: Values, found: Found) -> Iterator[Values]:
+    """In each an item of some messages; there are several where the values are packed."""
+    if len(values.rows) and int(found.buffer.raw[values.tags[0]]) & 7 == LENGTH != field.wire_type:
+        yield from _unpacked(field, Cursors(found.buffer, values.starts, values.stops, found.doubtful, values.rows))
+    else:
+        yield values
+
+
+def _unpacked(field: FieldShape, cursors: Cursors) -> Iterator[Values]:
+    thin = MOST_THIN_ROUNDS
+    while (going := (cursors.left > 0) & ~cursors.doubts).any():
+        with cursors.among(going) as some:
+            thin -= len(some) < FEW
+            if thin < 0:
+                some.doubt_all()
+                return
+            at, raw = some.at, _number(field.wire_type, some)
+            assert some.rows is not None  # noqa: S101  # those of the values
+            yield Values(some.rows, at, raw, at, some.at)
+
+
+def _number(wire_type: int, cursors: Cursors) -> Words:
+    """A number of each, consumed."""
+    if wire_type not in (FIXED32, FIXED64):
+        return cursors.varints()
+    raw = cursors.words()
+    cursors.step(4 if wire_type == FIXED32 else 8)
+    return raw & _HALF if wire_type == FIXED32 else raw
