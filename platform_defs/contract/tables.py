@@ -46,6 +46,7 @@ def _table(item: Node[SchemaObject]) -> Table:
             _refuse_aggregate(one)
         elif aggregate := _aggregate(one, column):
             aggregates[column.name] = aggregate
+    _refuse_circle(item, columns)
     return Table(
         name=name,
         disposition=disposition,
@@ -99,6 +100,21 @@ def _former_name(item: Node[SchemaProperty], name: str) -> str:
     if checked_name(node) == name:
         raise node.refused(f"renamedFrom is the column's name before it was {name}, and cannot be {name} itself")
     return node.value
+
+
+def _refuse_circle(table: Node[SchemaObject], columns: Mapping[str, Column]) -> None:
+    """Raise for columns that have each other's former names: no order of renaming them works."""
+    for name, one in zip(columns, table.children("properties"), strict=True):
+        before, seen = columns[name].renamed_from, {name}
+        while before in columns and before not in seen:
+            seen.add(before)
+            before = columns[before].renamed_from
+        if before == name:
+            node: Node[str] = custom_values(one, COLUMN_PROPERTIES)["renamedFrom"]
+            raise node.refused(
+                f"columns that take each other's names cannot be renamed at once ({', '.join(sorted(seen))}). Give "
+                f"{columns[name].renamed_from} another name in this version, and the one that it shall have in the next"
+            )
 
 
 def _refuse_aggregate(item: Node[SchemaProperty]) -> None:

@@ -12,7 +12,7 @@ from platform_defs.contract.written import context_of, contract_digest, same_wor
 from platform_defs.evolution.changes import ORDER, Bump, Change, ChangeClass
 from platform_defs.evolution.message import framing_changes, message_changes
 from platform_defs.evolution.statements import Given, Shapes, Statement, shape_of, statements
-from platform_defs.evolution.tables import table_changes
+from platform_defs.evolution.tables import CHECKED, table_changes
 from platform_defs.evolution.versions import version_mistake
 
 
@@ -69,7 +69,7 @@ def plan(old: Contract, new: Contract, shapes: Shapes | None = None, given: Give
     A table that is not there needs no statement: the pipeline's first run creates it.
     """
     there = {table.name: shape_of(table) for table in _in_place(old, new)} if shapes is None else shapes
-    changes = tuple(_changes(old, new))
+    changes = tuple(_there_already(item) if _has(there, item) else item for item in _changes(old, new))
     changed = {(change.table, change.column) for change in changes}
     found = [
         item
@@ -91,6 +91,19 @@ def unused(given: Given, found: ChangePlan) -> str | None:
         if ("drop", name) not in used:
             return f"--drop {name}: no table has a column of this name that the contract no longer has"
     return None
+
+
+def _has(there: Shapes, change: Change) -> bool:
+    """Whether the change is a new column of the contract that the table has: left by an older one, or added by hand."""
+    return change.sign == "+" and change.column in there.get(change.table or "", ())
+
+
+def _there_already(added: Change) -> Change:
+    """What follows instead where the table has the column."""
+    keeps = "the table has the column already, and existing rows keep what they have in it"
+    if added.kind is ChangeClass.VALUE:
+        return replace(added, kind=ChangeClass.CHECKED, sentence=f"{keeps}; they are {CHECKED}")
+    return replace(added, sentence=keeps)
 
 
 def _in_place(old: Contract, new: Contract) -> Iterable[Table]:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from platform_defs.contract.model import Column, Table
 from platform_defs.contract.own_columns import target_columns
+from platform_defs.evolution.renames import renames
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,10 @@ def shape_of(table: Table) -> TableShape:
 def statements(table: Table, shape: TableShape, given: Given) -> Iterator[Statement]:
     """From `shape` to `table`, in the order in which they run."""
     shape = dict(shape)
+    for old, new in renames(table.columns, shape).items():  # first: a new column may take a name that one frees
+        yield _rename(table, old, new, given)
+        shape[new] = shape.pop(old)
     for column in table.columns:
-        if column.name not in shape and column.renamed_from in shape:
-            yield _rename(table, column, given)
-            shape[column.name] = shape.pop(column.renamed_from)
         yield from _column(table, column, shape.get(column.name), given)
     kept = {*(column.name for column in table.columns), *(name for name, _ in target_columns(table))}
     for name, there in shape.items():
@@ -133,11 +134,11 @@ def _retype(table: Table, column: Column, there: ColumnShape, given: Given) -> S
     return Statement("retype", table.name, column.name, altered, f"{why}: have all rows made again")
 
 
-def _rename(table: Table, column: Column, given: Given) -> Statement:
-    renamed = f"RENAME COLUMN {quoted(column.renamed_from)} TO {quoted(column.name)}"
+def _rename(table: Table, old: str, new: str, given: Given) -> Statement:
+    renamed = f"RENAME COLUMN {quoted(old)} TO {quoted(new)}"
     allowed = given.breaking or given.emptied
-    why = f"what reads {column.renamed_from} of {table.name} will fail; if that is meant, add --allow breaking"
-    return Statement("rename", table.name, column.name, renamed, "" if allowed else why)
+    why = f"what reads {old} of {table.name} will fail; if that is meant, add --allow breaking"
+    return Statement("rename", table.name, new, renamed, "" if allowed else why)
 
 
 def _only_more_digits(old: str, new: str) -> bool:

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 from platform_defs.contract.model import Column, Contract, Table
 from platform_defs.evolution.changes import Change, ChangeClass
+from platform_defs.evolution.renames import renames
 
 _FREE, _KEEP, _REPLAY = ChangeClass.FREE, ChangeClass.KEEP, ChangeClass.REPLAY
+CHECKED = "checked for NULL: readers wait while Postgres reads the whole table"
 _MADE_AGAIN = "existing rows must be made again from their messages"
 
 
@@ -46,14 +48,15 @@ def _changed(old: Table, new: Table) -> Iterator[Change]:
 
 def _columns(old: Table, new: Table) -> Iterator[Change]:
     before = {column.name: column for column in old.columns}
-    renamed = {c.renamed_from for c in new.columns if c.name not in before and c.renamed_from in before}
+    renamed = renames(new.columns, before)
     names = {column.name for column in new.columns}
     for column in old.columns:
-        if column.name not in names | renamed:
+        if column.name not in names | renamed.keys():
             sentence = "the column stays, and new rows leave it empty; --drop drops it"
             yield Change("-", f"{column.name} {column.type.postgres}", _KEEP, sentence, new.name, column.name)
+    found = {renamed.get(name, name): column for name, column in before.items()}
     for column in new.columns:
-        was = before.get(column.name) or before.get(column.renamed_from)
+        was = found.get(column.name)
         if was is None:
             yield _added(column, new)
         else:
@@ -91,7 +94,7 @@ def _demanded(column: Column, table: Table) -> Change:
         what = f"{column.name} {'required' if column.required else 'optional'}"
         return Change("~", what, _FREE, "columns of an upsert take NULL either way", **place)
     if column.required:
-        sentence = "existing rows are checked for NULL"
+        sentence = f"existing rows are {CHECKED}"
         return Change("~", f"{column.name} NULL -> NOT NULL", ChangeClass.CHECKED, sentence, **place)
     return Change("~", f"{column.name} NOT NULL -> NULL", _FREE, "what reads it may meet NULL", **place)
 

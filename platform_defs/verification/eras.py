@@ -5,7 +5,7 @@ that the table has now: of an older contract, those that are still there, under 
 column that was dropped is not compared, even where a later contract has one of its name.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +15,11 @@ import pyarrow as pa
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.model import Column, Contract
 from platform_defs.evolution.message import widens
+from platform_defs.evolution.renames import renames
 from platform_defs.verification.json_columns import is_textual
 from resources.postgres.contract_ledger import ContractLedger
 
-Names = Mapping[str, str]  # of a contract's columns in the table as it is; without those that were dropped since
+Names = Mapping[str, str]  # of columns in the table as it is; without those that were dropped since
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,9 @@ class Eras:
 
     in_force: Contract
     contracts: Mapping[str | None, Contract]
-    now: Sequence[tuple[Contract, Names]]  # of contracts before: their columns' names in the table as it is
+    now: Sequence[tuple[Contract, Names]]  # of each contract: what the columns that the table had are called now
     types: Mapping[str, ColumnType]  # of the row table's columns: those of the newest, then what older ones left
+    defaults: Collection[str] = ()  # columns that Postgres itself fills
 
     @property
     def columns(self) -> tuple[tuple[str, pa.DataType], ...]:
@@ -63,6 +65,14 @@ class Eras:
         found = ((column, self.name_now(contract, column.name)) for column in contract.row_table.columns)
         return {column.name: now for column, now in found if now is not None and self._holds(now, column)}
 
+    def left(self, contract: Contract) -> set[str]:
+        """The columns, as they are called now, that an older contract had left in the table: publish empties them in
+        the rows that it writes to an upsert.
+        """
+        own = {column.name for column in contract.row_table.columns}
+        of_then = next((names.items() for item, names in self.now if item == contract), ())
+        return {now for name, now in of_then if name not in own}.difference(self.defaults)
+
     def retyped(self, contract: Contract) -> dict[str, str]:
         """The columns whose type has changed since, without a replay: what is wrong with each, by its name now."""
         return {
@@ -86,7 +96,8 @@ def read_eras(connection: psycopg.Connection[Any], contract: Contract) -> Eras:
     first = contracts[applied[0].digest] if applied else contract
     # What kind of table there was before is what a replay has made again.
     same = [c for c in contracts.values() if c.row_table.disposition == newest.row_table.disposition]
-    columns = _columns([newest, *same], ledger.shapes(newest).get(newest.row_table.name, {}))
+    shape = ledger.shapes(newest).get(newest.row_table.name, {})
+    columns = _columns([newest, *same], shape)
     dropped = {item.digest: item.dropped for item in applied}
     steps = [Step(item, dropped[key]) for key, item in contracts.items() if item in same]
     steps.sort(key=lambda step: step.contract is newest)  # the one in force is the last step, whatever was before
@@ -95,22 +106,22 @@ def read_eras(connection: psycopg.Connection[Any], contract: Contract) -> Eras:
         {**contracts, None: first},
         names_now(steps),
         {column.name: column.type for column in columns},
+        {name for name, there in shape.items() if there.has_default},
     )
 
 
 def names_now(steps: Iterable[Step]) -> Sequence[tuple[Contract, Names]]:
-    """What became of each contract's columns in the `steps` after it: the first one first, the one in force last.
-
-    As statements() renames: where the table has no column of the new name, and one of the old.
+    """What became of the columns that the table had by each contract in the `steps` after it: the first one first, the
+    one in force last. Those that a contract before it left in the table are among them.
     """
     there, found = set[str](), list[tuple[Contract, dict[str, str]]]()
     for step in steps:
         columns = step.contract.row_table.columns
-        kept = {name: name for name in there if name not in step.dropped}
-        kept |= {c.renamed_from: c.name for c in columns if c.name not in there and c.renamed_from in there}
+        there -= {*step.dropped}
+        kept = {**{name: name for name in there}, **renames(columns, there)}
         found = [(item, {name: kept[now] for name, now in names.items() if now in kept}) for item, names in found]
         there = {*kept.values(), *(column.name for column in columns)}
-        found.append((step.contract, {column.name: column.name for column in columns}))
+        found.append((step.contract, {name: name for name in there}))
     return found
 
 

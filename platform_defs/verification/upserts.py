@@ -174,9 +174,10 @@ class KeyedJudge:
         self._judge, self.keys = judge, keys
         fields = [item.name for item in contract.fields]
         places = {now: fields.index(name) for name, now in eras.names(contract).items()}
-        retyped = {name: Retyped(what) for name, what in eras.retyped(contract).items()}
+        known: dict[str, Any] = dict.fromkeys(eras.left(contract))
+        known |= {name: Retyped(what) for name, what in eras.retyped(contract).items()}
         self._columns = [
-            (places.get(name), eras.as_text.get(name), retyped.get(name, WHATEVER)) for name, _ in eras.columns
+            (places.get(name), eras.as_text.get(name), known.get(name, WHATEVER)) for name, _ in eras.columns
         ]
 
     def judged(
@@ -188,7 +189,9 @@ class KeyedJudge:
         return key, None if value is None else self._judge.at(partition, offset, value, name)
 
     def table_row(self, row: Row) -> Row:
-        """The table's columns; of one that the contract does not have, whatever the table holds is right."""
+        """The table's columns. One that an older contract left is NULL; of one that has come since, whatever the table
+        holds is right.
+        """
         return tuple(
             otherwise if place is None else same_text(row[place], kind) if kind else row[place]
             for place, kind, otherwise in self._columns

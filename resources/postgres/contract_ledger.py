@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from platform_defs.contract.odcs import load
 from platform_defs.contract.own_columns import target_columns
 from platform_defs.contract.written import contract_digest, text
 from platform_defs.errors import BadInput
+from platform_defs.evolution.renames import left_columns
 from platform_defs.evolution.statements import ColumnShape, Shapes, Statement
 from resources.postgres.connection import Connection, queries
 from resources.postgres.tables import closed_list, identifier
@@ -45,8 +47,12 @@ class Applied:
 
     def contract(self, pipeline: str) -> Contract:
         """What the document says; without a file. Raises BadInput where this version of Tidegate cannot read it."""
-        name = Path(f"{pipeline} {self.version} in tidegate.contract")
-        return replace(load(name, self.document, lambda _: self.schema_text), path=None)
+        return _read(f"{pipeline} {self.version} in tidegate.contract", self.document, self.schema_text)
+
+
+@lru_cache(maxsize=64)  # a run asks for each of its batches, and a document takes milliseconds
+def _read(name: str, document: str, schema_text: str) -> Contract:
+    return replace(load(Path(name), document, lambda _: schema_text), path=None)
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,25 @@ class ContractLedger:
             for name, (table, columns) in found.items()
             if columns
         }
+
+    def left_columns(self, contract: Contract) -> list[str]:
+        """The columns that earlier contracts left in the row table of `contract`, without those that have a default: by
+        that, a person makes them his own.
+        """
+        table = contract.row_table
+        shape = self.shapes(contract).get(table.name, {})
+        own = {column.name for column in table.columns}
+        others = [name for name, there in shape.items() if name not in own and not there.has_default]
+        if not others:
+            return []
+        digest, every = contract_digest(contract), [(item, item.contract(self.pipeline)) for item in self.every()]
+        before = [
+            (then, item.dropped)
+            for item, then in every
+            if item.digest != digest and then.row_table.disposition == table.disposition
+        ]
+        left = left_columns(before, contract)
+        return [name for name in others if name in left]
 
     def nulls(self, statement: Statement) -> int:
         """How many rows have NULL in the column of a statement that allows none; 0 where the column is not there."""

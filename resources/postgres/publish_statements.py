@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from platform_defs.errors import Fenced, RowRefused, StagingLost
 from platform_defs.halts import PartitionSpan
 from platform_defs.offsets import OffsetRange, nth_offset, whole_spans
 from resources.postgres.connection import Connection, database_errors, queries
+from resources.postgres.contract_ledger import ContractLedger
 from resources.postgres.row_writing import StagedRows, Written, accumulate, append, upsert
 from resources.postgres.staging import multirange
 from resources.postgres.tables import check_target, lock_target, staging_table
@@ -157,7 +159,15 @@ class PostgresPublication:
     @property
     def rows(self) -> StagedRows:
         """What is staged and counts."""
-        return StagedRows(self.connection, self.staged.staging_id, self.staged.pending.batch_id, self.winners)
+        staged = self.staged
+        return StagedRows(self.connection, staged.staging_id, staged.pending.batch_id, self.winners, self.left_columns)
+
+    @cached_property
+    def left_columns(self) -> Sequence[str]:
+        """The columns of an upsert that earlier contracts left in its table."""
+        if self.contract.row_table.disposition != "upsert":
+            return ()
+        return ContractLedger(self.connection, self.holder.pipeline).left_columns(self.contract)
 
     @property
     def _batch(self) -> dict[str, Any]:

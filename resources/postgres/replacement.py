@@ -325,13 +325,16 @@ class Replacement:
     def _pairs(self, connection: Connection, history: History) -> Sequence[Pair]:
         """Each live table with the one that was built; of a partial replay only rows from its first batch on."""
         start, reshaping = 0 if history.whole else history.from_batch, self._reshaping(connection)
-        both = zip(self.live.contract.tables, self.built.contract.tables, strict=True)
+        both, contract = zip(self.live.contract.tables, self.built.contract.tables, strict=True), self.live.contract
+        upsert = contract.row_table.disposition == "upsert"
+        left = ContractLedger(connection, self.live.name).left_columns(contract) if upsert else ()
         return [
             Pair(
                 old,
                 new,
                 start if old.disposition == "append" else 0,
                 tuple(item for item in reshaping if item.table == old.name),
+                left,
             )
             for old, new in both
         ]

@@ -1,10 +1,11 @@
 """Rebuilt rows against the live ones: what differs, and the statements that make the live table the same.
 
 A row that is the same stays: only the batch that it belongs to changes. So what refers to it stays as well, and so do
-values in columns that the contract does not know.
+values in columns that the contract does not know, but for those of an upsert that earlier contracts left.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,7 @@ class Pair:
     new: Table
     from_batch: int  # 0: everything
     reshaping: tuple[Statement, ...] = ()  # what changes the live table's columns, once it is empty
+    left: Sequence[str] = ()  # columns of an upsert that earlier contracts left: empty in the rebuilt rows
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -100,7 +102,7 @@ class Pair:
 
     def _sql(self, statement: str) -> sql.Composed:
         own = [name for name, _ in target_columns(self.old)]
-        names = [*(column.name for column in self.old.columns), *own]
+        names = [*(column.name for column in self.old.columns), *self.left, *own]
         values = [name for name in names if name != "_batch_id"]
         same = sql.SQL(" AND ").join(sql.SQL("o.{0} = n.{0}").format(sql.Identifier(name)) for name in self.keys)
         sets = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(n)) for n in names if n not in self.keys]

@@ -3,7 +3,7 @@
 Each says how many rows it wrote, since a table can swallow rows without an error; it counts in the same statement.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -25,6 +25,7 @@ class StagedRows:
     staging_id: int
     batch_id: int
     winners: sql.Composable
+    left: Sequence[str] = ()  # columns of an upsert that earlier contracts left: NULL in the rows that are written
 
 
 @dataclass(frozen=True)
@@ -68,14 +69,13 @@ def upsert(rows: StagedRows, table: Table, where: sql.Composable) -> Written:
     """The newest message of each key decides: a tombstone deletes the key's row, anything else replaces it."""
     own = [name for name, _ in target_columns(table) if name != "_batch_id"]
     names = [*(column.name for column in table.columns), *own]
-    changes = sql.SQL(", ").join(
-        sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in [*names, "_batch_id"] if name != "_key"
-    )
+    changed = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(n)) for n in [*names, "_batch_id"] if n != "_key"]
+    changed += [sql.SQL("{} = NULL").format(sql.Identifier(name)) for name in rows.left]
     parts = {
         "table": identifier(table.name),
         "columns": sql.SQL(", ").join(map(sql.Identifier, names)),
         "values": sql.SQL(", ").join([_cast(table), *map(sql.Identifier, own)]),
-        "changes": changes,
+        "changes": sql.SQL(", ").join(changed),
         "where": where,
     }
     rows.connection.execute(_spelt(rows, _LATEST + _DELETE, parts))  # first: a row may take what a deleted one had

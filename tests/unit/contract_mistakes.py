@@ -307,6 +307,13 @@ MISTAKES = [
         "renamedFrom.value",
         "cannot be kind itself",
     ),
+    (
+        "{name: weight, physicalType: double}\n      - {name: kind, logicalType: string}",
+        "{name: weight, logicalType: string, customProperties: [{property: renamedFrom, value: kind}]}\n"
+        "      - {name: kind, physicalType: double, customProperties: [{property: renamedFrom, value: weight}]}",
+        "renamedFrom.value",
+        "take each other's names cannot be renamed at once (kind, weight)",
+    ),
     ("property: latency", "property: latencies", "latencies", "did you mean 'latency'"),
     ("property: latency", "property: freshness", "freshness", "twice"),
     ("unit: hours", "unit: fortnights", "freshness.unit", "seconds"),

@@ -1,7 +1,10 @@
 """What became of a contract's columns in the contracts after it."""
 
+import pytest
+
 from platform_defs.contract.column_types import STRING
 from platform_defs.contract.model import Column, Contract, Table
+from platform_defs.evolution.renames import left_columns
 from platform_defs.verification.eras import Step, names_now
 
 
@@ -23,6 +26,23 @@ def test_a_new_column_of_an_old_name_is_another_one() -> None:
     after = {"b": "b", "a": "a"}
     assert names(step("1", a=""), step("2", b="a"), step("3", b="", a="")) == [{"a": "b"}, {"b": "b"}, after]
     assert names(step("1", a=""), step("2", b="a"), step("3", b="a", a="")) == [{"a": "b"}, {"b": "b"}, after]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_name_that_a_rename_frees_is_taken_by_another_column(order: int) -> None:
+    first, chain = {"a": "", "z": ""}, {"b": "a", "a": "z"}
+    second = step("2", **dict([*chain.items()][::order]))
+    assert names(step("1", **first), second)[0] == {"a": "b", "z": "a"}
+    added = step("2", **dict([("a", ""), ("b", "a"), ("z", "")][::order]))
+    assert names(step("1", **first), added)[0] == {"a": "b", "z": "z"}
+
+
+def test_what_a_contract_left_is_known_by_the_name_that_it_gets_later() -> None:
+    steps = [step("1", a="", k=""), step("2", k=""), step("3", b="a", k=""), step("4", k="")]
+    assert names(*steps)[1] == {"a": "b", "k": "k"}
+    contracts = [(item.contract, item.dropped) for item in steps]
+    assert [left_columns(contracts[:n], contracts[n][0]) for n in range(4)] == [set(), {"a"}, set(), {"b"}]
+    assert left_columns([contracts[0], (contracts[1][0], ["a"])], contracts[3][0]) == set()
 
 
 def test_a_column_that_the_contract_lost_is_renamed_as_long_as_the_table_has_it() -> None:
