@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets import BrokenContract, find_all
-from platform_defs.contract.digest import digest
+from platform_defs.contract.digest import definitions_digest
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.orchestration.assets import table_assets
@@ -38,7 +38,7 @@ def compose(
         asset_checks=[*map(verify_check, pipelines), *([schemas_checks(naming)] if naming else [])],
         jobs=[*([drain] if contracts else []), verify],
         sensors=[
-            *([lag_sensor(contracts, drain, digest(pipelines))] if contracts else []),
+            *([lag_sensor(contracts, drain, definitions_digest(pipelines))] if contracts else []),
             observe_topics([topic.name for topic in topics]),
             *([schemas_sensor(naming)] if naming else []),
             *([report_broken(unusable)] if unusable else []),

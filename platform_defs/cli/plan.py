@@ -22,7 +22,7 @@ from platform_defs.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.contract.model import Contract
-    from platform_defs.engine.planning import Plan
+    from platform_defs.engine.planning import BatchPlan
 
 app = typer.Typer(add_completion=False)
 
@@ -72,7 +72,7 @@ def plan(
         raise typer.Exit(1)
 
 
-def look(contract: Contract) -> tuple[PlanAnswer, Plan | None]:
+def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None]:
     """The answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run does."""
     from platform_defs.cli.outside import outside
     from platform_defs.engine.planning import decide
@@ -94,7 +94,7 @@ def look(contract: Contract) -> tuple[PlanAnswer, Plan | None]:
     return with_plan(answer, planned), planned
 
 
-def _explained(contract: Contract, planned: Plan) -> Explanation:
+def _explained(contract: Contract, planned: BatchPlan) -> Explanation:
     """The steps in sentences, and Spark's plan of the job, for which Spark is started."""
     from assets import with_transform
     from platform_defs.engine.explain import explain

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from platform_defs.contract.model import Contract
     from platform_defs.engine.explain import ExplainedStep
-    from platform_defs.engine.planning import Plan
+    from platform_defs.engine.planning import BatchPlan
     from platform_defs.errors import Halt
     from resources.postgres.answers import PipelineStatus
 
@@ -154,7 +154,7 @@ def with_halt(answer: PlanAnswer, halt: Halt) -> PlanAnswer:
     return replace(answer, halt=PlannedHalt(halt.code, halt.reason, message, halt.detail.to_json(), halt.command))
 
 
-def with_plan(answer: PlanAnswer, planned: Plan) -> PlanAnswer:
+def with_plan(answer: PlanAnswer, planned: BatchPlan) -> PlanAnswer:
     """The answer with what a decided plan will read."""
     return replace(
         answer,
@@ -167,7 +167,7 @@ def with_plan(answer: PlanAnswer, planned: Plan) -> PlanAnswer:
     )
 
 
-def _batch(planned: Plan) -> PlannedBatch:
+def _batch(planned: BatchPlan) -> PlannedBatch:
     pending = planned.pending
     ranges = [PlannedRange(item.partition, item.from_offset, item.until_offset, len(item)) for item in planned.ranges]
     batch_id = pending.batch_id if pending else None

@@ -22,7 +22,7 @@ from platform_defs.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.operations.kept_schemas import Shown
-    from platform_defs.operations.schema_survey import Survey
+    from platform_defs.operations.schema_survey import SchemaSurvey
 
 app = typer.Typer(help="The schemas that a contract's messages are written with.", no_args_is_help=True)
 
@@ -57,7 +57,7 @@ def list_(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
         _print(found)
 
 
-def _print(found: Survey) -> None:
+def _print(found: SchemaSurvey) -> None:
     if not found.schemas:
         print_line(f"{found.subject} has no version yet: tidegate contract register")
         return

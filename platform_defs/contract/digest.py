@@ -9,7 +9,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.contract.transform_sources import transform_sources
 
 
-def digest(pipelines: Sequence[Pipeline]) -> str:
+def definitions_digest(pipelines: Sequence[Pipeline]) -> str:
     """16 hex digits: the contracts as they were loaded, the transforms, and what those import from the project."""
     return digest_of([definition(item) for item in pipelines])
 

@@ -33,7 +33,7 @@ _OPTIONS = {
 }
 
 
-def digest(contract: Contract) -> str:
+def contract_digest(contract: Contract) -> str:
     """Of what decides which rows a message becomes, and of the version; not of descriptions and limits.
 
     32 hexadecimal digits. Two contracts of one digest make the same rows of every message.

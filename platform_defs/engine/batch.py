@@ -25,7 +25,7 @@ from platform_defs.engine.breaker import break_circuit
 from platform_defs.engine.failure import record_failure
 from platform_defs.engine.find_poison import REFUSALS, Failure, Trials, certain
 from platform_defs.engine.job_limit import JobLimit
-from platform_defs.engine.pauses import SUSPECTED
+from platform_defs.engine.left_out import Excluded, refused_by_table, wait_for_suspects
 from platform_defs.engine.planning import TASKS, decide
 from platform_defs.engine.ports import (
     Auditor,
@@ -56,8 +56,6 @@ from platform_defs.errors import (
     Halt,
     InternalError,
     LogTruncated,
-    MessagesSuspected,
-    NotReproduced,
     RowRefused,
     RunStopped,
     SparkAway,
@@ -65,9 +63,8 @@ from platform_defs.errors import (
     TooManyRefused,
     TransformFailed,
 )
-from platform_defs.formats.excerpt import excerpt
-from platform_defs.halts import AccumulateRefused, LogCut
-from platform_defs.offsets import PendingBatch, Suspect
+from platform_defs.halts import LogCut
+from platform_defs.offsets import PendingBatch, TopicView
 
 
 @dataclass(frozen=True)
@@ -149,7 +146,7 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
     while True:  # once, and once more for each message that the transform or the table refuses
         try:
             return _attempt(pipeline, outside, pending, excluded, clock)
-        except _Excluded as found:
+        except Excluded as found:
             if found.place in excluded:
                 raise InternalError.of(
                     "the search for a bad message", f"{found.place} fails although left out"
@@ -182,13 +179,10 @@ def _attempt(
 ) -> Published:
     """Steps 2 to 7 for a planned batch."""
     contract, ledger = pipeline.contract, outside.ledger
-    area = ledger.open_staging(pending)
-    aside = _set_aside(pending)
-    source, schemas = outside.source, as_decided(outside.schemas, pending)
-    work = TaskWork(contract, pending.ranges, source, area, dict(excluded), pending.cluster_id, aside, schemas)
-    staged = _stage(pipeline, outside, pending, work)
+    schemas = as_decided(outside.schemas, pending)
+    staged = _stage(pipeline, outside, pending, _work(contract, outside, pending, excluded, schemas))
     refuse_unknown(contract, schemas, ledger, staged)
-    _wait_for_suspects(contract, ledger, pending, excluded)
+    wait_for_suspects(contract, ledger, pending, excluded)
     clock.lap("stage")
     crash_points.reach("after_stage")
     checks = _audit(contract, outside, staged)
@@ -196,30 +190,23 @@ def _attempt(
     crash_points.reach("after_audit")
     record = BatchRecord(checks, clock.steps, outside.lineage.of_batch(contract, staged, checks))
     refuse_switched_since(contract, schemas, staged)
-    try:
-        view = publish(ledger, outside.broker, contract, staged, record)
-    except RowRefused as refusal:
-        raise _refused_by_table(contract, ledger, staged, refusal) from refusal
+    view = _publish(contract, outside, staged, record)
     crash_points.reach("after_commit")
     clock.lap("publish")
     ledger.sweep()
-    return Published(
-        pending.batch_id,
-        contract.pipeline,
-        pending.ranges,
-        staged.messages,
-        staged.rows,
-        staged.dead_letters,
-        staged.unknown_fields,
-        tuple(checks),
-        clock.steps,
-        view,
-        contract.version,
-        ledger.contract_digest,
-        staged.registry,
-        summed(count for item in staged.coverage for count in item.schemas),
-        sum(item.skipped_records for item in staged.coverage),
-    )
+    return _published(contract, ledger.contract_digest, staged, record, view)
+
+
+def _work(
+    contract: Contract,
+    outside: Outside,
+    pending: PendingBatch,
+    excluded: Mapping[MessagePlace, Refusal],
+    schemas: Schemas | None,
+) -> TaskWork:
+    """What the tasks of one try do, which leave it in a staging area of its own."""
+    area, aside = outside.ledger.open_staging(pending), _set_aside(pending)
+    return TaskWork(contract, pending.ranges, outside.source, area, dict(excluded), pending.cluster_id, aside, schemas)
 
 
 def _set_aside(pending: PendingBatch) -> Refusal | None:
@@ -244,9 +231,7 @@ def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: Ta
         raise _poison(pipeline, outside, pending, work, failure) from failure
 
 
-def _poison(
-    pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork, failure: Failure
-) -> "_Excluded":
+def _poison(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork, failure: Failure) -> Excluded:
     """The message that makes the batch fail in the transform or in COPY, to be left out."""
     area = outside.ledger.open_staging(pending)
     within = partial(outside.limit.within, outside.spark(), pipeline, pending)
@@ -258,22 +243,7 @@ def _poison(
     else:
         said = f"the transform fails on this message: {why}"
         refusal = Refusal(stage, "TransformFailed", said, certain=certain(why))
-    return _Excluded((poison.partition, poison.from_offset), refusal)
-
-
-def _wait_for_suspects(
-    contract: Contract, ledger: PipelineHold, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal]
-) -> None:
-    """Raises MessagesSuspected where messages are left out that may yet become rows: all are waited for together."""
-    known = {item.place: item for item in pending.suspects}
-    found = {place: why.message for place, why in excluded.items() if not why.certain}
-    if not found:
-        return
-    suspects = [known.get(place, Suspect(*place, excerpt(why))) for place, why in found.items()]
-    if ledger.note_suspects(suspects) < SUSPECTED.first:
-        ((partition, offset), why), *_ = found.items()
-        first = f"{contract.topic}[{partition}] at offset {offset}: {why}"
-        raise MessagesSuspected.of_batch(contract.pipeline, pending.batch_id, len(suspects), first, SUSPECTED.first)
+    return Excluded((poison.partition, poison.from_offset), refusal)
 
 
 def _audit(contract: Contract, outside: Outside, staged: Staged) -> list[CheckResult]:
@@ -301,25 +271,32 @@ def _judge_rules(contract: Contract, outside: Outside, staged: Staged) -> list[C
         return outside.auditor.judge(contract.batch_rules, view)  # nor where only the auditor's connection did
 
 
-def _refused_by_table(contract: Contract, ledger: PipelineHold, staged: Staged, refusal: RowRefused) -> Exception:
-    """The message whose row the row table rejects, to be left out; a Halt where it is an accumulate that rejects."""
-    found, table = ledger.refused_row(staged), contract.row_table.name
-    if found is not None:
-        why = Refusal("publish", found.error_class, f"{table} rejects this row: {found.message}")
-        return _Excluded((found.partition, found.offset), why)
-    if not contract.accumulates:
-        return NotReproduced.in_table(table, str(refusal))
-    names = ", ".join(item.name for item in contract.accumulates)
-    seen = (
-        f"the sums of batch {staged.pending.batch_id} violate a constraint of {names}: {refusal}. Nothing was "
-        "published; no single message is at fault for a sum."
+def _publish(contract: Contract, outside: Outside, staged: Staged, record: BatchRecord) -> TopicView:
+    """Step 7; the topic as it was just before. A row that the table rejects leads to its message."""
+    try:
+        return publish(outside.ledger, outside.broker, contract, staged, record)
+    except RowRefused as refusal:
+        raise refused_by_table(contract, outside.ledger, staged, refusal) from refusal
+
+
+def _published(
+    contract: Contract, digest: str | None, staged: Staged, record: BatchRecord, view: TopicView
+) -> Published:
+    """What step 8 reports of it. `digest`: of the contract that judged it."""
+    return Published(
+        staged.pending.batch_id,
+        contract.pipeline,
+        staged.pending.ranges,
+        staged.messages,
+        staged.rows,
+        staged.dead_letters,
+        staged.unknown_fields,
+        tuple(record.checks),
+        record.timings,
+        view,
+        contract.version,
+        digest,
+        staged.registry,
+        summed(count for item in staged.coverage for count in item.schemas),
+        sum(item.skipped_records for item in staged.coverage),
     )
-    return Halt(contract.pipeline, AccumulateRefused(str(refusal)), seen)
-
-
-class _Excluded(Exception):  # inside this module only: go round again
-    """The message at `place` will be a dead letter; the batch runs again without it."""
-
-    def __init__(self, place: MessagePlace, refusal: Refusal) -> None:
-        self.place, self.refusal = place, refusal
-        super().__init__(refusal.message)

@@ -151,7 +151,7 @@ class BlockDecoder:
 
 
 def _key_reader(contract: Contract, find: Find) -> FramedReader:
-    from platform_defs.formats.keys import key_contract, key_reader  # most keys are plain text
+    from platform_defs.formats.key_readers import key_contract, key_reader  # most keys are plain text
 
     return FramedReader(key_contract(contract), find, "key", key_reader)
 

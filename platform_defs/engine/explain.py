@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from platform_defs.contract.model import Limits, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit
-from platform_defs.engine.planning import Plan
+from platform_defs.engine.planning import BatchPlan
 from platform_defs.engine.publish import TRANSACTIONS
 from platform_defs.engine.transform import transform_file
 from platform_defs.offsets import OffsetRange, PendingBatch, tasks_for
@@ -25,7 +25,7 @@ class ExplainedStep:
     does: tuple[str, ...]
 
 
-def explain(pipeline: Pipeline, plan: Plan) -> list[ExplainedStep]:
+def explain(pipeline: Pipeline, plan: BatchPlan) -> list[ExplainedStep]:
     """The eight steps for the batch that `plan` describes, which has ranges."""
     batch = _Batch(pipeline, plan)
     steps = {
@@ -69,7 +69,7 @@ class _Batch:
     """A planned batch: a method for each step, which yields its sentences."""
 
     pipeline: Pipeline
-    plan: Plan
+    plan: BatchPlan
 
     def planned(self) -> Iterator[str]:
         plan = self.plan

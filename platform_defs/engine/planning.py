@@ -1,6 +1,7 @@
 """Step 1, decided and not yet done: what the next batch will read, and what has to be stored before that.
 
-`batch.plan_batch` carries a Plan out, `tidegate plan` shows it: what is shown is what runs. No connection is used here.
+`batch.plan_batch` carries a BatchPlan out, `tidegate plan` shows it: what is shown is what runs. No connection is used
+here.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ TASKS = 4  # a large batch is split into about this many ranges
 
 
 @dataclass(frozen=True)
-class Plan:
+class BatchPlan:
     """What the next batch will do. Without ranges there is nothing to read."""
 
     view: TopicView
@@ -48,7 +49,7 @@ class Plan:
 
 def decide(
     contract: Contract, positions: Sequence[Position], pending: PendingBatch | None, view: TopicView, tasks: int = TASKS
-) -> Plan:
+) -> BatchPlan:
     """The next batch, from what the ledger (`positions`, `pending`) and then the broker (`view`) said.
 
     Raises Halt where continuing would lose or repeat messages, BadInput where the topic does not suit the table.
@@ -58,16 +59,16 @@ def decide(
     if pending is not None:
         offsets.still_readable(contract.pipeline, pending, view)
         pending = replace(pending, ranges=offsets.mark_new_leaders(pending.ranges, view))
-        return Plan(view, tuple(positions), pending.ranges, pending)
+        return BatchPlan(view, tuple(positions), pending.ranges, pending)
     keyed = contract.row_table.disposition == "upsert"
     added = next_added(positions, view) if keyed else first_positions(positions, view)
     every = (*note_ends(positions, view), *added) if added else tuple(positions)
     if (halt := _halt(contract.pipeline, added, view)) is not None:
-        return Plan(view, every, added=tuple(added), halt=halt)
+        return BatchPlan(view, every, added=tuple(added), halt=halt)
     chosen = old_before_new(every, view) if keyed else every
     ranges = offsets.next_ranges(chosen, view, batch_messages=contract.limits.batch_messages, tasks=tasks)
     waiting = tuple(sorted(set(view.partitions) - {item.partition for item in chosen}))
-    return Plan(view, every, offsets.mark_new_leaders(ranges, view), None, tuple(added), waiting)
+    return BatchPlan(view, every, offsets.mark_new_leaders(ranges, view), None, tuple(added), waiting)
 
 
 def _suits(contract: Contract, view: TopicView) -> None:

@@ -1,14 +1,14 @@
 """From one contract to the next: every change with its class, and the statements that the tables need.
 
-`tidegate contract diff` shows a Plan, `tidegate contract apply` carries it out, a run asks it whether it may go on, and
-`tidegate contract check` asks it whether the version fits: there is this one builder.
+`tidegate contract diff` shows a ChangePlan, `tidegate contract apply` carries it out, a run asks it whether it may go
+on, and `tidegate contract check` asks it whether the version fits: there is this one builder.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from platform_defs.contract.model import Contract, Table
-from platform_defs.contract.written import context_of, digest, same_words
+from platform_defs.contract.written import context_of, contract_digest, same_words
 from platform_defs.evolution.changes import ORDER, Bump, Change, ChangeClass
 from platform_defs.evolution.message import framing_changes, message_changes
 from platform_defs.evolution.statements import Given, Shapes, Statement, shape_of, statements
@@ -17,7 +17,7 @@ from platform_defs.evolution.versions import version_mistake
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChangePlan:
     """What a changed contract means for its pipeline."""
 
     old: Contract  # the one that is applied
@@ -33,7 +33,7 @@ class Plan:
     @property
     def judges_otherwise(self) -> bool:
         """Whether messages are judged in another way, or the version is another one."""
-        return digest(self.old) != digest(self.new)
+        return contract_digest(self.old) != contract_digest(self.new)
 
     @property
     def empty(self) -> bool:
@@ -63,18 +63,10 @@ class Plan:
         return (*found, *([self.version_mistake] if self.version_mistake else []))
 
 
-def plan(
-    old: Contract,
-    new: Contract,
-    shapes: Shapes | None = None,
-    given: Given | None = None,
-    *,
-    emptied: bool = False,
-) -> Plan:
+def plan(old: Contract, new: Contract, shapes: Shapes | None = None, given: Given | None = None) -> ChangePlan:
     """From `old` to `new`, over tables of these shapes; over those of `old` where none are given.
 
-    A table that is not there needs no statement: the pipeline's first run creates it. `emptied`: no table has a row
-    when they run, as where a replay puts all of them in place again.
+    A table that is not there needs no statement: the pipeline's first run creates it.
     """
     there = {table.name: shape_of(table) for table in _in_place(old, new)} if shapes is None else shapes
     changes = tuple(_changes(old, new))
@@ -83,13 +75,13 @@ def plan(
         item
         for table in new.tables
         if (shape := there.get(table.name)) is not None
-        for item in statements(table, shape, given or Given(), emptied=emptied)
+        for item in statements(table, shape, given or Given())
         if not item.optional or (item.table, item.column) in changed
     ]
-    return Plan(old, new, changes, tuple(found))
+    return ChangePlan(old, new, changes, tuple(found))
 
 
-def unused(given: Given, found: Plan) -> str | None:
+def unused(given: Given, found: ChangePlan) -> str | None:
     """What a person has decided about a column that needs no such decision; None where all of it is used."""
     used = {(item.kind, item.column) for item in found.statements}
     for name in given.fill:
@@ -115,7 +107,7 @@ def _changes(old: Contract, new: Contract) -> Iterable[Change]:
         *(c for c in message_changes(old, new) if c.kind is not ChangeClass.FREE or c.rule or c.column not in shown),
         *of_tables,
     ]
-    if not found and digest(replace(old, version="")) != digest(replace(new, version="")):
+    if not found and contract_digest(replace(old, version="")) != contract_digest(replace(new, version="")):
         sentence = "where a message breaks several rules, its dead letter may name another of them"
         found = [Change("~", "the order of fields, rules or tables", ChangeClass.FREE, sentence)]
     before, after = _words(old), _words(new)

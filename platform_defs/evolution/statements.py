@@ -29,11 +29,12 @@ Kind = Literal["add", "fill", "undefault", "drop", "rename", "retype", "demand",
 
 @dataclass(frozen=True)
 class Given:
-    """What a person has decided."""
+    """What a person has decided, and what a replay makes of the tables."""
 
     fill: Mapping[str, str] = field(default_factory=dict[str, str])  # by column, what old rows get: a literal of SQL
     drop: frozenset[str] = frozenset()  # columns that the contract no longer has, to be dropped
     breaking: bool = False  # what reads the tables may break
+    emptied: bool = False  # no table has a row when the statements run: a replay puts all rows in place again
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,14 @@ def shape_of(table: Table) -> TableShape:
     return {column.name: ColumnShape(column.type.postgres, _not_null(column, table)) for column in table.columns}
 
 
-def statements(table: Table, shape: TableShape, given: Given, *, emptied: bool = False) -> Iterator[Statement]:
-    """From `shape` to `table`, in the order in which they run. `emptied`: the table has no rows when they do."""
+def statements(table: Table, shape: TableShape, given: Given) -> Iterator[Statement]:
+    """From `shape` to `table`, in the order in which they run."""
     shape = dict(shape)
     for column in table.columns:
         if column.name not in shape and column.renamed_from in shape:
-            yield _rename(table, column, given, emptied=emptied)
+            yield _rename(table, column, given)
             shape[column.name] = shape.pop(column.renamed_from)
-        yield from _column(table, column, shape.get(column.name), given, emptied=emptied)
+        yield from _column(table, column, shape.get(column.name), given)
     kept = {*(column.name for column in table.columns), *(name for name, _ in target_columns(table))}
     for name, there in shape.items():
         if name in kept:
@@ -87,27 +88,25 @@ def literal(text: str) -> str:
     return "'{}'".format(text.replace("'", "''"))
 
 
-def _column(
-    table: Table, column: Column, there: ColumnShape | None, given: Given, *, emptied: bool
-) -> Iterator[Statement]:
+def _column(table: Table, column: Column, there: ColumnShape | None, given: Given) -> Iterator[Statement]:
     if there is None:
-        yield from _add(table, column, given, emptied=emptied)
+        yield from _add(table, column, given)
         return
     if there.type != column.type.postgres:
-        yield _retype(table, column, there, emptied=emptied)
+        yield _retype(table, column, there, given)
     if there.not_null and not _not_null(column, table) and not _is_key(column, table):
         yield Statement("relax", table.name, column.name, f"{_of(column.name)} DROP NOT NULL", optional=True)
     if _not_null(column, table) and not there.not_null:
         demanded = f"{_of(column.name)} SET NOT NULL"
-        yield Statement("demand", table.name, column.name, demanded, checks_rows=not emptied, optional=True)
+        yield Statement("demand", table.name, column.name, demanded, checks_rows=not given.emptied, optional=True)
 
 
-def _add(table: Table, column: Column, given: Given, *, emptied: bool) -> Iterator[Statement]:
+def _add(table: Table, column: Column, given: Given) -> Iterator[Statement]:
     added = f"ADD COLUMN {quoted(column.name)} {column.type.postgres}"
     if not _not_null(column, table):
         yield Statement("add", table.name, column.name, added)
         return
-    if emptied:
+    if given.emptied:
         yield Statement("add", table.name, column.name, f"{added} NOT NULL")
         return
     value = given.fill.get(column.name)
@@ -123,9 +122,9 @@ def _add(table: Table, column: Column, given: Given, *, emptied: bool) -> Iterat
     yield Statement("undefault", table.name, column.name, f"{_of(column.name)} DROP DEFAULT")
 
 
-def _retype(table: Table, column: Column, there: ColumnShape, *, emptied: bool) -> Statement:
+def _retype(table: Table, column: Column, there: ColumnShape, given: Given) -> Statement:
     altered = f"{_of(column.name)} TYPE {column.type.postgres}"
-    if emptied:
+    if given.emptied:
         return Statement("retype", table.name, column.name, f"{altered} USING NULL")
     if _only_more_digits(there.type, column.type.postgres):
         return Statement("retype", table.name, column.name, altered)
@@ -133,9 +132,9 @@ def _retype(table: Table, column: Column, there: ColumnShape, *, emptied: bool) 
     return Statement("retype", table.name, column.name, altered, f"{why}: have all rows made again")
 
 
-def _rename(table: Table, column: Column, given: Given, *, emptied: bool) -> Statement:
+def _rename(table: Table, column: Column, given: Given) -> Statement:
     renamed = f"RENAME COLUMN {quoted(column.renamed_from)} TO {quoted(column.name)}"
-    allowed = given.breaking or emptied
+    allowed = given.breaking or given.emptied
     why = f"what reads {column.renamed_from} of {table.name} will fail; if that is meant, add --allow breaking"
     return Statement("rename", table.name, column.name, renamed, "" if allowed else why)
 

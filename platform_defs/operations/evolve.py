@@ -16,7 +16,7 @@ from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_a
 from platform_defs.contract.model import Contract, Table
 from platform_defs.engine import crash_points
 from platform_defs.errors import BadInput, LedgerAway, OutcomeUnknown
-from platform_defs.evolution.plan import Plan, plan, unused
+from platform_defs.evolution.plan import ChangePlan, plan, unused
 from platform_defs.evolution.statements import Given
 from platform_defs.operations.schema_survey import WriterFit, survey
 from platform_defs.words import plural
@@ -34,7 +34,7 @@ PAUSE = 0.3, 0.7  # seconds
 class Proposal:
     """What would be applied, or was."""
 
-    plan: Plan
+    plan: ChangePlan
     known: bool  # the ledger has had a contract of the pipeline
     tables: tuple[Table, ...]  # that are created empty, and that a replay then fills
     nulls: tuple[tuple[str, int], ...]  # schema.table.column that must not be NULL, and in how many rows it is
@@ -154,12 +154,12 @@ def _writers(url: str, contract: Contract) -> tuple[WriterFit, ...]:
     return survey(contract, None, url, settings().registry_name).schemas
 
 
-def _nulls(ledger: ContractLedger, found: Plan) -> tuple[tuple[str, int], ...]:
+def _nulls(ledger: ContractLedger, found: ChangePlan) -> tuple[tuple[str, int], ...]:
     asked = [(f"{item.table}.{item.column}", ledger.nulls(item)) for item in found.statements if item.checks_rows]
     return tuple((column, rows) for column, rows in asked if rows)
 
 
-def _loosened(ledger: ContractLedger, found: Plan) -> tuple[tuple[str, int], ...]:
+def _loosened(ledger: ContractLedger, found: ChangePlan) -> tuple[tuple[str, int], ...]:
     rules = [change.rule for change in found.changes if change.rule]
     return tuple(ledger.open_dead_letters(rules).items()) if rules else ()
 

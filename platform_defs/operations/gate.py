@@ -17,7 +17,7 @@ from platform_defs.contract.model import SUFFIX, Contract
 from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput, LedgerMissing, TidegateError
 from platform_defs.evolution.changes import ChangeClass
-from platform_defs.evolution.plan import Plan, plan
+from platform_defs.evolution.plan import ChangePlan, plan
 from resources.settings import settings
 
 Result = Literal["fits", "new", "does not fit", "not asked"]
@@ -31,7 +31,7 @@ class Checked:
     file: Path | None
     result: Result
     line: int | None = None  # of the file, where its mistake is
-    plan: Plan | None = None  # None: there was no such contract before, or one of the two cannot be read
+    plan: ChangePlan | None = None  # None: there was no such contract before, or one of the two cannot be read
     problems: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()  # what a reader should know, and does not fail
 

@@ -13,7 +13,7 @@ from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew, TidegateError
 from platform_defs.exchange.exporting import export_schema
 from platform_defs.operations.gate import Checked
-from platform_defs.operations.schema_survey import Survey, survey
+from platform_defs.operations.schema_survey import SchemaSurvey, survey
 from platform_defs.words import plural
 from resources.endpoints import ledger_if_any, registry_alone
 from resources.registry.address import Registry
@@ -46,7 +46,7 @@ class RegistryGate:
         problems, notices = (*wrong, *refused), (_counted(found), *unasked, *noticed)
         return Checked(contract.pipeline, contract.path, result, problems=problems, notices=notices)
 
-    def _survey(self, contract: Contract) -> tuple[Survey, list[str]]:
+    def _survey(self, contract: Contract) -> tuple[SchemaSurvey, list[str]]:
         """Without a ledger, what it would have said is left out, and that is said."""
         name = settings().registry_name
         try:
@@ -70,13 +70,13 @@ class RegistryGate:
         return [f"the registry would not take the contract's schema: {one}" for one in said], []
 
 
-def _older(found: Survey) -> list[str]:
+def _older(found: SchemaSurvey) -> list[str]:
     if not found.older:
         return []
     return [f"{found.subject}: {plural(found.older, 'version')} older than the newest {MOST_VERSIONS} not looked at"]
 
 
-def _counted(found: Survey) -> str:
+def _counted(found: SchemaSurvey) -> str:
     fitting = sum(one.fit == "fits" for one in found.schemas)
     others = sum(one.fit == "other record" for one in found.schemas)
     if not found.schemas:

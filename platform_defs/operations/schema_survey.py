@@ -50,7 +50,7 @@ class WriterFit:
 
 
 @dataclass(frozen=True)
-class Survey:
+class SchemaSurvey:
     """What the registry and the ledger have."""
 
     subject: str
@@ -61,7 +61,7 @@ class Survey:
 
 def survey(
     contract: Contract, address: Registry | None, ledger_url: str | None, registry_name: str, most: int | None = None
-) -> Survey:
+) -> SchemaSurvey:
     """Each version of the subject, or the newest `most` of them, and each schema that messages named, against the
     contract.
 
@@ -77,7 +77,7 @@ def survey(
     rest = [one for one in named if one.generation != newest or one.schema not in known]
     found += [fits.of_named(one) for one in rest]
     missing = {"the registry": address, "the ledger": ledger_url}
-    return Survey(subject, tuple(found), tuple(name for name, at in missing.items() if at is None), older)
+    return SchemaSurvey(subject, tuple(found), tuple(name for name, at in missing.items() if at is None), older)
 
 
 def subject_of(contract: Contract) -> str:

@@ -14,7 +14,7 @@ import dagster as dg
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.reserved import WRITER_SCHEMAS_FIT
-from platform_defs.contract.written import digest
+from platform_defs.contract.written import contract_digest
 from platform_defs.errors import BadInput, RegistryAway, TidegateError
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.orchestration.halts import shows_otherwise
@@ -201,7 +201,7 @@ class Look:
 
     def _of_used(self, contract: Contract, used: Sequence[UsedSchema]) -> dict[UsedSchema, Judgement]:
         """Judgements of schemas that the ledger has, which is asked for those that have none yet."""
-        by, places = digest(contract), {one: (one.registry, one.generation, one.key) for one in used}
+        by, places = contract_digest(contract), {one: (one.registry, one.generation, one.key) for one in used}
         new = [place for place in places.values() if (by, place) not in self._memory.judgements]
         for registry, generation in {(place[0], place[1]) for place in new}:
             keys = [key for *group, key in new if tuple(group) == (registry, generation)]
@@ -213,7 +213,7 @@ class Look:
 
     def _unused(self, contract: Contract, used: Container[str]) -> list[Judged]:
         """The versions of the contract's subject that no message names."""
-        subject, by, found = contract.wire.subject, digest(contract), list[Judged]()
+        subject, by, found = contract.wire.subject, contract_digest(contract), list[Judged]()
         for version in self._registered(subject):
             place = "", version.number, subject
             if not any(key in used for key in version.keys) and (judgement := self._of_version(contract, by, place)):

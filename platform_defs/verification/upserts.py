@@ -14,7 +14,7 @@ from platform_defs.verification.compare import LATE, OTHER_BYTES, DeadLetters, n
 from platform_defs.verification.eras import Eras
 from platform_defs.verification.json_columns import same_text
 from platform_defs.verification.judge import Judge, NoRow, Row
-from platform_defs.verification.keys import KeyJudge
+from platform_defs.verification.key_judges import KeyJudge
 from platform_defs.verification.messages import Chunk, Topic
 from platform_defs.verification.report import Findings, shown, unlike
 from platform_defs.verification.skipped import SkippedRecords

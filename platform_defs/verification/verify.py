@@ -27,7 +27,7 @@ from platform_defs.verification.eras import Eras
 from platform_defs.verification.expected import Expected
 from platform_defs.verification.framed import judge_of
 from platform_defs.verification.judge import Judge
-from platform_defs.verification.keys import key_judge_of
+from platform_defs.verification.key_judges import key_judge_of
 from platform_defs.verification.messages import Topic
 from platform_defs.verification.report import Findings, Report
 from platform_defs.verification.snapshot import Ordered, Partition, Pinned, Snapshot, take_snapshot

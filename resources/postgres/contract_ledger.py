@@ -14,7 +14,7 @@ from psycopg.rows import class_row, dict_row
 from platform_defs.contract.model import Contract
 from platform_defs.contract.odcs import load
 from platform_defs.contract.own_columns import target_columns
-from platform_defs.contract.written import digest, text
+from platform_defs.contract.written import contract_digest, text
 from platform_defs.errors import BadInput
 from platform_defs.evolution.statements import ColumnShape, Shapes, Statement
 from resources.postgres.connection import Connection, queries
@@ -103,7 +103,7 @@ class ContractLedger:
 
     def record(self, contract: Contract, who: str, *, by_command: bool, dropped: Sequence[str] = ()) -> str:
         """From now on `contract` judges what is published; its digest. `dropped`: columns that its row table lost."""
-        made = digest(contract)
+        made = contract_digest(contract)
         row = {
             "digest": made,
             "version": contract.version,

@@ -20,7 +20,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.replay_plan import History
 from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown
 from platform_defs.evolution.plan import plan
-from platform_defs.evolution.statements import Statement
+from platform_defs.evolution.statements import Given, Statement
 from platform_defs.words import plural
 from resources.postgres.connection import (
     DURABLE,
@@ -130,7 +130,7 @@ class Replacement:
         ledger, contract = ContractLedger(connection, self.live.name), self.live.contract
         applied = ledger.applied()
         before = applied.contract(self.live.name) if applied else contract
-        return plan(before, contract, ledger.shapes(contract), emptied=True).statements
+        return plan(before, contract, ledger.shapes(contract), Given(emptied=True)).statements
 
     def _refuse_unfit(self, connection: Connection, old: Table) -> None:
         if connection.execute(queries()["plain_table"], {"table": old.name}).fetchone() != (True,):

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ def test_the_latest_of_each_key_does_not_depend_on_where_batches_are_cut(world: 
     _agree(world, "upsert", st.lists(st.one_of(good, good, good, gone, bad), min_size=5, max_size=40))
 
 
+@pytest.mark.slow
 def test_a_table_without_a_transform_does_not_depend_on_where_batches_are_cut(world: World) -> None:
     view = {"visitor": "v", "url": "https://a.b/", "viewed_at": "2026-11-01T10:00:00Z"}
     good = st.integers(0, 99).map(lambda n: json.dumps(view | {"event_id": f"e{n}", "duration_ms": n}).encode())

@@ -1,5 +1,7 @@
 """Every class of change on real tables: what Postgres holds after the statements is what the new contract says."""
 
+from dataclasses import replace
+
 import pytest
 from psycopg import sql
 
@@ -64,7 +66,7 @@ def test_the_tables_are_what_the_new_contract_says(world: World, case: Case) -> 
         if any(item.refused for item in found.statements):  # rows must go: a replay puts them back
             for table in new.tables:
                 connection.execute(sql.SQL("DELETE FROM {}").format(identifier(table.name)))
-            found = plan(old, new, ledger.shapes(new), case.given, emptied=True)
+            found = plan(old, new, ledger.shapes(new), replace(case.given, emptied=True))
         done = [item.sql for item in run(connection, found.statements)]
         assert done == [item.sql for item in found.statements]
         shapes = ledger.shapes(new)

@@ -15,7 +15,7 @@ from confluent_kafka.schema_registry import Schema
 from dagster import DagsterInstance
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.written import digest
+from platform_defs.contract.written import contract_digest
 from platform_defs.definitions import compose
 from platform_defs.operations.replay import Replay
 from platform_defs.orchestration.halts import shows_otherwise
@@ -88,7 +88,7 @@ def test_each_schema_is_observed_once_with_the_line_that_would_read_what_is_new_
     assert tuple(first[name] for name in names) == (key, subject, 1, "avro", "yes", 0, pipeline.name)
     assert [column.name for column in first["dagster/column_schema"].columns][:2] == ["transfer_id", "debit_account"]
     (batch,) = told(instance, table_keys(pipeline)[0])
-    assert (batch["contract_version"], batch["contract_digest"]) == (contract.version, digest(contract))
+    assert (batch["contract_version"], batch["contract_digest"]) == (contract.version, contract_digest(contract))
     assert batch[f"messages_of_schema_{key}"] == 8
     newer = schema({"name": "channel", "type": "string"}, without="memo")
     typed = [{**document, "channel": "app"} for document in read(documents(4, 8))]

@@ -238,6 +238,7 @@ def test_a_header_names_the_schema(registered: World) -> None:
     assert verify(pipeline, registered.endpoints, registered.spark).ok
 
 
+@pytest.mark.slow
 def test_ids_survive_that_the_registry_is_killed_and_that_the_stack_goes_down(registered: World) -> None:
     def register() -> int:
         name = f"A{uuid4().hex}"

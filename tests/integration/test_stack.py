@@ -139,6 +139,7 @@ def test_the_database_asks_for_its_password(running: StackStatus) -> None:
         psycopg.connect(url)
 
 
+@pytest.mark.slow
 def test_a_killed_broker_comes_back_with_its_messages(running: StackStatus) -> None:
     produce("kept.messages", b"before")
     kill(running.kafka.pid)

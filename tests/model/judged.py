@@ -60,8 +60,9 @@ def _exceeds(messages: int, dead: int) -> bool:
 
 
 def _records(log: Log, run: Run) -> list[tuple[int, Record]]:
+    """What a staged batch has read."""
     assert run.pending
-    parts = log.generations[run.pending.topic_id].parts
+    parts = log.generations[run.read_of].parts
     return [
         (item.partition, parts[item.partition].records[at])
         for item in run.pending.ranges

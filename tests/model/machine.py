@@ -7,6 +7,8 @@ pipeline's owner must come to is predicted; whoever is not the owner must change
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import get_args
 from uuid import uuid4
 
@@ -26,7 +28,7 @@ from resources.postgres.ledger import Ledger
 from tests.model.judged import Judged
 from tests.model.log import Log
 from tests.model.runs import DyingInCommit, new_contract
-from tests.model.seen import check, positions
+from tests.model.seen import Span, check, positions
 from tests.model.topic_events import EVENTS, Draw, TopicEvents, event, some
 
 ENDS = {"closed": None, "gate failed": Counts.ALWAYS, "system away": Counts.NEVER}  # of runs that end by themselves
@@ -242,11 +244,20 @@ class Machine(TopicEvents):
         self.settling, self.halted, self.died, self.judged.tries = True, None, False, Counter()
         self.failures.clear()
         self.fired["settled"] += 1
-        now = {span.partition: span.topic_id for span in positions(self.look())}
-        self.kept += [span for span in before if now.get(span.partition) != span.topic_id]
+        self._keep(before, positions(self.look()))
         if again:
             with pytest.raises(Retryable, match="no longer as it was shown"):
                 self._unchanged(lambda: settlement.settle(self.url, self.contract, decided, "twice", "nobody"))
+
+    def _keep(self, before: Sequence[Span], now: Sequence[Span]) -> None:
+        """What was read of logs that are left stays. Of one that is read again, what a person skipped by hand behind
+        all that batches read is read after all.
+        """
+        reads = {span.partition: span.topic_id for span in now}
+        starts = {(span.topic_id, span.partition): span.start for span in now}
+        kept = [*self.kept, *(span for span in before if reads.get(span.partition) != span.topic_id)]
+        ends = [min(span.until, starts.get((span.topic_id, span.partition), span.until)) for span in kept]
+        self.kept = [replace(span, until=end) for span, end in zip(kept, ends, strict=True)]
 
     @event(8, lambda self: not self.halted and self.seen["pipeline"]["red_gate"])
     def settle_a_red_gate(self, draw: Draw) -> None:

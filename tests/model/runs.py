@@ -119,6 +119,7 @@ class Run:
     pending: PendingBatch | None = None
     staged: Staged | None = None
     epochs: dict[int, int] = field(default_factory=dict[int, int])  # of the leaders that the plan saw
+    read_of: str = ""  # the id of the log that was read: another may have taken the topic's name since the plan
     lost: Literal["", "rows", "more"] = ""  # what Postgres emptied of it, having recovered since it staged
 
     @property
@@ -144,6 +145,7 @@ class Run:
         """Steps 2 to 5. With `losers`, each range is staged once more by an attempt whose result never arrives."""
         pending = self.pending
         assert pending is not None
+        self.read_of = self.log.describe(pending.ranges[0].topic).topic_id
         area = Area(self.hold.open_staging(pending).staging_id, connection)
         work = TaskWork(self.contract, pending.ranges, self.log, area, set_aside=batch._set_aside(pending))
         winners = {}

@@ -23,7 +23,7 @@ from platform_defs.contract.model import (
 )
 from platform_defs.contract.odcs import load
 from platform_defs.contract.rule_words import wanted
-from platform_defs.contract.written import digest, text
+from platform_defs.contract.written import contract_digest, text
 from tests.unit.contract_mistakes import GOOD
 
 KEPT = {
@@ -57,7 +57,7 @@ def _rule(field: str, kind: str, argument: object) -> RowRule:
 @pytest.mark.parametrize("contract", SHIPPED, ids=lambda contract: contract.pipeline)
 def test_a_shipped_contract_is_read_back_as_it_is(contract: Contract) -> None:
     assert _read_back(contract) == _kept(contract)
-    assert digest(_read_back(contract)) == digest(contract)
+    assert contract_digest(_read_back(contract)) == contract_digest(contract)
 
 
 def test_the_contract_of_every_key_is_read_back_as_it_is(tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_a_batch_rule_may_have_keys_of_every_type_in_its_arguments(tmp_path: Pat
         return replace(contract, tables=(replace(table, batch_rules=(rule,)), *contract.accumulates))
 
     odd = ruled({"a": [{1: "x", "y": False}], 2: None, True: 1.5, None: "d"})
-    assert len({digest(odd), digest(contract), digest(ruled({"a": 1}))}) == 3
-    assert digest(_read_back(odd)) == digest(odd)
+    assert len({contract_digest(odd), contract_digest(contract), contract_digest(ruled({"a": 1}))}) == 3
+    assert contract_digest(_read_back(odd)) == contract_digest(odd)
 
 
 def test_values_of_every_type_are_read_back_as_they_are() -> None:
@@ -128,12 +128,14 @@ def test_how_messages_name_their_schema_is_read_back_as_it_is(server: str, names
     contract = load(HERE, changed, lambda name: f"syntax of {name}")
     again = load(HERE, text(contract), lambda _: contract.wire.schema_text)
     assert again == _kept(contract)
-    assert digest(again) == digest(contract) != digest(load(HERE, GOOD))
+    assert contract_digest(again) == contract_digest(contract) != contract_digest(load(HERE, GOOD))
 
 
 def test_a_schema_file_is_a_part_of_what_judges() -> None:
     changed = GOOD.replace(JSON, FROM_FILE)
-    assert digest(load(HERE, changed, lambda _: "one")) != digest(load(HERE, changed, lambda _: "other"))
+    assert contract_digest(load(HERE, changed, lambda _: "one")) != contract_digest(
+        load(HERE, changed, lambda _: "other")
+    )
 
 
 def test_every_part_of_a_contract_is_in_its_document() -> None:
@@ -144,7 +146,7 @@ def test_every_part_of_a_contract_is_in_its_document() -> None:
 def test_the_digest_is_that_of_what_judges_messages_and_of_the_version() -> None:
     one = SHIPPED[0]
     words = replace(one, description="other", limits=Limits(lag_messages=1), domain="x", evolution="additive")
-    assert digest(words) == digest(one)
+    assert contract_digest(words) == contract_digest(one)
     others = (
         replace(one, version="1.0.1"),
         replace(one, topic="other"),
@@ -153,4 +155,4 @@ def test_the_digest_is_that_of_what_judges_messages_and_of_the_version() -> None
         replace(one, fields=(*one.fields[:-1], replace(one.fields[-1], required=not one.fields[-1].required))),
         replace(one, tables=one.tables[:1]),
     )
-    assert len({digest(one), *map(digest, others)}) == 1 + len(others)
+    assert len({contract_digest(one), *map(contract_digest, others)}) == 1 + len(others)

@@ -11,7 +11,7 @@ from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import Bump, ChangeClass
 from platform_defs.evolution.fill import fills
-from platform_defs.evolution.plan import Plan, plan, unused
+from platform_defs.evolution.plan import ChangePlan, plan, unused
 from platform_defs.evolution.statements import Given, shape_of
 from platform_defs.evolution.versions import version_mistake
 from tests.unit.contract_mistakes import GOOD
@@ -214,7 +214,7 @@ def good() -> Contract:
     return load(Path("orders.odcs.yaml"), GOOD)
 
 
-def changed_by(case: Case) -> Plan:
+def changed_by(case: Case) -> ChangePlan:
     text = GOOD
     for part, instead in case.edits:
         assert part in text, part

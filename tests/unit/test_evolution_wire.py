@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from platform_defs.contract.model import OtherRecords, WireFormat
-from platform_defs.contract.written import digest
+from platform_defs.contract.written import contract_digest
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.plan import plan
 from tests.unit.test_evolution import FREE, PRODUCERS, REPLAY, WORDS, good
@@ -54,7 +54,8 @@ def test_other_keys_of_an_upsert_need_a_replay_whatever_its_format_was() -> None
 
 def test_what_decides_the_rows_has_the_context_of_a_subject_and_not_its_name() -> None:
     plain, other, elsewhere = (
-        digest(replace(good(), format="avro", wire=WireFormat(subject=subject))) for subject in ("a", "b", ":.bank:a")
+        contract_digest(replace(good(), format="avro", wire=WireFormat(subject=subject)))
+        for subject in ("a", "b", ":.bank:a")
     )
     assert plain == other
     assert plain != elsewhere

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assets import find_pipeline
-from platform_defs.contract.digest import digest
+from platform_defs.contract.digest import definitions_digest
 from platform_defs.contract.transform_sources import transform_sources
 from platform_defs.engine.replay_plan import fingerprint
 from tests.unit.test_catalogue import add, transform
@@ -113,7 +113,7 @@ def test_without_a_transform_there_are_no_sources(tmp_path: Path) -> None:
 
 
 def test_a_change_of_what_a_transform_imports_changes_the_digest_of_definitions(project: Path) -> None:
-    first = digest([find_pipeline("orders", project / "assets")])
-    assert digest([find_pipeline("orders", project / "assets")]) == first
+    first = definitions_digest([find_pipeline("orders", project / "assets")])
+    assert definitions_digest([find_pipeline("orders", project / "assets")]) == first
     (project / "assets/web/words.py").write_text("WORD = 2")
-    assert digest([find_pipeline("orders", project / "assets")]) != first
+    assert definitions_digest([find_pipeline("orders", project / "assets")]) != first

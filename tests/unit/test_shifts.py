@@ -6,7 +6,7 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord
 from dagster._time import get_current_datetime
 
 from assets import find_contract
-from platform_defs.contract.digest import digest
+from platform_defs.contract.digest import definitions_digest
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.orchestration.assets import other_runs
 from platform_defs.orchestration.goals import OtherRuns
@@ -87,11 +87,11 @@ def test_what_a_person_asked_for_is_left_to_that_run_only_once_it_is_at_work() -
 
 def test_the_digest_is_the_same_until_a_contract_or_a_transform_changes() -> None:
     plain = Pipeline(find_contract("web_page_views"))
-    first = digest([plain])
-    assert digest([Pipeline(find_contract("web_page_views"))]) == first
+    first = definitions_digest([plain])
+    assert definitions_digest([Pipeline(find_contract("web_page_views"))]) == first
     changed = [
         [replace(plain, contract=replace(plain.contract, version="9.9.9"))],
         [replace(plain, transform=doubled)],
         [plain, Pipeline(find_contract("bank_transfers"))],
     ]
-    assert len({first, *map(digest, changed)}) == 4
+    assert len({first, *map(definitions_digest, changed)}) == 4

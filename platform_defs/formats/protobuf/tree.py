@@ -7,6 +7,7 @@ skipped; numbers are cut to the width of their field. https://protobuf.dev/progr
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from platform_defs.formats.excerpt import excerpt
@@ -45,6 +46,22 @@ class RefusedMessage(Exception):
         return Reason(self._error_class, f"{self._message}{of}")
 
 
+@dataclass(slots=True)  # not frozen: one is made of each message within a message, which takes longer then
+class _Message:
+    """A message that is being read: what is known of it before its first byte."""
+
+    shape: MessageShape
+    tree: Tree  # into which it is read
+    stop: int  # where it ends at the latest; a group ends before, at its mark
+    depth: int  # how many others it is in
+    group: int | None = None  # the number of the group that it is
+
+    def drop_rivals(self, field: FieldShape) -> None:
+        """Forget the other members of the oneof that `field` is in: the last one counts."""
+        for other in self.shape.rivals[field.number]:
+            self.tree.pop(other, None)
+
+
 class TreeReader:
     """Reads one message; `unknown` then tells whether it held fields that the contract does not know."""
 
@@ -56,81 +73,78 @@ class TreeReader:
         """The message from the byte `at` on, which is in `depth` others. Raises RefusedMessage."""
         tree: Tree = {}
         try:
-            self._message(shape, tree, at, len(self._data), depth, None)
+            self._read(_Message(shape, tree, len(self._data), depth), at)
         except RefusedMessage as refused:
             refused.within = tuple(self._path)
             raise
         return tree
 
-    def _message(self, shape: MessageShape, tree: Tree, at: int, stop: int, depth: int, group: int | None) -> int:
-        """Read up to `stop`, or to the end of the group of that number; returns the position behind it."""
-        if depth > MAX_DEPTH:
+    def _read(self, message: _Message, at: int) -> int:
+        """Read the message to its end; returns the position behind it."""
+        if message.depth > MAX_DEPTH:
             raise RefusedMessage("TooDeep", f"messages nest deeper than {MAX_DEPTH} levels at byte {at}")
+        shape, stop = message.shape, message.stop
         while at < stop:
             start = at
             number, wire_type, at = self._tag(at, stop)
             if wire_type == END_GROUP:
-                if number != group:
+                if number != message.group:
                     raise _malformed(f"ends a group of number {number} that has not begun", start)
                 return at
             field = shape.fields.get(number)
             if field is not None and field.takes(wire_type):
                 self._path.append(field.name)
-                at = self._field(shape, field, wire_type, tree, at, stop, depth)
+                at = self._field(message, field, wire_type, at)
                 self._path.pop()
             else:
                 self.unknown |= not shape.is_whole
-                at = self._skip(number, wire_type, at, stop, depth)
-        if group is not None:
-            raise _malformed(f"ends inside the group of number {group}", at)
+                at = self._skip(message, number, wire_type, at)
+        if message.group is not None:
+            raise _malformed(f"ends inside the group of number {message.group}", at)
         return at
 
-    def _field(
-        self, shape: MessageShape, field: FieldShape, wire_type: int, tree: Tree, at: int, stop: int, depth: int
-    ) -> int:
+    def _field(self, message: _Message, field: FieldShape, wire_type: int, at: int) -> int:
         if not field.wanted:
-            return self._rival(shape, field, wire_type, tree, at, stop, depth)
-        for other in shape.rivals.get(field.number, ()):
-            tree.pop(other, None)
+            return self._rival(message, field, wire_type, at)
+        if field.number in message.shape.rivals:
+            message.drop_rivals(field)
         if field.message is not None:
-            return self._nested(field, field.message, tree, at, stop, depth)
+            return self._nested(message, field, field.message, at)
         if field.repeated:
-            return self._repeated(field, wire_type, tree, at, stop)
-        tree[field.number], at = self._scalar(field, at, stop)
+            return self._repeated(message, field, wire_type, at)
+        message.tree[field.number], at = self._scalar(field, at, message.stop)
         return at
 
-    def _rival(
-        self, shape: MessageShape, field: FieldShape, wire_type: int, tree: Tree, at: int, stop: int, depth: int
-    ) -> int:
+    def _rival(self, message: _Message, field: FieldShape, wire_type: int, at: int) -> int:
         """Skip a member of a oneof that is not read; those that are read do not count any longer."""
         self.unknown = True
-        after = self._skip(field.number, wire_type, at, stop, depth)
-        if field.enum is None or not field.enum.closed or self._scalar(field, at, stop)[0] in field.enum.names:
-            for other in shape.rivals[field.number]:
-                tree.pop(other, None)
+        after = self._skip(message, field.number, wire_type, at)
+        enum = field.enum
+        if enum is None or not enum.closed or self._scalar(field, at, message.stop)[0] in enum.names:
+            message.drop_rivals(field)
         return after
 
-    def _nested(self, field: FieldShape, shape: MessageShape, tree: Tree, at: int, stop: int, depth: int) -> int:
+    def _nested(self, message: _Message, field: FieldShape, shape: MessageShape, at: int) -> int:
         if field.repeated:
-            inner: Tree = {}
-            self._append(field, tree, inner)
+            tree: Tree = {}
+            self._append(field, message.tree, tree)
         else:
-            inner = tree.setdefault(field.number, {})
+            tree = message.tree.setdefault(field.number, {})
         if field.wire_type == GROUP:
-            return self._message(shape, inner, at, stop, depth + 1, field.number)
-        start, end = self._length(at, stop)
-        return self._message(shape, inner, start, end, depth + 1, None)
+            return self._read(_Message(shape, tree, message.stop, message.depth + 1, field.number), at)
+        start, end = self._length(at, message.stop)
+        return self._read(_Message(shape, tree, end, message.depth + 1), start)
 
-    def _repeated(self, field: FieldShape, wire_type: int, tree: Tree, at: int, stop: int) -> int:
+    def _repeated(self, message: _Message, field: FieldShape, wire_type: int, at: int) -> int:
         if wire_type == field.wire_type:
-            value, at = self._scalar(field, at, stop)
-            self._append(field, tree, value)
+            value, at = self._scalar(field, at, message.stop)
+            self._append(field, message.tree, value)
             return at
-        at, end = self._length(at, stop)
-        tree.setdefault(field.number, [])
+        at, end = self._length(at, message.stop)
+        message.tree.setdefault(field.number, [])
         while at < end:
             value, at = self._scalar(field, at, end)
-            self._append(field, tree, value)
+            self._append(field, message.tree, value)
         return at
 
     def _append(self, field: FieldShape, tree: Tree, value: Any) -> None:
@@ -150,15 +164,15 @@ class TreeReader:
         end = self._after(at, form.size, stop)
         return form.unpack_from(self._data, at)[0], end
 
-    def _skip(self, number: int, wire_type: int, at: int, stop: int, depth: int) -> int:
+    def _skip(self, message: _Message, number: int, wire_type: int, at: int) -> int:
         """The position behind a value that is not read."""
         if wire_type == VARINT:
-            return self._number(at, stop)[1]
+            return self._number(at, message.stop)[1]
         if wire_type == LENGTH:
-            return self._length(at, stop)[1]
+            return self._length(at, message.stop)[1]
         if wire_type == GROUP:
-            return self._message(_NOTHING, {}, at, stop, depth + 1, number)
-        return self._after(at, 8 if wire_type == FIXED64 else 4, stop)
+            return self._read(_Message(_NOTHING, {}, message.stop, message.depth + 1, number), at)
+        return self._after(at, 8 if wire_type == FIXED64 else 4, message.stop)
 
     def _tag(self, at: int, stop: int) -> tuple[int, int, int]:
         """A field's number, its wire type, and the position behind them."""

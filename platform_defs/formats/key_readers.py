@@ -45,7 +45,7 @@ def key_reader(contract: Contract, writer: WriterSchema, *, indexed: bool) -> Re
         return _AvroKeys(contract, writer)
     if contract.format == "json":
         return _SingleKeys(contract, parsed)
-    from platform_defs.formats.protobuf.keys import KeyMessages  # a worker loads the formats that it reads
+    from platform_defs.formats.protobuf.key_messages import KeyMessages  # a worker loads the formats that it reads
 
     return _SingleKeys(contract, KeyMessages(writer, framed=indexed).read)
 

@@ -1,0 +1,50 @@
+"""Messages that are left out when their batch runs again: the transform failed on them, or the table rejects them."""
+
+from collections.abc import Mapping
+
+from platform_defs.contract.model import Contract
+from platform_defs.engine.pauses import SUSPECTED
+from platform_defs.engine.ports import MessagePlace, PipelineHold, Refusal, Staged
+from platform_defs.errors import Halt, MessagesSuspected, NotReproduced, RowRefused
+from platform_defs.formats.excerpt import excerpt
+from platform_defs.halts import AccumulateRefused
+from platform_defs.offsets import PendingBatch, Suspect
+
+
+class Excluded(Exception):  # between this module and batch.py only: go round again
+    """The message at `place` will be a dead letter; the batch runs again without it."""
+
+    def __init__(self, place: MessagePlace, refusal: Refusal) -> None:
+        self.place, self.refusal = place, refusal
+        super().__init__(refusal.message)
+
+
+def wait_for_suspects(
+    contract: Contract, ledger: PipelineHold, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal]
+) -> None:
+    """Raises MessagesSuspected where messages are left out that may yet become rows: all are waited for together."""
+    known = {item.place: item for item in pending.suspects}
+    found = {place: why.message for place, why in excluded.items() if not why.certain}
+    if not found:
+        return
+    suspects = [known.get(place, Suspect(*place, excerpt(why))) for place, why in found.items()]
+    if ledger.note_suspects(suspects) < SUSPECTED.first:
+        ((partition, offset), why), *_ = found.items()
+        first = f"{contract.topic}[{partition}] at offset {offset}: {why}"
+        raise MessagesSuspected.of_batch(contract.pipeline, pending.batch_id, len(suspects), first, SUSPECTED.first)
+
+
+def refused_by_table(contract: Contract, ledger: PipelineHold, staged: Staged, refusal: RowRefused) -> Exception:
+    """The message whose row the row table rejects, to be left out; a Halt where it is an accumulate that rejects."""
+    found, table = ledger.refused_row(staged), contract.row_table.name
+    if found is not None:
+        why = Refusal("publish", found.error_class, f"{table} rejects this row: {found.message}")
+        return Excluded((found.partition, found.offset), why)
+    if not contract.accumulates:
+        return NotReproduced.in_table(table, str(refusal))
+    names = ", ".join(item.name for item in contract.accumulates)
+    seen = (
+        f"the sums of batch {staged.pending.batch_id} violate a constraint of {names}: {refusal}. Nothing was "
+        "published; no single message is at fault for a sum."
+    )
+    return Halt(contract.pipeline, AccumulateRefused(str(refusal)), seen)
