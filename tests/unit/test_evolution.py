@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.column_types import STRING
-from platform_defs.contract.model import Column, Contract
+from platform_defs.contract.model import Contract
 from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import Bump, ChangeClass
 from platform_defs.evolution.fill import fills
 from platform_defs.evolution.plan import ChangePlan, plan, unused
-from platform_defs.evolution.statements import ColumnShape, Given, shape_of
+from platform_defs.evolution.statements import Given, shape_of
 from platform_defs.evolution.versions import version_mistake
 from tests.unit.contract_mistakes import GOOD
 
@@ -269,35 +268,6 @@ def test_a_required_column_that_is_gone_takes_null_from_then_on() -> None:
     assert [item.sql for item in found.statements] == [f'{ORDERS} ALTER COLUMN "order_id" DROP NOT NULL']
 
 
-def _renaming(*columns: tuple[str, str]) -> list[str]:
-    """What a table of the columns a and z needs for these, each with the name that it had before."""
-    old = good()
-    made = tuple(Column(name, STRING, False, renamed_from=before) for name, before in columns)
-    before, after = (
-        replace(old, tables=(replace(old.row_table, columns=each),))
-        for each in ((Column("a", STRING, False), Column("z", STRING, False)), made)
-    )
-    found = plan(before, after, given=Given(breaking=True))
-    assert not any(item.refused for item in found.statements)
-    kinds = [change.kind for change in found.changes if change.table]
-    assert kinds.count(READERS) == sum(item.kind == "rename" for item in found.statements)
-    assert kinds.count(FREE) == sum(item.kind == "add" for item in found.statements)
-    return [item.action.replace('"', "").replace("COLUMN ", "") for item in found.statements]
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_a_column_is_renamed_before_another_takes_its_name_in_whatever_order_they_are_written(order: int) -> None:
-    renamed = ["RENAME a TO b", "ADD a text"]
-    assert _renaming(*[("a", ""), ("b", "a"), ("z", "")][::order]) == renamed
-    assert _renaming(*[("a", "z"), ("b", "a")][::order]) == ["RENAME a TO b", "RENAME z TO a"]
-    assert _renaming(*[("a", "z"), ("b", "a"), ("z", "")][::order]) == [
-        "RENAME a TO b",
-        "RENAME z TO a",
-        "ADD z text",
-    ]
-    assert _renaming(*[("a", ""), ("z", "a")][::order]) == []  # written long ago: the table has both
-
-
 def test_a_table_that_was_changed_by_hand_needs_nothing_more() -> None:
     old = good()
     column = replace(old.row_table.columns[-1], name="channel")
@@ -307,18 +277,6 @@ def test_a_table_that_was_changed_by_hand_needs_nothing_more() -> None:
     found = plan(old, new, by_hand)
     assert (found.statements, [change.kind for change in found.changes]) == ((), [FREE])
     assert "the table has the column already" in found.changes[0].sentence
-
-
-def test_a_required_column_that_comes_back_is_checked_and_needs_no_value() -> None:
-    new = good()
-    columns = tuple(column for column in new.row_table.columns if column.name != "order_id")
-    old = replace(new, tables=(replace(new.row_table, columns=columns), *new.accumulates))
-    left = {table.name: dict(shape_of(table)) for table in new.tables}
-    left[new.row_table.name]["order_id"] = ColumnShape("text", not_null=False)
-    found = plan(old, new, left)
-    assert [change.kind for change in found.changes] == [CHECKED]
-    (statement,) = found.statements
-    assert (statement.kind, statement.checks_rows, statement.refused) == ("demand", True, "")
 
 
 def test_a_column_that_has_a_default_in_its_name_gets_no_value() -> None:
