@@ -32,6 +32,7 @@ def test_rows_and_their_sums_do_not_depend_on_where_batches_are_cut(world: World
     _agree(world, "accumulate", st.lists(message, min_size=5, max_size=60))
 
 
+@pytest.mark.slow
 def test_the_latest_of_each_key_does_not_depend_on_where_batches_are_cut(world: World) -> None:
     keys = st.integers(1, 6)
     names = st.text("abc", min_size=1, max_size=3)

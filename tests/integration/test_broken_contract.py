@@ -80,6 +80,7 @@ def test_asset_list_has_the_good_ones_and_a_line_for_the_bad_one(project: Path) 
     assert "did you mean 'timestamp'" in listed.stderr
 
 
+@pytest.mark.slow
 def test_a_good_pipeline_runs_beside_a_broken_one(world: World, project: Path) -> None:
     with_topic(world)
     ran = dagster(project, "asset", "materialize", "--select", "bank/postings")

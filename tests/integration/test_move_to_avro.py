@@ -58,6 +58,7 @@ def test_a_new_topic_is_read_behind_the_old_one_and_nothing_is_lost_or_doubled(r
     assert (report.ok, report.rows, report.unverifiable) == (True, 16, 48), report.explanation
 
 
+@pytest.mark.slow
 def test_within_a_topic_that_was_read_to_its_end_each_batch_is_judged_in_its_own_format(registered: World) -> None:
     before = registered.new_pipeline()
     registered.send(before, transfers(20))

@@ -23,6 +23,7 @@ from tests.replays import bank, counts, doubled, exact, execute, nothing_left, s
 from tests.world import World, transfer, transfers
 
 
+@pytest.mark.slow
 def test_what_has_not_changed_is_built_the_same_and_put_in_place_without_a_trace(world: World) -> None:
     pipeline = bank(world)
     before = exact(world, pipeline)
@@ -52,6 +53,7 @@ def test_another_transform_is_shown_first_and_put_in_place_on_demand(world: Worl
     assert [row["replaced_by"] for row in batches] == [kept["replay_id"]] * 2 + [None] * (len(batches) - 2)
 
 
+@pytest.mark.slow
 def test_another_contract_makes_rows_of_dead_letters_and_dead_letters_of_rows(world: World) -> None:
     pipeline = bank(world)
     fields = tuple(
@@ -116,6 +118,7 @@ def test_upserts_are_replayed_whole(world: World) -> None:
     assert world.rows(f"select customer from {pipeline.name}.notes") == [{"customer": "6"}]
 
 
+@pytest.mark.slow
 def test_what_at_least_once_wrote_twice_a_replay_mends(world: World) -> None:
     pipeline = bank(world, batches=1)
     table = pipeline.contract.row_table.name

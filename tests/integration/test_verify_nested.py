@@ -202,7 +202,7 @@ def taken_by_postgres(database: psycopg.Connection[Any], text: str) -> bool:
     return True
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(TEXTS)
 @example("9e131071")
 @example("1e131072")
@@ -230,7 +230,7 @@ def refusal(text: str) -> str | None:
     return None
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(TEXTS, TEXTS)
 @example("1.0", "1.00")
 @example('{"a":1,"b":2}', '{"b":2.0,"a":10e-1}')

@@ -89,7 +89,7 @@ READERS = {
 SYNTAXES, SEEDS = st.sampled_from(sorted(READERS)), st.integers(0, 2**32)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(SYNTAXES, SEEDS)
 def test_good_messages_are_read_the_same_by_all_readers(syntax: str, seed: int) -> None:
     readers, chance = READERS[syntax], random.Random(seed)
@@ -117,7 +117,7 @@ def test_a_block_that_is_too_large_to_be_read_at_once_is_read_in_parts() -> None
     assert found.indexes.to_pylist() == found.rows.column("number").to_pylist() == [*range(150), *range(151, 200)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(SYNTAXES, SEEDS)
 def test_damaged_messages_are_read_the_same_by_all_readers(syntax: str, seed: int) -> None:
     assert_agreement_on_damaged(READERS[syntax], random.Random(seed))
