@@ -1,4 +1,4 @@
-"""The text of a key's value, which decides the row: the same for every width, scale and unit that a value is written with.
+"""The text of a key, which decides the row: the same for every width, scale and unit that its value is written with.
 
 A string is its text, another scalar its JSON (12, true, "2026-11-01" without quotes), a record or an array JSON without
 whitespace, its keys sorted. A Protobuf message is as it would be in a json column, but for its integers: those of 64

@@ -19,6 +19,6 @@ def keys_apart(contract: Contract, used: Sequence[UsedSchema], partitions: Calla
     of_late = any(one.of_late for one in used if one.key in keys and one.part == "key")
     why = (
         f"keys begin with the ids of {len(ids)} schemas ({shown}), so producers may send one key to two partitions, "
-        "and its row may keep the older message; frame keys by header, or move to a new topic whose keys name one schema"
+        "and its row may keep the older message; frame keys by header, or go on in a new topic with one schema of keys"
     )
     return Judged(contract.pipeline, "schemas of keys", of_late, Judgement(None, (why,)))
