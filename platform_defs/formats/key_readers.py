@@ -1,14 +1,10 @@
 """Keys that are written with a schema, as the text that decides the row: of the value, never of the bytes, in which the
-schema's id changes.
-
-A string is its text, another scalar its JSON (12, true, "2026-11-01" without quotes), a record or an array JSON without
-whitespace, its keys sorted. A Protobuf message is as it would be in a json column.
+schema's id changes. key_text.py says how it is spelt.
 """
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any, cast
 
 import pyarrow as pa
@@ -19,16 +15,14 @@ from platform_defs.formats.arrow import Column, all_bytes, integers, record_batc
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded
-from platform_defs.formats.json.json_text import json_text
 from platform_defs.formats.json.single import parsed
-from platform_defs.formats.json.values import JsonNumber, JsonObject
+from platform_defs.formats.key_text import MISSING_KEY, key_text
 from platform_defs.formats.reason import Reason
 from platform_defs.formats.supported import Reader
 from platform_defs.formats.wire.buffer import Buffer, Integers
 from platform_defs.formats.wire.columns import binary_column
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
-_MISSING = ("MissingKey", "the message has no key; an upsert table needs one, since the key decides the row")
 _KEY = "key"  # the one field of the record that a key is put into
 _PLAIN: dict[Any, ColumnType] = {"string": STRING, "int": INTEGER, "long": INTEGER}
 
@@ -66,7 +60,7 @@ class _AvroKeys:
         if self._plain:
             return _plain_texts(found, self._schema)
         texts = cast("list[str | None]", found.rows.column(0).to_pylist())
-        made = _of_texts([_text_of(None if text is None else parsed(text.encode())) for text in texts], self._schema)
+        made = _of_texts([key_text(None if text is None else parsed(text.encode())) for text in texts], self._schema)
         faults = [replace(fault, index=found.indexes[fault.index].as_py()) for fault in made.faults]
         every = sorted([*found.faults, *faults], key=lambda fault: fault.index)
         return Decoded(made.rows, found.indexes.take(made.indexes), every, 0)
@@ -99,7 +93,7 @@ class _SingleKeys:
         values: Any = binary_column(Buffer(data), starts, stops - starts, None, len(starts))
         texts, budget = list[str | Reason](), Budget(len(starts))
         for value in all_bytes(values):
-            text = _text_of(self._read(value))
+            text = key_text(self._read(value))
             budget.spend(len(text) if isinstance(text, str) else 0)
             texts.append(text)
         return _of_texts(texts, self._schema)
@@ -110,7 +104,7 @@ def _plain_texts(found: Decoded, schema: pa.Schema) -> Decoded:
     texts: Column = found.rows.column(0).cast(pa.string())
     if not texts.null_count:
         return Decoded(record_batch([texts], schema), found.indexes, found.faults, 0)
-    missing = [Fault(index, "decode", *_MISSING) for index in integers(found.indexes.filter(texts.is_null()))]
+    missing = [Fault(index, "decode", *MISSING_KEY) for index in integers(found.indexes.filter(texts.is_null()))]
     there = texts.is_valid()
     faults = sorted([*found.faults, *missing], key=lambda fault: fault.index)
     return Decoded(record_batch([texts.filter(there)], schema), found.indexes.filter(there), faults, 0)
@@ -127,25 +121,6 @@ def _of_texts(texts: Sequence[str | Reason], schema: pa.Schema) -> Decoded:
     ]
     batch = record_batch([pa.array(rows, pa.string())], schema)
     return Decoded(batch, pa.array(indexes, pa.int64()), faults, 0)
-
-
-def _text_of(document: Any) -> str | Reason:
-    """The text of a parsed value."""
-    if document is None:
-        return Reason(*_MISSING)
-    if isinstance(document, Reason):
-        return Reason(document.error_class, f"of the key, {document.message}")
-    text = json_text(_sorted(document))
-    if isinstance(text, Reason):
-        return Reason(text.error_class, f"the key {text.message}")
-    return str(document) if isinstance(document, str) and not isinstance(document, JsonNumber) else text
-
-
-def _sorted(document: Any) -> Any:
-    """The same with the keys of each object in order."""
-    if isinstance(document, JsonObject):
-        return JsonObject((key, _sorted(inner)) for key, inner in sorted(document, key=itemgetter(0)))
-    return [_sorted(inner) for inner in cast("list[Any]", document)] if isinstance(document, list) else document
 
 
 def _field(kind: ColumnType) -> Field:

@@ -18,6 +18,7 @@ from platform_defs.contract.written import contract_digest
 from platform_defs.errors import BadInput, RegistryAway, TidegateError
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.orchestration.halts import shows_otherwise
+from platform_defs.orchestration.key_schemas import keys_apart
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.schema_judgements import Judged, Judgement, evaluation, judge
 from platform_defs.orchestration.survey import kept_survey
@@ -102,7 +103,7 @@ def _spec(topic: Topic) -> dg.AssetCheckSpec:
         description=(
             f"Messages of {topic.name} become rows, whichever registered schema they were written with. Failed: "
             "messages of the last seven days name one that does not fit the contract. Warning: none of them names it, "
-            "or values of one that fits may not fit."
+            "or values of one that fits may not fit, or keys name several, so that one may be in two partitions."
         ),
         metadata={"evaluated": f"when messages name another schema, and every {AGAIN / 60:.0f} minutes"},
     )
@@ -191,8 +192,11 @@ class Look:
         return before != used or now - when >= AGAIN
 
     def _judged(self, contract: Contract, used: Sequence[UsedSchema]) -> list[Judged]:
-        """What messages name, then what is only registered."""
-        used = [one for one in used if one.part == "value"]
+        """What messages name, then what is only registered, then the keys where these are in doubt."""
+        apart = keys_apart(contract, used, lambda: len(self._ledger.positions(contract.pipeline)))
+        return self._of_values(contract, [one for one in used if one.part == "value"]) + ([apart] if apart else [])
+
+    def _of_values(self, contract: Contract, used: Sequence[UsedSchema]) -> list[Judged]:
         judgements = self._of_used(contract, used)
         order = sorted(judgements, key=lambda one: (one.generation, len(one.key), one.key))
         found = [Judged(contract.pipeline, f"id {one.key}", one.of_late, judgements[one]) for one in order]

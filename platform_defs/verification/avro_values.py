@@ -48,7 +48,8 @@ def moment(value: int, logical: str) -> str:
 def _clock(value: int, digits: int) -> str:
     seconds, fraction = divmod(value, 10**digits)
     time = (EPOCH + timedelta(seconds=seconds)).time()
-    return f"{time.isoformat()}.{str(fraction).zfill(digits)}"
+    decimals = str(fraction).zfill(digits).rstrip("0")
+    return f"{time.isoformat()}.{decimals}" if decimals else time.isoformat()
 
 
 def octets(value: bytes, logical: str, scale: int) -> str:

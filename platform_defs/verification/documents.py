@@ -31,6 +31,12 @@ class Integer(Number):
     __slots__ = ()
 
 
+class Long(str):
+    """An integer of 64 bits that JSON writes as a string."""
+
+    __slots__ = ()
+
+
 class Pairs(list[tuple[str, Any]]):
     """A JSON object as it is written, with every repetition of a key."""
 
@@ -143,7 +149,7 @@ def _checked_number(number: Number) -> int:
 def _canonical(document: Document) -> str:
     match document:
         case Number():
-            return _canonical_number(document)
+            return canonical_number(document)
         case Pairs():
             inner = {key: _canonical(value) for key, value in document}
             return "{" + ",".join(f"{dumps(key)}:{inner[key]}" for key in sorted(inner)) + "}"
@@ -153,7 +159,7 @@ def _canonical(document: Document) -> str:
             return dumps(document)
 
 
-def _canonical_number(number: Number) -> str:
+def canonical_number(number: Number) -> str:
     """The same text for every spelling of a value: made of its digits, without zeros at either end, and its scale."""
     whole, fraction, exponent = _parts(number)
     digits = (whole + fraction).lstrip("0")

@@ -9,7 +9,17 @@ from typing import Any, cast
 from platform_defs.contract.column_types import JSON
 from platform_defs.contract.model import Contract, Field
 from platform_defs.verification.avro import AvroJudge
-from platform_defs.verification.documents import Document, NotTheType, Number, Pairs, check_jsonb, compact, parse
+from platform_defs.verification.documents import (
+    Document,
+    Long,
+    NotTheType,
+    Number,
+    Pairs,
+    canonical_number,
+    check_jsonb,
+    compact,
+    parse,
+)
 from platform_defs.verification.judge import NoRow, key_text
 from platform_defs.verification.known_schemas import KnownSchemas, Named, NamedSchema, taken_apart
 from platform_defs.verification.protobuf import indexed_message
@@ -117,10 +127,19 @@ def _spelt(document: Document) -> str:
     check_jsonb(document)
     if isinstance(document, str) and not isinstance(document, Number):
         return document
-    return compact(_sorted(document))
+    return compact(_in_one_spelling(document))
 
 
-def _sorted(document: Any) -> Any:
-    if isinstance(document, Pairs):
-        return Pairs((name, _sorted(inner)) for name, inner in sorted(document, key=itemgetter(0)))
-    return list(map(_sorted, cast("list[Any]", document))) if isinstance(document, list) else document
+def _in_one_spelling(document: Any) -> Any:
+    """Sorted by name; numbers by their value, those that JSON writes as strings with them."""
+    match document:
+        case Pairs():
+            return Pairs((name, _in_one_spelling(inner)) for name, inner in sorted(document, key=itemgetter(0)))
+        case list():
+            return list(map(_in_one_spelling, cast("list[Any]", document)))
+        case Number():
+            return Number(canonical_number(document))
+        case Long():
+            return Number(canonical_number(Number(document)))
+        case _:
+            return document

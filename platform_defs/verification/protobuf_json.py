@@ -12,7 +12,7 @@ import numpy as np
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor import FieldDescriptor as F
 
-from platform_defs.verification.documents import Document, NotTheType, Number, Pairs, check_text
+from platform_defs.verification.documents import Document, Long, NotTheType, Number, Pairs, check_text
 from platform_defs.verification.protobuf_wire import Message
 
 _WIDE = (F.TYPE_INT64, F.TYPE_UINT64, F.TYPE_SINT64, F.TYPE_FIXED64, F.TYPE_SFIXED64)
@@ -102,7 +102,7 @@ def _one(item: F, value: Any) -> Document:
         return value
     if item.type in (F.TYPE_DOUBLE, F.TYPE_FLOAT):
         return _real(float(str(np.float32(value))) if item.type == F.TYPE_FLOAT else value)
-    return str(value) if item.type in _WIDE else Number(value)
+    return Long(value) if item.type in _WIDE else Number(value)
 
 
 def _enum(item: F, number: int) -> Document:

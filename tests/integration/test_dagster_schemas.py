@@ -179,6 +179,13 @@ def test_schemas_of_keys_are_not_compared_with_the_contract_of_values(
     (found,) = looks(registered, Memory(), pipeline)
     assert found.passed, found.description
     assert (found.description or "").startswith("1 schema judged")
+    more = avro_values(ask, topic, {"type": "string", "doc": "of a customer"}, ["C1"], key=True)
+    registered.send(pipeline, avro_values(ask, topic, record, [value]), keys=more)
+    assert execute(instance, pipeline).success
+    (found,) = looks(registered, Memory(), pipeline)
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    ids = ", ".join(str(int.from_bytes(one[1:5])) for one in (*keys, *more))
+    assert f"keys begin with the ids of 2 schemas ({ids})" in (found.description or "")
 
 
 def test_a_registry_that_is_away_leaves_out_what_no_message_names(registered: World) -> None:

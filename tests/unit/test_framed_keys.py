@@ -4,12 +4,14 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, time
+from decimal import Decimal
 from typing import Any, Literal
 
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from platform_defs.contract.model import Contract, KeyFormat, WireFormat
@@ -91,7 +93,15 @@ def test_an_avro_key_is_the_text_of_its_value(schema: Any, value: Any, text: str
     [
         (b'"k"', "k"),
         (b" 12 ", "12"),
-        (b"1.50", "1.50"),
+        (b"1.50", "1.5"),
+        (b"-15e-1", "-1.5"),
+        (b"1E+2", "100"),
+        (b"-0.00e7", "0"),
+        (b"1.5e40", "15e39"),
+        (b"1e-31", "1e-31"),
+        (b"0.1e-29", "0.000000000000000000000000000001"),
+        (b'["1.50", 1.50]', '["1.50",1.5]'),
+        (b"1e131072", "<OutOfRange>"),
         (b'{"b": 1, "a": {"d": [true], "c": null}}', '{"a":{"c":null,"d":[true]},"b":1}'),
         (b"null", "<MissingKey>"),
         (b"", "<EmptyValue>"),
@@ -126,6 +136,61 @@ def test_whatever_a_key_holds_the_engine_and_verify_agree(keys: list[bytes | Non
         texts(kind, document, keys)  # type: ignore[arg-type]
 
 
+def logical(of: str, name: str, **more: int) -> dict[str, Any]:
+    return {"type": of, "logicalType": name, **more}
+
+
+NOON = datetime(2026, 11, 1, 12, 0, 0, 120_000, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "schemas", "text"),
+    [
+        (12, ["int", "long", "float", "double"], "12"),
+        (10**16, ["long", "double"], "10000000000000000"),
+        (Decimal("12.5"), [logical("bytes", "decimal", precision=20, scale=scale) for scale in (1, 2, 9)], "12.5"),
+        (Decimal(-300), [logical("bytes", "decimal", precision=20, scale=scale) for scale in (0, 4)], "-300"),
+        (time(12), [logical("int", "time-millis"), logical("long", "time-micros")], "12:00:00"),
+        (
+            NOON,
+            [logical("long", f"timestamp-{unit}") for unit in ("millis", "micros")],
+            "2026-11-01T12:00:00.12Z",
+        ),
+        (
+            NOON.replace(microsecond=0),
+            [logical("long", f"timestamp-{unit}") for unit in ("millis", "micros")],
+            "2026-11-01T12:00:00Z",
+        ),
+    ],
+)
+def test_a_key_written_with_another_width_scale_or_unit_is_the_same_key(
+    value: Any, schemas: Sequence[Any], text: str
+) -> None:
+    inner = text if isinstance(value, int | Decimal) else f'"{text}"'
+    for schema in schemas:
+        record = {"type": "record", "name": "K", "fields": [{"name": "id", "type": schema}]}
+        assert texts("avro", json.dumps(schema), [avro(schema, value)]) == [text]
+        assert texts("avro", json.dumps(record), [avro(record, {"id": value})]) == [f'{{"id":{inner}}}']
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=None), st.integers(0, 5))
+def test_numbers_of_one_value_are_one_key_and_of_two_are_two(number: Decimal, zeros: int) -> None:
+    sign, digits, exponent = number.as_tuple()
+    assume(isinstance(exponent, int) and abs(exponent) < 9_000)
+    longer = Decimal((sign, (*digits, *[0] * zeros), int(exponent) - zeros))
+    next_one = Decimal((sign, (*digits, 1), int(exponent) - 1))
+    one, same, other = texts("json", "{}", [prefixed(str(of).encode()) for of in (number, longer, next_one)])
+    assert one == same != other
+    assert Decimal(one) == number
+
+
+def test_a_string_inside_of_a_key_keeps_its_zeros() -> None:
+    record = {"type": "record", "name": "K", "fields": [{"name": "id", "type": ["string", "long"]}]}
+    keys = [avro(record, {"id": one}) for one in ("1.50", "12:00:00.000", "1", 1)]
+    wanted = ['{"id":"1.50"}', '{"id":"12:00:00.000"}', '{"id":"1"}', '{"id":1}']
+    assert texts("avro", json.dumps(record), keys) == wanted
+
+
 PROTO = """syntax = "proto3"; package a.b;
 message Key { string z = 1; int64 number = 2; State state = 3; repeated Part parts = 4; optional int32 maybe = 5; }
 message Part { int32 place = 1; bytes raw = 2; double real = 3; }
@@ -138,7 +203,7 @@ enum State { NEW = 0; DONE = 1; }
     [
         (b"\0", "{}"),  # fields without presence that have their default are left out
         (b"\0\x0a\x01k", '{"z":"k"}'),
-        (b"\0\x18\1\x10\x0c\x0a\x01k", '{"number":"12","state":"DONE","z":"k"}'),  # whatever the order of the bytes
+        (b"\0\x18\1\x10\x0c\x0a\x01k", '{"number":12,"state":"DONE","z":"k"}'),  # whatever the order of the bytes
         (b"\x02\0\x0a\x01k", '{"z":"k"}'),  # the long way to say: the first message
         (b"\0\x28\0", '{"maybe":0}'),
         (b"\x02\x02\x08\x05", '{"place":5}'),
@@ -187,3 +252,16 @@ def test_a_header_says_which_message_a_protobuf_key_is(behind: bytes, payload: b
 @given(st.lists(st.binary(max_size=20).map(lambda key: prefixed(b"\0" + key)), max_size=5))
 def test_whatever_a_protobuf_key_holds_the_engine_and_verify_agree(keys: list[bytes]) -> None:
     texts("protobuf", PROTO, keys)
+
+
+WIDTHS = ("int32", "uint32", "sfixed32", "int64", "uint64", "sfixed64", "google.protobuf.Int64Value")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_whole_number_of_a_protobuf_key_is_no_string_whatever_its_width(width: str) -> None:
+    document = f"""syntax = "proto3"; import "google/protobuf/wrappers.proto";
+    message K {{ {width} id = 1; string name = 2; }}"""
+    one = (b"\x0d" if "32" in width else b"\x09") + b"\x64" + bytes(3 if "32" in width else 7)
+    one = one if "fixed" in width else b"\x0a\x02\x08\x64" if "." in width else b"\x08\x64"
+    found = texts("protobuf", document, [prefixed(b"\0" + one + b"\x12\x03100")])
+    assert found == ['{"id":100,"name":"100"}']

@@ -6,8 +6,8 @@ float, double            a number, with the digits that a double needs
 string, enum, uuid       a string
 bytes, fixed             a string: base64
 decimal                  a number, with as many decimals as its scale
-date, time               "2026-11-01", "10:00:00.123" (millis) or "10:00:00.123456" (micros)
-timestamp                "2026-11-01T10:00:00.123Z"; local-timestamp the same without Z; with 3, 6 or 9 decimals
+date, time               "2026-11-01", "10:00:00.123"; of the decimals those that are needed, whatever the unit
+timestamp                "2026-11-01T10:00:00.123Z", "2026-11-01T10:00:00Z"; local-timestamp the same without Z
 array, map, record       an array, an object
 union                    its branch
 """
@@ -183,7 +183,8 @@ def _date(days: int) -> str:
 
 def _time(value: int, per_second: int, digits: int) -> str:
     seconds, fraction = divmod(value, per_second)
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:0{digits}}"
+    at = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{at}.{fraction:0{digits}}".rstrip("0") if fraction else at
 
 
 def _bytes(value: bytes, logical: Logical | None) -> str:

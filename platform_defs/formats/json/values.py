@@ -46,6 +46,12 @@ class JsonInteger(JsonNumber):
     __slots__ = ()
 
 
+class LongInteger(str):
+    """A whole number that JSON writes as a string, as Protobuf's mapping does with those of 64 bits."""
+
+    __slots__ = ()
+
+
 class JsonObject(list[tuple[str, Any]]):
     """The pairs of an object, in order and with repetitions."""
 

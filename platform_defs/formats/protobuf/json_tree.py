@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from platform_defs.formats.json.json_text import MOST_BYTES, json_text
-from platform_defs.formats.json.values import JsonNumber, JsonObject
+from platform_defs.formats.json.values import JsonNumber, JsonObject, LongInteger
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, part_of
 from platform_defs.formats.protobuf.values import FIRST_SECOND, LAST_SECOND, text
@@ -126,6 +126,10 @@ def _number(value: int) -> JsonNumber:
     return JsonNumber(value)
 
 
+def _long(value: int) -> LongInteger:
+    return LongInteger(value)
+
+
 def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
@@ -190,5 +194,5 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
     "double": _real,
     "float": _narrow,
     **dict.fromkeys(("int32", "uint32", "sint32", "fixed32", "sfixed32"), _number),
-    **dict.fromkeys(("int64", "uint64", "sint64", "fixed64", "sfixed64"), str),
+    **dict.fromkeys(("int64", "uint64", "sint64", "fixed64", "sfixed64"), _long),
 }
