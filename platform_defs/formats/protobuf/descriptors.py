@@ -51,12 +51,7 @@ def _loaded(writer: WriterSchema) -> FileDescriptor:
             refuse_long_names(item)
             pool.AddSerializedFile(item.SerializeToString())
         return pool.FindFileByName(_main(writer))
-    except (
-        TypeError,
-        KeyError,
-        ValueError,
-        Error,
-    ) as error:  # a newer edition
+    except (TypeError, KeyError, ValueError, Error) as error:  # what this runtime does not take: a newer edition
         raise SchemaNotCompatible([f"the schema cannot be loaded: {error}"]) from None
 
 
