@@ -45,7 +45,7 @@ PYTEST = $(RUN) pytest -q -n auto $(if $(MAKE_TERMOUT),--color=yes)
 # Types are checked while the tests begin; the summary of the tests is what is shown last.
 BESIDE_LINT = | { $(MAKE) --no-print-directory check; checked=$$?; cat; exit $$checked; }
 
-test: install  ## lint, types, all tests but the slow ones: of the scenarios one of each fault class
+test: install  ## lint, types, all tests but the slow ones: a scenario of each fault class, on one broker
 	@set -o pipefail; $(PYTEST) -m "not slow" $(TESTS) $(BESIDE_LINT)
 
 test-fast: install  ## lint, types, unit tests: under a minute, no server (TESTS="-k offsets" for some)

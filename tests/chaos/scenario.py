@@ -70,7 +70,7 @@ class Scenario:
 
     play: Play
     fault_class: FaultClass
-    representative: bool  # `make test` plays this one of its class, `make test-all` the others as well
+    representative: bool  # of its class; which of them `make test` plays says test_scenarios.py
     shares: str | None  # what is expensive to start and shared with other scenarios: they run in the same worker
 
 

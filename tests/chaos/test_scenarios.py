@@ -1,4 +1,6 @@
-"""Each scenario of `make chaos` once, with few kills: one of each fault class in `make test`, the others are `slow`."""
+"""Each scenario of `make chaos` once, with few kills: one of each fault class in `make test`, unless it takes a cluster
+of three brokers; the others are `slow`.
+"""
 
 import random
 from collections import Counter
@@ -8,11 +10,13 @@ import pytest
 from tests.chaos.catalogue import SCENARIOS
 from tests.chaos.fault_classes import FaultClass
 from tests.chaos.scenario import Chaos, Scenario
+from tests.chaos.three_brokers import THREE_BROKERS
 from tests.world import World
 
 
 def _marks(scenario: Scenario) -> list[pytest.MarkDecorator]:
-    slow = [] if scenario.representative else [pytest.mark.slow]
+    soon = scenario.representative and scenario.shares != THREE_BROKERS
+    slow = [] if soon else [pytest.mark.slow]
     return [*slow, pytest.mark.xdist_group(scenario.shares)] if scenario.shares else slow
 
 
@@ -22,6 +26,6 @@ def test_nothing_is_lost_or_doubled(world: World, name: str) -> None:
     assert verdict.kept, verdict
 
 
-def test_each_fault_class_has_one_scenario_that_make_test_plays() -> None:
+def test_each_fault_class_has_one_scenario_that_stands_for_it() -> None:
     representatives = Counter(found.fault_class for found in SCENARIOS.values() if found.representative)
     assert representatives == dict.fromkeys(FaultClass, 1)
