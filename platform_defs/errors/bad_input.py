@@ -53,6 +53,15 @@ class SchemasNotGiven(BadInput):
         )
 
     @classmethod
+    def none_in_use(cls, pipeline: str, registry: str) -> "SchemasNotGiven":
+        """The registry gives new schemas and says nothing of those in use: it may be another one."""
+        return cls._of(
+            pipeline,
+            f"the schema registry at {registry} gives a new schema, and no answer for any of those in use, so that it "
+            "may be another registry. Correct TIDEGATE_REGISTRY_URL if it is, or let it answer for these",
+        )
+
+    @classmethod
     def too_many(cls, pipeline: str, ids: int, seconds: float | None = None) -> "SchemasNotGiven":
         """More ids than are asked for, nearly all of them garbage; or than there is time for: `seconds` is what it took
         to be answered that there are no `ids` such schemas.

@@ -17,31 +17,25 @@ from urllib.parse import quote
 
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 
-from platform_defs import verdicts
 from platform_defs.contract.model import Format
 from platform_defs.contract.written import context_of
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.verdicts import Verdict
 from resources.registry.address import Registry
+from resources.registry.answers import is_missing, is_refusal, knows_no_guids
+from resources.registry.lately import Lately
 from resources.registry.server import ONE_TRY, Server, Unreadable, get
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
 REFUSED = 1.0  # seconds after which an id that is refused while others are answered is taken to be refused for good
-_OF_THE_SERVER = (401, 404, 407, 408, 425, 429, 502, 503, 504)  # 404: not in the words of a registry
 PAUSE = 0.2  # seconds before the second try; then twice as long each time, up to two seconds
 AT_ONCE = 8  # questions
 QUICKLY = 3.0  # seconds for questions that a run can do without
 AGAIN = 1.0  # seconds for a question, where one had no answer not long ago
 MOST_REFERENCES = 500  # of a schema, theirs included
-MISSING = (
-    40401,
-    40402,
-    40403,
-)  # subject, version, schema: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
 LARGEST_ID = 2**31 - 1  # of a larger one, Confluent's registry says what it says of a wrong address: 404
 _FORMATS: Mapping[str, Format] = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json"}
 
@@ -55,13 +49,17 @@ class _Asking:
     given_up: Event = field(default_factory=Event)
     refused_after: float = inf  # of time.monotonic(): until then a refusal is taken for a fault that passes
 
+    def refused_soon(self) -> "_Asking":
+        """The same, for which a refusal is an answer after a second."""
+        return replace(self, refused_after=time.monotonic() + REFUSED)
+
 
 class RegistryClient:
     """One process's client of a registry. Its questions raise RegistryAway where no answer comes in time."""
 
     def __init__(self, registry: Registry) -> None:
         """Raises BadInput for options that the client does not take."""
-        self.registry = registry
+        self.registry, self._silent = registry, Lately()
         try:
             self._servers = [Server({**registry.options, "url": url}) for url in registry.urls]
         except (ValueError, TypeError, OSError) as error:
@@ -87,15 +85,17 @@ class RegistryClient:
         return self._each(keys, patience, lambda key, asking: self._schema(key, subject, asking))
 
     def answered(
-        self, keys: Iterable[str], subject: str | None = None, patience: float | None = None
+        self, keys: Iterable[str], subject: str | None = None, patience: float | None = None, *, refusals: bool = False
     ) -> dict[str, WriterSchema | None]:
-        """As `schemas`, of those keys for which an answer comes in time: one that is refused hides no other."""
+        """As `schemas`, of those keys for which an answer comes in time: one that is refused hides no other. Where
+        `refusals` are answers, None is also one that the registry refuses, and goes on refusing for a second.
+        """
 
         def ask(key: str, asking: _Asking) -> list[WriterSchema | None]:
             try:
-                return [self._schema(key, subject, asking)]
-            except RegistryAway:
-                return []
+                return [self._schema(key, subject, asking.refused_soon() if refusals else asking)]
+            except RegistryAway as away:
+                return [None] if refusals and away.refused else []
 
         return {key: schema for key, found in self._each(keys, patience, ask).items() for schema in found}
 
@@ -103,14 +103,14 @@ class RegistryClient:
         self, keys: Iterable[str], subject: str | None = None, patience: float | None = None, *, silence: bool = False
     ) -> dict[str, WriterSchema | None]:
         """As `schemas`, with None also for one that the registry refuses, and goes on refusing for a second; where
-        `silence` is an answer, also for one of which it says nothing as long as it is waited for.
+        `silence` is an answer, also for one for which there is no other as long as it is waited for.
         """
 
         def ask(key: str, asking: _Asking) -> WriterSchema | None:
             try:
-                return self._schema(key, subject, replace(asking, refused_after=time.monotonic() + REFUSED))
+                return self._schema(key, subject, asking.refused_soon())
             except RegistryAway as away:
-                if not (away.refused or (silence and away.status is None)):
+                if not (away.refused or silence):
                     raise
                 return None
 
@@ -198,20 +198,34 @@ class RegistryClient:
             try:
                 return server.ask(question, limit)
             except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
-                if _is_missing(error) or (not key.isdecimal() and _knows_no_guids(server, error, limit)):
-                    return None
+                if is_missing(error) or (not key.isdecimal() and knows_no_guids(server, error, limit)):
+                    return self._elsewhere(server, question, limit)
                 tried += 1
-                until = asking.until if not _is_refusal(error) else min(asking.until, asking.refused_after)
+                until = asking.until if not is_refusal(error) else min(asking.until, asking.refused_after)
                 if time.monotonic() + pause >= until or asking.given_up.is_set():
                     raise self._away(what, asking.patience, error) from None
             if tried % len(self._servers) == 0:
                 asking.given_up.wait(pause)
                 pause = min(2.0, pause * 2)
 
+    def _elsewhere(self, asked: Server, question: Callable[[SchemaRegistryClient], Any], limit: float) -> Any:
+        """What another address answers than the one that has no such schema, which may lag or know no GUIDs; None where
+        none has it. One that is silent is not asked again for a minute: there may be many unknown ids.
+        """
+        for server in self._servers:
+            if server is asked or self._silent.has(server):
+                continue
+            try:
+                return server.ask(question, min(limit, AGAIN))
+            except Exception as error:  # noqa: BLE001  # as above
+                if not isinstance(error, (SchemaRegistryError, Unreadable)):
+                    self._silent.note(server)
+        return None
+
     def _away(self, what: str, seconds: float, error: Exception) -> RegistryAway:
         status = error.http_status_code if isinstance(error, SchemaRegistryError) else None
         said = excerpt(self._without_secrets(str(error) or type(error).__name__))
-        return RegistryAway.asked(str(self.registry), what, seconds, said, status, refused=_is_refusal(error))
+        return RegistryAway.asked(str(self.registry), what, seconds, said, status, refused=is_refusal(error))
 
     def _without_secrets(self, text: str) -> str:
         for secret in self.registry.secrets:
@@ -285,7 +299,7 @@ def _answers(server: Server, subject: str | None, seconds: float) -> bool:
     try:
         server.ask(lambda client: _named(client, str(LARGEST_ID), subject), seconds)
     except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
-        return _is_missing(error)
+        return is_missing(error)
     return True
 
 
@@ -312,35 +326,3 @@ def _is_encrypted(schema: dict[str, Any]) -> bool:
     given = _object(schema.get("ruleSet"))
     every = [rule for name in ("domainRules", "encodingRules") for rule in _objects(given, name)]
     return any(str(rule.get("type")).startswith("ENCRYPT") and not rule.get("disabled") for rule in every)
-
-
-def _is_missing(error: Exception) -> bool:
-    """Whether this is the registry's own word that it has no such schema, and not a 404 of what stands before it."""
-    return isinstance(error, SchemaRegistryError) and _is_absent(error) and error.error_code in MISSING
-
-
-def _is_refusal(error: Exception) -> bool:
-    """Whether this is an answer about one schema, which another question may be spared. Silence, or what a server says
-    of its own state or of who asks (401), is none; nor is a page for people.
-    """
-    if isinstance(error, Unreadable):
-        return True
-    return isinstance(error, SchemaRegistryError) and error.http_status_code not in _OF_THE_SERVER
-
-
-def _is_absent(error: Exception) -> bool:
-    known = isinstance(error, SchemaRegistryError)
-    return known and verdicts.of_registry(error.http_status_code) is Verdict.REFUSED_ROW
-
-
-def _knows_no_guids(server: Server, error: Exception, seconds: float) -> bool:
-    """Whether a registry is there that has no GUIDs at all: it says no more than 404, and so does a gateway whose
-    registry is gone. A registry lists its types of schemas.
-    """
-    if not _is_absent(error):
-        return False
-    try:
-        types: Any = server.ask(lambda client: client.get_schema_types(), seconds)
-    except Exception:  # noqa: BLE001  # as above: no answer
-        return False
-    return isinstance(types, list) and "AVRO" in types

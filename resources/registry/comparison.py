@@ -48,9 +48,19 @@ class Comparison:
         known = [SchemaInUse(key, self._digests[key]) for key in sorted(keys & self._digests.keys())]
         return self._judged(_changed(known, self._now(known)))
 
-    def fails(self, client: RegistryClient) -> bool:
-        """Whether any of those in use means something else at this moment. Raises RegistryAway."""
-        return bool(_changed(self.in_use, client.given(_ids(self.in_use), self.subject, QUICKLY)))
+    def agrees(self, client: RegistryClient) -> bool | None:
+        """Whether none of those in use means something else at this moment; None where nothing is said of any. Each is
+        waited for as long as a new schema would be: one that stays without an answer is left out, and for a minute the
+        next comparison waits for less.
+        """
+        ids, about = _ids(self.in_use), ("of all", str(self.address))
+        if not ids:
+            return True
+        patience = QUICKLY if _silent.has(about) else client.registry.patience
+        now = client.answered(ids, self.subject, patience, refusals=True)
+        if len(now) < len(ids):
+            _silent.note(about)
+        return not _changed(self.in_use, now) if now else None
 
     def holds_for_any(self, client: RegistryClient) -> bool:
         """Whether any of those in use means what it meant, GUIDs included."""

@@ -104,7 +104,7 @@ class Lookup:
         try:
             return client.schemas(keys, self.subject)
         except RegistryAway as away:
-            if not self._is_of_one(client, away):
+            if not self._is_of_one(client):
                 raise
             hurried = client.hurried(QUICKLY)  # the registry is there, and has just been waited for
             return self._accepted(hurried, keys, away) if self.accepts or self.replays else self._given(hurried, keys)
@@ -123,13 +123,15 @@ class Lookup:
         try:
             return client.schemas(keys, self.subject)
         except RegistryAway as away:
-            if not self._is_of_one(client, away):
+            if not self._is_of_one(client):
                 raise
             raise SchemasNotGiven.refused(self.pipeline, away.seen) from away
 
-    def _is_of_one(self, client: RegistryClient, away: RegistryAway) -> bool:
-        """Whether the registry refuses the one schema, or is silent about it, while it answers for others."""
-        return (away.refused or away.status is None) and client.is_there(self.subject)
+    def _is_of_one(self, client: RegistryClient) -> bool:
+        """Whether the registry gives no schema for the one id alone, whatever it says of that: it answers for others
+        once this one has been waited for.
+        """
+        return client.is_there(self.subject)
 
 
 def _smallest_first(keys: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from platform_defs.contract.model import Contract
 from platform_defs.contract.written import context_of
 from platform_defs.engine.schema_ports import SchemaCount
-from platform_defs.errors import RegistryAway
+from platform_defs.errors import RegistryAway, SchemasNotGiven
 from platform_defs.formats.kept import Kept
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.halts import RegistrySwitched
@@ -135,9 +135,26 @@ class RegistrySchemas:
         found = self._lookup.ask(keys)
         if not found:
             return {}
-        if self._comparison and self._comparison.fails(self._lookup.client()):
-            raise RegistryAway.another(str(self.address))  # what it says now is not kept among what it said before
+        if not self._is_believed():
+            return {}
         return self._remember(self._newest, self.ledger.keep(self._newest, list(found.values())))
+
+    def _is_believed(self) -> bool:
+        """Whether what the registry says now belongs to what it said before; False where there is no telling, and
+        messages without a schema are dead letters. Raises RegistryAway, SchemasNotGiven.
+        """
+        if self._comparison is None:
+            return True
+        client = self._lookup.client("schemas in use")
+        agrees = self._comparison.agrees(client)
+        if agrees is False:
+            raise RegistryAway.another(str(self.address))  # what it says now is not kept among what it said before
+        if agrees is None and not client.is_there(self.subject):
+            said, seconds = "it gave a new one, and then no answer any more", client.registry.patience
+            raise RegistryAway.asked(str(self.address), "the schemas in use", seconds, said, None).of_batch()
+        if agrees is None and not (self.accepts or self.replays):
+            raise SchemasNotGiven.none_in_use(self.pipeline, str(self.address))
+        return agrees is not None
 
     def _remember(self, generation: int, found: Mapping[str, WriterSchema]) -> Mapping[str, WriterSchema]:
         for key, schema in found.items():

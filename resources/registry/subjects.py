@@ -13,7 +13,8 @@ from platform_defs.contract.model import Format
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.excerpt import excerpt, printable
 from platform_defs.formats.writer_schema import WriterSchema
-from resources.registry.client import MISSING, RegistryClient, at_once
+from resources.registry.answers import MISSING
+from resources.registry.client import RegistryClient, at_once
 from resources.registry.server import ONE_TRY
 
 Answer = TypeVar("Answer")

@@ -103,7 +103,13 @@ def test_a_slow_registry_that_has_all_schemas_is_asked_to_the_end(
 
 
 @pytest.mark.parametrize(
-    "answer", [refuses(403, 40301), refuses(400), refuses(405), refuses(410), refuses(422), refuses(500), floods, hangs]
+    "answer",
+    [
+        *[refuses(status) for status in (400, 401, 403, 405, 410, 422, 500, 502, 504)],
+        says(b"<html>", 404, kind="text/html"),
+        floods,
+        hangs,
+    ],
 )
 def test_one_id_that_is_refused_is_not_a_registry_that_is_away(
     ledger: SchemaLedger, server: Answered, answer: Answer

@@ -1,13 +1,20 @@
 """What a schema can do to the compiler, and to the machine on which it runs."""
 
 import sys
+from base64 import b64encode
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
+from platform_defs.errors import Retryable
 from platform_defs.formats.protobuf import compiler
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.verification.documents import NotTheType
+from platform_defs.verification.protobuf import ProtobufJudge
+from tests.unit.protobuf_messages import contract_of
 
 RESERVED = ",".join(str(2 * n + 1) for n in range(100_000))  # compared each with each
 LARGE = f'syntax = "proto3"; message A {{ reserved {RESERVED}; }}'
@@ -26,6 +33,66 @@ def test_a_schema_that_needs_too_much_is_not_compatible(
     monkeypatch.setattr(compiler, limit, value)
     with pytest.raises(SchemaNotCompatible, match=said):
         file_of(WriterSchema(limit, "protobuf", LARGE))
+
+
+def written(message: str, *imports: str, package: str = "", levels: int = 0) -> str:
+    """A schema of one message as confluent-kafka's serializer registers it, with as many levels of others in it."""
+    file = FileDescriptorProto(name="x", syntax="proto3", package=package, dependency=imports)
+    inner = file.message_type.add(name=message)
+    for _ in range(levels):
+        inner = inner.nested_type.add(name="Inner")
+    return b64encode(file.SerializeToString()).decode()
+
+
+IMPORTS = 'syntax = "proto3"; import "a.proto"; message Other { }'
+
+
+@pytest.mark.parametrize(
+    ("document", "references", "said"),
+    [
+        (written("M", "a.proto"), {"a.proto": written("M")}, 'Symbol name "M" conflicts'),
+        (IMPORTS, {"a.proto": written("N"), "b.proto": written("N")}, 'Symbol name "N" conflicts'),
+        (written("M", "a.proto", package="A"), {"a.proto": written("A")}, 'Symbol name "A.M" conflicts'),
+        (written("a-b"), {}, "Invalid symbol name: a-b"),
+        (b64encode(b'\x0a\x01x"\x05\x0a\x03M\xff\xfe').decode(), {}, "Invalid symbol name: M"),
+        (written("M", levels=99), {}, "given: Unable to parse."),
+    ],
+)
+def test_a_schema_that_the_compiler_refuses_without_naming_its_file_is_not_compatible(
+    document: str, references: dict[str, str], said: str
+) -> None:
+    with pytest.raises(SchemaNotCompatible) as refused:
+        file_of(WriterSchema("1", "protobuf", document, tuple(references.items())))
+    assert str(refused.value).startswith(f"the schema does not compile: {said}")
+    with pytest.raises(NotTheType, match=r"^SchemaNotCompatible$"):
+        ProtobufJudge(contract_of({"number": "integer"}), document, tuple(references.items()))
+
+
+def test_a_disk_that_is_full_is_no_fault_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = compiler.run
+
+    def onto_a_full_disk(arguments: list[str]) -> CompletedProcess[str]:
+        output = next(one for one in arguments if one.startswith("-o"))
+        Path(output.removeprefix("-o")).symlink_to("/dev/full")
+        return run(arguments)
+
+    monkeypatch.setattr(compiler, "run", onto_a_full_disk)
+    with pytest.raises(Retryable, match="No space left on device"):
+        file_of(WriterSchema("full", "protobuf", 'syntax = "proto3"; message OntoAFullDisk { }'))
+
+
+def test_a_compiler_that_python_cannot_load_is_no_fault_of_the_schema(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "grpc_tools").mkdir()
+    (tmp_path / "grpc_tools" / "__init__.py").touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    text = 'syntax = "proto3"; message NotLoaded { }'
+    with pytest.raises(Retryable, match=r"(?s)did not run \(status 1\): .*No module named"):
+        file_of(WriterSchema("not loaded", "protobuf", text))
+    with pytest.raises(Retryable, match="ended with status 1"):
+        ProtobufJudge(contract_of({"number": "integer"}), text)
 
 
 def test_the_compiler_is_told_none_of_our_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from platform_defs.errors import Retryable
 CPU_SECONDS = 30  # a schema of 1 MB takes about one
 MEMORY = 2_000_000_000  # bytes of address space
 OUTPUT = 256_000_000  # bytes of a file
+REFUSED = 3  # the status with which the compiler ends that ran and refused; Python ends with 1 where it did not run
 WAIT = 300.0  # seconds by the clock: only a machine that hangs needs as many
 _PASSED_ON = ("PATH", "HOME", "TMPDIR", "LANG", "LC_", "LD_", "DYLD_", "PYTHON", "VIRTUAL_ENV")  # what Python needs
 
@@ -63,4 +64,7 @@ def _limit(cpu_seconds: int, memory: int) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which Python ignores
     _limit(int(sys.argv.pop(1)), int(sys.argv.pop(1)))
-    runpy.run_module("grpc_tools.protoc", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("grpc_tools.protoc", run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        sys.exit(REFUSED if ended.code else 0)

@@ -5,6 +5,7 @@ Each schema gets a pool of its own: two versions of a schema define the same nam
 
 import base64
 import binascii
+import re
 import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +14,7 @@ import google.type
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Error
 
 import platform_defs
 from platform_defs.errors import Retryable
@@ -26,6 +27,7 @@ from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchem
 _LONGEST_NAME, _LONGEST_PART, _MOST_PARTS = 2_000, 255, 50  # bytes; a file system takes no longer ones
 _FROM_OUTSIDE = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 _files = Kept[FileDescriptor]()  # of a process: compiling one takes longer than reading ten thousand messages
+_of_the_log = re.compile(r"[EF]\d{4} [^]]*\] ").match  # what the compiler's own log has before a message
 MAIN = "schema.proto"  # the name of the schema itself, which the registry does not say
 _BUILT_IN = "google/protobuf/"  # always the compiler's own, so that a Timestamp is what its name says
 # What a schema may import without a reference, as with Confluent's serializers; google/protobuf is the compiler's.
@@ -49,7 +51,7 @@ def _loaded(writer: WriterSchema) -> FileDescriptor:
             refuse_long_names(item)
             pool.AddSerializedFile(item.SerializeToString())
         return pool.FindFileByName(_main(writer))
-    except (TypeError, KeyError) as error:  # what the compiler takes and this runtime does not: a newer edition
+    except (TypeError, KeyError, ValueError, Error) as error:  # what this runtime does not take: a newer edition
         raise SchemaNotCompatible([f"the schema cannot be loaded: {error}"]) from None
 
 
@@ -116,21 +118,28 @@ def _run_compiler(folder: Path, main: str, has_descriptors: bool) -> None:
     arguments += [f"--descriptor_set_in={folder / 'given'}"] * has_descriptors
     done = compiler.run([*arguments, main])
     if done.returncode:
-        raise _failure(done.returncode, done.stderr.replace(f"{folder / 'src'}/", ""))
+        is_written = f"{folder / 'compiled'}: " not in done.stderr
+        said = done.stderr.replace(f"{folder / 'src'}/", "").replace(f"{folder}/", "")
+        raise _failure(done.returncode, said, is_written)
 
 
-def _failure(status: int, stderr: str) -> SchemaNotCompatible | Retryable:
-    """Whose fault it is: the schema's, if the compiler names it, crashes on it or reaches a limit; otherwise the
-    system's.
+def _failure(status: int, stderr: str, is_written: bool) -> SchemaNotCompatible | Retryable:
+    """Whose fault it is: the schema's, if the compiler refuses it, crashes on it or reaches a limit; otherwise the
+    system's, as where the answer cannot be written.
     """
     if limit := compiler.limit_reached(status, stderr):
         return SchemaNotCompatible([f"the schema does not compile: the compiler needs more than {limit}"])
     crashed = status < 0 and -status not in _FROM_OUTSIDE
-    if crashed or f"{MAIN}:" in stderr:
+    if crashed or (status == compiler.REFUSED and is_written):
         return SchemaNotCompatible([f"the schema does not compile: {_first_error(stderr)}"])
     return Retryable(f"the compiler of Protobuf schemas did not run (status {status}): {stderr.strip()[-500:]}")
 
 
 def _first_error(stderr: str) -> str:
+    """The first line that names a file of the schema, or that the compiler logs; the last one where none does."""
     lines = [line for line in stderr.splitlines() if ": warning: " not in line]
-    return next((line for line in lines if ".proto:" in line), lines[-1] if lines else "the compiler does not say why")
+    if named := next((line for line in lines if ".proto:" in line), None):
+        return named
+    if logged := next((line for line in lines if _of_the_log(line)), None):
+        return logged.partition("] ")[2]
+    return lines[-1] if lines else "the compiler does not say why"

@@ -1,0 +1,48 @@
+"""What an answer of the registry means: that there is no such schema, that it refuses one, or nothing."""
+
+from typing import Any
+
+from confluent_kafka.schema_registry import SchemaRegistryError
+
+from platform_defs import verdicts
+from platform_defs.verdicts import Verdict
+from resources.registry.server import Server, Unreadable
+
+MISSING = (
+    40401,
+    40402,
+    40403,
+)  # subject, version, schema: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
+_OF_THE_SERVER = (401, 404, 407, 408, 425, 429, 502, 503, 504)  # 404: not in the words of a registry
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether this is the registry's own word that it has no such schema, and not a 404 of what stands before it."""
+    return isinstance(error, SchemaRegistryError) and _is_absent(error) and error.error_code in MISSING
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether this is an answer about one schema, which another question may be spared. Silence, or what a server says
+    of its own state or of who asks (401), is none; nor is a page for people.
+    """
+    if isinstance(error, Unreadable):
+        return True
+    return isinstance(error, SchemaRegistryError) and error.http_status_code not in _OF_THE_SERVER
+
+
+def knows_no_guids(server: Server, error: Exception, seconds: float) -> bool:
+    """Whether a registry is there that has no GUIDs at all: it says no more than 404, and so does a gateway whose
+    registry is gone. A registry lists its types of schemas.
+    """
+    if not _is_absent(error):
+        return False
+    try:
+        types: Any = server.ask(lambda client: client.get_schema_types(), seconds)
+    except Exception:  # noqa: BLE001  # whatever the client makes of what is not an answer
+        return False
+    return isinstance(types, list) and "AVRO" in types
+
+
+def _is_absent(error: Exception) -> bool:
+    known = isinstance(error, SchemaRegistryError)
+    return known and verdicts.of_registry(error.http_status_code) is Verdict.REFUSED_ROW
