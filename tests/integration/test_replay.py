@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import batch
+from platform_defs.engine import left_out
 from platform_defs.engine.batch import drain, plan_batch
 from platform_defs.engine.pauses import Pause
 from platform_defs.errors import Fenced, LedgerAway, MessagesSuspected
@@ -253,7 +253,7 @@ def test_a_message_that_the_transform_fails_on_is_waited_for(world: World, monke
         world.drain(pipeline)
     world.suspected_long_ago(pipeline)
     world.drain(pipeline)
-    for module in (batch, replay):
+    for module in (left_out, replay):
         monkeypatch.setattr(module, "SUSPECTED", Pause(0.2, 1.0))
     found = execute(world, pipeline)
     assert counts(found) == {"postings": (7, 7, 0, 0), "dead letters": (1, 1, 0, 0)}
