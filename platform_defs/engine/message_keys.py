@@ -5,6 +5,7 @@ import pyarrow as pa
 from platform_defs.contract.model import Fault
 from platform_defs.formats.arrow import Column
 from platform_defs.formats.arrow import kernels as pc
+from platform_defs.formats.reason import MISSING_KEY
 
 
 def key_texts(keys: pa.BinaryArray) -> tuple[Column, list[Fault]]:
@@ -26,7 +27,7 @@ def key_texts(keys: pa.BinaryArray) -> tuple[Column, list[Fault]]:
 
 def _key_text(raw: bytes | None) -> tuple[str | None, tuple[str, str] | None]:
     if raw is None:
-        return None, ("MissingKey", "the message has no key; an upsert table needs one, since the key decides the row")
+        return None, MISSING_KEY
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:

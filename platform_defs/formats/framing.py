@@ -16,6 +16,7 @@ import pyarrow as pa
 from platform_defs.contract.model import Fault, Framing
 from platform_defs.formats.arrow import int64s
 from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.reason import MISSING_KEY
 from platform_defs.formats.wire.buffer import Bytes, Integers, Mask
 from platform_defs.formats.writer_schema import Part
 
@@ -25,7 +26,7 @@ _PREFIX = 5  # bytes: the magic byte, and the id
 _GUID = 17  # bytes: a byte 1, and the GUID
 _NO_VALUE = {
     "value": ("NullValue", "the message has no value (a tombstone); only upsert tables accept those"),
-    "key": ("MissingKey", "the message has no key; an upsert table needs one, since the key decides the row"),
+    "key": MISSING_KEY,
 }
 
 

@@ -16,8 +16,8 @@ from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.budget import Budget
 from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.json.single import parsed
-from platform_defs.formats.key_text import MISSING_KEY, key_text
-from platform_defs.formats.reason import Reason
+from platform_defs.formats.key_text import key_text
+from platform_defs.formats.reason import MISSING_KEY, Reason
 from platform_defs.formats.supported import Reader
 from platform_defs.formats.wire.buffer import Buffer, Integers
 from platform_defs.formats.wire.columns import binary_column

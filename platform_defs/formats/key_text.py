@@ -11,12 +11,8 @@ from typing import Any, cast
 
 from platform_defs.formats.json.json_text import json_text
 from platform_defs.formats.json.values import JsonNumber, JsonObject, LongInteger
-from platform_defs.formats.reason import Reason
+from platform_defs.formats.reason import MISSING_KEY, Reason
 
-MISSING_KEY = (
-    "MissingKey",
-    "the message has no key; an upsert table needs one, since the key decides the row",
-)
 _MOST_ZEROS = 30  # that stand for an exponent
 _EXACT = Context(prec=200_000)  # digits: more than a number that json_text lets through has
 

@@ -10,3 +10,6 @@ class Reason:
     error_class: str
     message: str
     field: str | None = None
+
+
+MISSING_KEY = ("MissingKey", "the message has no key; an upsert table needs one, since the key decides the row")
