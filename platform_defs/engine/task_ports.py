@@ -98,9 +98,7 @@ class Refusal:
     stage: Stage
     error_class: str
     message: str
-    certain: bool = (
-        True  # if not, what the transform calls may be away for this message: a later try is to fail as well
-    )
+    certain: bool = True  # if not, what the transform calls may be away for this message: a later try decides
 
     def of_message(self, index: int) -> Fault:
         """As the fault of the message at `index` of its block."""

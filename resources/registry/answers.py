@@ -8,16 +8,13 @@ from platform_defs import verdicts
 from platform_defs.verdicts import Verdict
 from resources.registry.server import Server, Unreadable
 
-MISSING = (
-    40401,
-    40402,
-    40403,
-)  # subject, version, schema: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
+# No such subject, version, schema: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
+MISSING = (40401, 40402, 40403)
 _OF_THE_SERVER = (401, 404, 407, 408, 425, 429, 502, 503, 504)  # 404: not in the words of a registry
 
 
 def is_missing(error: Exception) -> bool:
-    """Whether this is the registry's own word that it has no such schema, and not a 404 of what stands before it."""
+    """Whether this is the registry's own word that it has no such schema, and not a 404 of what is in front of it."""
     return isinstance(error, SchemaRegistryError) and _is_absent(error) and error.error_code in MISSING
 
 

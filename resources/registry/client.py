@@ -156,7 +156,8 @@ class RegistryClient:
     def _schema(self, key: str, subject: str | None, asking: _Asking) -> WriterSchema | None:
         if not is_possible(key):
             return None
-        found = self._ask(f"schema {key}", lambda client: _named(client, key, subject), asking, key)
+        of_guid = not key.isdecimal()
+        found = self._ask(f"schema {key}", lambda client: _named(client, key, subject), asking, of_guid=of_guid)
         if found is None:
             return None
         references = dict[str, str]()
@@ -189,8 +190,12 @@ class RegistryClient:
             found[str(reference.get("name"))] = below["schema"]
         return True
 
-    def _ask(self, what: str, question: Callable[[SchemaRegistryClient], Any], asking: _Asking, key: str = "0") -> Any:
-        """The schema, of whichever address gives one first; None where the answer is that there is none."""
+    def _ask(
+        self, what: str, question: Callable[[SchemaRegistryClient], Any], asking: _Asking, *, of_guid: bool = False
+    ) -> Any:
+        """What the first address that answers says; None where the answer is that there is no such thing. An address
+        may not know GUIDs at all.
+        """
         pause, tried = PAUSE, 0
         while True:
             server = self._servers[tried % len(self._servers)]
@@ -198,7 +203,7 @@ class RegistryClient:
             try:
                 return server.ask(question, limit)
             except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
-                if is_missing(error) or (not key.isdecimal() and knows_no_guids(server, error, limit)):
+                if is_missing(error) or (of_guid and knows_no_guids(server, error, limit)):
                     return self._elsewhere(server, question, limit)
                 tried += 1
                 until = asking.until if not is_refusal(error) else min(asking.until, asking.refused_after)
@@ -210,7 +215,8 @@ class RegistryClient:
 
     def _elsewhere(self, asked: Server, question: Callable[[SchemaRegistryClient], Any], limit: float) -> Any:
         """What another address answers than the one that has no such schema, which may lag or know no GUIDs; None where
-        none has it. One that is silent is not asked again for a minute: there may be many unknown ids.
+        none gives it, whatever else they say. One that is silent is not asked again for a minute: there may be many
+        unknown ids.
         """
         for server in self._servers:
             if server is asked or self._silent.has(server):

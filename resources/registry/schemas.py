@@ -131,11 +131,9 @@ class RegistrySchemas:
         return is_possible(key) and (generation, key) not in self.unknown
 
     def _asked(self, keys: Sequence[str]) -> Mapping[str, WriterSchema]:
-        """What the registry says of these, kept in the ledger. Raises RegistryAway, SchemasNotGiven."""
+        """What the registry says of these, kept in the ledger; none where it is not believed. Raises as Lookup.ask."""
         found = self._lookup.ask(keys)
-        if not found:
-            return {}
-        if not self._is_believed():
+        if not found or not self._is_believed():
             return {}
         return self._remember(self._newest, self.ledger.keep(self._newest, list(found.values())))
 

@@ -98,7 +98,7 @@ def column_of(of: Node, root: Node) -> ColumnType:
 
 
 def _array(of: Node, root: Node) -> ColumnType:
-    """Of items of one type that are never null."""
+    """Of items of one type that are never null. Arrays of arrays are not looked into: one may contain itself."""
     items, nullable = meant(of.get("items"), root)
     if not items or nullable or items.get("type") == "array":
         return JSON

@@ -59,10 +59,18 @@ def _joined(parts: list[Integers]) -> Integers:
 
 def _rounds(field: FieldShape, values: Values, found: Found) -> Iterator[Values]:
     """In each an item of some messages; there are several where the values are packed."""
-    if len(values.rows) and int(found.buffer.raw[values.tags[0]]) & 7 == LENGTH != field.wire_type:
+    if _is_packed(field, values, found):
         yield from _unpacked(field, Cursors(found.buffer, values.starts, values.stops, found.doubtful, values.rows))
     else:
         yield values
+
+
+def _is_packed(field: FieldShape, values: Values, found: Found) -> bool:
+    """Whether each value is several numbers: it has a length, as the field's type has not."""
+    if field.wire_type == LENGTH or not len(values.rows):
+        return False
+    wire_type = int(found.buffer.raw[values.tags[0]]) & 7  # the same tag in all of them
+    return wire_type == LENGTH
 
 
 def _unpacked(field: FieldShape, cursors: Cursors) -> Iterator[Values]:
