@@ -140,10 +140,10 @@ def check(
     Made for CI: against git it needs neither Kafka nor Postgres. Against the
     registry, contracts fit where each version of their subject (the newest
     100), and each schema that the ledger has seen, can be read by them, and
-    the registry would take the schema that they export. The exit code is 0 where all fit,
-    1 where one does not or cannot be read, 2 where one could not be compared
-    (no such branch; an older contract, or the file to compare with, that
-    cannot be read; no ledger; a registry that is away).
+    the registry would take the schema that they export. The exit code is 0
+    where all fit, 1 where one does not or cannot be read, 2 where one could
+    not be compared (no such branch; an older contract, or the file to compare
+    with, that cannot be read; no ledger; a registry that is away).
 
     \b
     JSON: against, fits, error (why nothing was compared), contracts:

@@ -92,7 +92,8 @@ FIELD = Section(
 ITEMS = Section(
     "Items of an array",
     "schema[].properties[].items",
-    "What each element of an array is. An element is never null; arrays of objects or arrays go into a json column.",
+    "What each element of an array is. In a message no element is null; arrays of objects or arrays go into a json "
+    "column.",
     (
         Key("name", "For readers.", "text"),
         Key("logicalType", "The type; see Types.", "a logicalType", "the one of physicalType", "string"),

@@ -113,7 +113,7 @@ def _refuse_circle(table: Node[SchemaObject], columns: Mapping[str, Column]) -> 
             node: Node[str] = custom_values(one, COLUMN_PROPERTIES)["renamedFrom"]
             raise node.refused(
                 f"columns that take each other's names cannot be renamed at once ({', '.join(sorted(seen))}). Give "
-                f"{columns[name].renamed_from} another name in this version, and the one that it shall have in the next"
+                f"{columns[name].renamed_from} another name in this version, and its final one in the next"
             )
 
 

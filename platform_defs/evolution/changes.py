@@ -11,7 +11,7 @@ class ChangeClass(StrEnum):
     FREE = "free"  # every message that was a row still is, and readers go on as they are
     CHECKED = "checked"  # existing rows are checked
     VALUE = "value"  # existing rows need a value that no message had
-    KEEP = "keep"  # the column stays, and new rows leave it empty
+    KEEP = "keep"  # the column stays, and rows that are written from then on leave it empty
     REPLAY = "replay"  # existing rows must be made again
     BREAKS_READERS = "breaks readers"  # what reads the table must be changed at the same time
     BREAKS_PRODUCERS = "breaks producers"  # messages that were rows become dead letters

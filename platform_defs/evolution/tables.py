@@ -52,7 +52,7 @@ def _columns(old: Table, new: Table) -> Iterator[Change]:
     names = {column.name for column in new.columns}
     for column in old.columns:
         if column.name not in names | renamed.keys():
-            sentence = "the column stays, and new rows leave it empty; --drop drops it"
+            sentence = "the column stays, and rows written from now on leave it empty; --drop drops it"
             yield Change("-", f"{column.name} {column.type.postgres}", _KEEP, sentence, new.name, column.name)
     found = {renamed.get(name, name): column for name, column in before.items()}
     for column in new.columns:

@@ -1,7 +1,8 @@
 """Which changed contract a run takes by itself, and which a person has to apply.
 
-A run takes a change for which the tables need no statement. Where they do, it may run those of class free if the
-contract says `evolution: additive`; everything else is for `tidegate contract apply`, which a person runs.
+By default a run takes every change for which the tables need no statement. If the contract says `evolution: additive`
+it takes what is free, with its statements, and nothing else. The rest is for `tidegate contract apply`, which a person
+runs; rows that have other keys now are for a replay.
 """
 
 from platform_defs.errors import BadInput

@@ -20,7 +20,7 @@ from platform_defs.formats.wire.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.wire.columns import binary_column
 from platform_defs.formats.writer_schema import Part, WriterSchema
 
-Find = Callable[[Sequence[str]], Mapping[str, WriterSchema | None]]  # None: nobody knows such a schema
+Find = Callable[[Sequence[str]], Mapping[str, WriterSchema | None]]  # None: there is no such schema
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class Proposal:
     def refusals(self) -> tuple[str, ...]:
         """Why it cannot be applied, each with what to do."""
         held = [
-            f"{plural(rows, 'row')} have NULL in {column}: correct them, or leave the column optional"
+            f"{column} is NULL in {plural(rows, 'row')}: correct them, or leave the column optional"
             for column, rows in self.nulls
         ]
         keyed = [f"{item.what}: {item.sentence}" for item in self.plan.found_otherwise if self.published]

@@ -80,7 +80,7 @@ class _Registration:
         return self._first() if self.subjects.version(self.contract.wire.subject) is None else self._next()
 
     def keys(self) -> None:
-        """Keys are texts, or messages with one text, where nobody has said otherwise."""
+        """Keys are texts, or messages with one text, unless their subject has a schema already."""
         subject = self.contract.wire.key_subject
         if subject and self.subjects.version(subject) is None:
             self._add(subject, *_TEXT_KEYS[self.contract.wire.key_format])

@@ -10,8 +10,10 @@ MOST_IDS = 5  # that a warning names
 
 
 def keys_apart(contract: Contract, used: Sequence[UsedSchema], partitions: Callable[[], int]) -> Judged | None:
-    """A warning for a contract whose messages, of which `used` is, may be so. `partitions`: how many were read."""
-    keys = {one.key for one in used if one.part == "key" and one.key.isdigit()}  # a GUID is in a header
+    """A warning where that may be so. `used`: the schemas that the contract's messages name; `partitions`: how many
+    partitions were read.
+    """
+    keys = {one.key for one in used if one.part == "key" and one.key.isdecimal()}  # a GUID is in a header
     if len(keys) < 2 or contract.wire.framing not in ("prefix", "both") or partitions() < 2:
         return None
     ids = sorted(keys, key=int)

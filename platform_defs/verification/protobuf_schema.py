@@ -113,6 +113,6 @@ def _run(folder: Path, texts: Path, with_descriptors: bool) -> FileDescriptorSet
     if done.returncode in _CRASHES or refused:
         raise NotTheType("SchemaNotCompatible")
     if done.returncode:
-        told = done.stderr.decode(errors="replace")[-500:]
-        raise Retryable(f"the compiler of Protobuf schemas ended with status {done.returncode}: {told}")
+        said = done.stderr.decode(errors="replace")[-500:]
+        raise Retryable(f"the compiler of Protobuf schemas ended with status {done.returncode}: {said}")
     return FileDescriptorSet.FromString((folder / "answer").read_bytes())

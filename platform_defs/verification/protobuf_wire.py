@@ -157,7 +157,7 @@ class Wire:
         return _as_number(item.type, raw), after
 
     def _pass(self, number: int, kind: int, at: int, end: int, depth: int) -> int:
-        """Where a value ends at which nobody looks."""
+        """Where a value ends that no column reads."""
         match kind:
             case 0:
                 return self._varint(at, end)[1]

@@ -29,7 +29,7 @@ SCHEMA = "dagster"
 # What Dagster raises where its storage does not answer, or is a standby.
 STORAGE_AWAY = (OperationalError, InterfaceError, InternalError, DagsterPostgresException)
 MOST = 20  # connections of a process at once; one of them is kept
-RECYCLED = 600  # seconds after which a kept connection is opened anew
+RECYCLED = 600  # seconds after which a kept connection is opened again
 # The tables by which Dagster's three storages decide whether to create theirs, and that we may use them here.
 _TABLES = {"schema": SCHEMA, "names": ["runs", "instance_info", "event_logs", "jobs"]}
 _FOUND = text(

@@ -107,7 +107,7 @@ class KafkaTopics:
         now = time.monotonic()
         if now - self._lows_asked > LOWS:
             self._lows, self._lows_asked = {}, now
-        kept = self._lows  # another sensor's look may begin anew meanwhile
+        kept = self._lows  # another sensor's look may begin afresh meanwhile
         unknown = [place for place in places if (place.topic, place.partition) not in kept]
         answers = self._earliest(unknown) if unknown else {}
         kept |= {at: low for at, low in answers.items() if not isinstance(low, TidegateError)}

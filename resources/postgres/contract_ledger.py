@@ -94,8 +94,8 @@ class ContractLedger:
         }
 
     def left_columns(self, contract: Contract) -> list[str]:
-        """The columns that earlier contracts left in the row table of `contract`, without those that have a default: by
-        that, a person makes them his own.
+        """The columns that earlier contracts left in the row table of `contract`, except those with a default: that
+        marks a column as the operator's own.
         """
         table = contract.row_table
         shape = self.shapes(contract).get(table.name, {})

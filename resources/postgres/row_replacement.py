@@ -1,7 +1,7 @@
 """Rebuilt rows against the live ones: what differs, and the statements that make the live table the same.
 
 A row that is the same stays: only the batch that it belongs to changes. So what refers to it stays as well, and so do
-values in columns that the contract does not know, but for those of an upsert that earlier contracts left.
+values in columns that the contract does not know, except those of an upsert that earlier contracts left.
 """
 
 import json

@@ -105,7 +105,7 @@ def test_copy_gets_the_text_that_postgres_reads_as_the_array(items: str, values:
     assert array_literal(["a", 'q"\\{},', ""]) == r'{"a","q\"\\{},",""}'
 
 
-def test_a_batch_is_staged_in_pieces_whose_arrays_become_texts_far_from_arrow_s_limit() -> None:
+def test_a_batch_is_staged_in_pieces_whose_arrays_stay_far_below_the_limit_of_arrow_strings() -> None:
     """A bit of a boolean is seven characters for COPY."""
     lists = pa.array([[True] * 10_000, None, [], [False]] * 1_000, pa.list_(pa.bool_()))
     batch = pa.record_batch([pa.array(range(4_000)), lists], names=["n", "a"])
@@ -137,7 +137,7 @@ SAME: list[tuple[str, list[Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("items", "values", "equal", "other"), SAME, ids=[of[0] for of in SAME])
-def test_verify_takes_a_message_s_array_and_postgres_text_of_it_for_the_same(
+def test_verify_finds_a_messages_array_equal_to_what_postgres_prints(
     items: str, values: list[Any], equal: str, other: str
 ) -> None:
     of = column_type(f"array<{items}>")
@@ -175,7 +175,7 @@ def test_other_items_have_all_rows_made_again(items: str, kinds: list[ChangeClas
     assert "prices holds numeric(10,2)[]" in found.refusals[0]
 
 
-def test_a_column_of_arrays_is_added_without_a_word_to_anybody() -> None:
+def test_a_new_column_of_arrays_is_a_free_change() -> None:
     good = load(Path("x.odcs.yaml"), GOOD)
     found = plan(good, load(Path("x.odcs.yaml"), WITH_ARRAYS), given=Given())
     assert {change.kind for change in found.changes} == {ChangeClass.FREE}

@@ -3,7 +3,7 @@ read.
 
 The contract is the only reader schema. A field is found by its path (physicalName), else by its aliases in their order;
 a part of a path is a record's field, nullable or not. A field that the writer does not know is null, and refused where
-the contract requires it: a value that nobody wrote is not invented, so Avro's own defaults are not used.
+the contract requires it: a value that no producer wrote is not invented, so Avro's own defaults are not used.
 """
 
 from collections.abc import Iterator, Sequence
