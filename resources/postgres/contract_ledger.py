@@ -94,23 +94,26 @@ class ContractLedger:
         }
 
     def left_columns(self, contract: Contract) -> list[str]:
-        """The columns that earlier contracts left in the row table of `contract`, except those with a default: that
-        marks a column as the operator's own.
+        """The columns of an upsert that earlier contracts left in its table, except those with a default: that marks a
+        column as the operator's own. None of another table, whose rows are not written again.
         """
         table = contract.row_table
+        if table.disposition != "upsert":
+            return []
         shape = self.shapes(contract).get(table.name, {})
         own = {column.name for column in table.columns}
         others = [name for name, there in shape.items() if name not in own and not there.has_default]
-        if not others:
-            return []
-        digest, every = contract_digest(contract), [(item, item.contract(self.pipeline)) for item in self.every()]
-        before = [
-            (then, item.dropped)
-            for item, then in every
-            if item.digest != digest and then.row_table.disposition == table.disposition
-        ]
-        left = left_columns(before, contract)
+        left = left_columns(self._upserts_before(contract), contract) if others else set[str]()
         return [name for name in others if name in left]
+
+    def _upserts_before(self, contract: Contract) -> Iterator[tuple[Contract, Sequence[str]]]:
+        """The other contracts by which the row table was an upsert, the first one first, each with the columns that
+        were dropped when it was applied.
+        """
+        digest = contract_digest(contract)
+        for item in self.every():
+            if item.digest != digest and (then := item.contract(self.pipeline)).row_table.disposition == "upsert":
+                yield then, item.dropped
 
     def nulls(self, statement: Statement) -> int:
         """How many rows have NULL in the column of a statement that allows none; 0 where the column is not there."""

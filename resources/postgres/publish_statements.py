@@ -165,8 +165,6 @@ class PostgresPublication:
     @cached_property
     def left_columns(self) -> Sequence[str]:
         """The columns of an upsert that earlier contracts left in its table."""
-        if self.contract.row_table.disposition != "upsert":
-            return ()
         return ContractLedger(self.connection, self.holder.pipeline).left_columns(self.contract)
 
     @property

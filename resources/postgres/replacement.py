@@ -325,9 +325,7 @@ class Replacement:
     def _pairs(self, connection: Connection, history: History) -> Sequence[Pair]:
         """Each live table with the one that was built; of a partial replay only rows from its first batch on."""
         start, reshaping = 0 if history.whole else history.from_batch, self._reshaping(connection)
-        both, contract = zip(self.live.contract.tables, self.built.contract.tables, strict=True), self.live.contract
-        upsert = contract.row_table.disposition == "upsert"
-        left = ContractLedger(connection, self.live.name).left_columns(contract) if upsert else ()
+        left = ContractLedger(connection, self.live.name).left_columns(self.live.contract)
         return [
             Pair(
                 old,
@@ -336,7 +334,7 @@ class Replacement:
                 tuple(item for item in reshaping if item.table == old.name),
                 left,
             )
-            for old, new in both
+            for old, new in zip(self.live.contract.tables, self.built.contract.tables, strict=True)
         ]
 
     @property
