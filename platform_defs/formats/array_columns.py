@@ -19,6 +19,15 @@ def as_lists(items: Column, rows: Integers, absent: Mask) -> Column:
     return _lists(np.bincount(rows, minlength=len(absent)), items, pa.array(absent))
 
 
+def doubt_arrays(doubtful: Mask, items: Column, rows: Integers, wrong: Mask, most: int) -> None:
+    """Add to `doubtful`, a mask over all messages, those with an item that is `wrong` or null, and those with more than
+    `most`. rows: ascending, the message of each item.
+    """
+    nothing = items.is_null().to_numpy(zero_copy_only=False)
+    doubtful[rows[wrong | nothing]] = True
+    doubtful |= np.bincount(rows, minlength=len(doubtful)) > most
+
+
 def _lists(lengths: Any, items: Column, absent: pa.BooleanArray) -> Column:
     offsets: Any = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])

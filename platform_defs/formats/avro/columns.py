@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from platform_defs.contract.column_types import ColumnType
-from platform_defs.formats.array_columns import as_lists
+from platform_defs.formats.array_columns import as_lists, doubt_arrays
 from platform_defs.formats.arrays import MOST_ITEMS
 from platform_defs.formats.arrow import Column, nulls
 from platform_defs.formats.arrow import kernels as pc
@@ -91,10 +91,8 @@ def lists(items: Column, doubtful: Mask, inner: Cursors, cursors: Cursors) -> Co
     items. A message with a doubtful item, a null one, or too many is doubtful.
     """
     rows: Any = inner.rows
-    count, nothing = len(cursors.doubtful), items.is_null().to_numpy(zero_copy_only=False)
-    cursors.doubtful[rows[doubtful | nothing]] = True
-    cursors.doubtful |= np.bincount(rows, minlength=count) > MOST_ITEMS
-    absent = np.ones(count, np.bool_)
+    doubt_arrays(cursors.doubtful, items, rows, doubtful, MOST_ITEMS)
+    absent = np.ones(len(cursors.doubtful), np.bool_)
     absent[slice(None) if cursors.rows is None else cursors.rows] = False
     return as_lists(items, rows, absent)
 

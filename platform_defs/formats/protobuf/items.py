@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from platform_defs.formats.array_columns import as_lists
+from platform_defs.formats.array_columns import as_lists, doubt_arrays
 from platform_defs.formats.arrow import Column
 from platform_defs.formats.protobuf.heads import Values
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Path, Program
@@ -29,9 +29,7 @@ class Items:
         """A column of the items as a list for each message of `found`; doubtful are those with a doubtful item, with a
         null one, or with more than `most`.
         """
-        nothing = column.is_null().to_numpy(zero_copy_only=False)
-        found.doubtful[self.rows[self.alone.doubtful | nothing]] = True
-        found.doubtful |= np.bincount(self.rows, minlength=len(found.doubtful)) > most
+        doubt_arrays(found.doubtful, column, self.rows, self.alone.doubtful, most)
         absent = ~found.cell(path[:-1]).present if len(path) > 1 else np.zeros(len(found.doubtful), np.bool_)
         return as_lists(column, self.rows, absent)
 
