@@ -44,7 +44,7 @@ class Lookup:
         try:
             return self._those_there_are(client, keys)
         except RegistryAway as away:
-            if not _away.has(str(self.address)):
+            if not _away.has(str(self.address)):  # after a minute from the first, it is waited for in full again
                 _away.note(str(self.address))
             raise (away.of_replay() if self.replays else away.of_batch()) from None
 
@@ -98,13 +98,13 @@ class Lookup:
             raise SchemasNotGiven.too_many(self.pipeline, self.unknown + more, self.seconds)
 
     def _answers(self, client: RegistryClient, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """What the registry says of these ids. One that it refuses, while it answers others, is no answer that comes
-        some time: a fault of that id, or None where such messages are dead letters.
+        """What the registry says of these ids. Where it answers for others and not for one of these, that is a fault of
+        the one (SchemasNotGiven), or None where such messages are dead letters. Raises RegistryAway.
         """
         try:
             return client.schemas(keys, self.subject)
         except RegistryAway as away:
-            if not self._is_of_one(client):
+            if not client.is_there(self.subject):
                 raise
             hurried = client.hurried(QUICKLY)  # the registry is there, and has just been waited for
             return self._accepted(hurried, keys, away) if self.accepts or self.replays else self._given(hurried, keys)
@@ -123,15 +123,9 @@ class Lookup:
         try:
             return client.schemas(keys, self.subject)
         except RegistryAway as away:
-            if not self._is_of_one(client):
+            if not client.is_there(self.subject):
                 raise
             raise SchemasNotGiven.refused(self.pipeline, away.seen) from away
-
-    def _is_of_one(self, client: RegistryClient) -> bool:
-        """Whether the registry gives no schema for the one id alone, whatever it says of that: it answers for others
-        once this one has been waited for.
-        """
-        return client.is_there(self.subject)
 
 
 def _smallest_first(keys: Sequence[str]) -> list[str]:
