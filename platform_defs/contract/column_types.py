@@ -47,7 +47,7 @@ class ColumnType:
 
     @property
     def staged_arrow(self) -> pa.DataType:
-        """The Arrow type that COPY gets. Arrays are staged as text: engine/array_columns.py spells them."""
+        """The Arrow type that COPY gets. Arrays are staged as text: engine/array_texts.py spells them."""
         return STRING.arrow if self.item else self.arrow
 
     @property

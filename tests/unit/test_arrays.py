@@ -14,7 +14,7 @@ from platform_defs.contract.array_literals import array_literal
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.odcs import load
 from platform_defs.contract.written import contract_digest, text
-from platform_defs.engine.array_columns import array_texts, in_pieces
+from platform_defs.engine.array_texts import array_texts, in_pieces
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.fill import fills
