@@ -118,7 +118,7 @@ def sum_that_an_accumulate_refuses(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 2, "halted until fixed")
 
 
-@scenario(FaultClass.TRANSFORM_FAILS, representative=True)
+@scenario(FaultClass.TRANSFORM_FAILS)
 def message_on_which_the_transform_fails(chaos: Chaos) -> Verdict:
     """Found by bisection: a dead letter of stage transform, with the reason. Its neighbours commit."""
     world, pipeline = chaos.world, _single_entry(chaos.world, _dividing)

@@ -54,7 +54,7 @@ def function_that_raises(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "a dead letter")
 
 
-@scenario(FaultClass.TRANSFORM_FAILS)
+@scenario(FaultClass.TRANSFORM_FAILS, representative=True)
 def NUL_made_by_a_transform(chaos: Chaos) -> Verdict:
     """COPY refuses the row: found by bisection, COPY included, and a dead letter."""
 

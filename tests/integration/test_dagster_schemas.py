@@ -162,6 +162,7 @@ def run_check(instance: DagsterInstance, pipeline: Pipeline) -> str | None:
     return found.description
 
 
+@pytest.mark.slow
 def test_schemas_of_keys_are_not_compared_with_the_contract_of_values(
     registered: World, instance: DagsterInstance
 ) -> None:
@@ -198,6 +199,7 @@ def test_a_registry_that_is_away_leaves_out_what_no_message_names(registered: Wo
     assert "was not looked at" in (found.description or "")
 
 
+@pytest.mark.slow
 def test_a_look_asks_the_ledger_as_often_for_three_topics_as_for_one(
     registered: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +222,7 @@ def test_a_look_asks_the_ledger_as_often_for_three_topics_as_for_one(
     assert of_three == len(asked) - of_three > 0
 
 
+@pytest.mark.slow
 def test_a_replay_hands_the_schemas_that_its_messages_name_to_its_pipeline(registered: World) -> None:
     pipeline = framed(registered)
     registered.send(pipeline, serialized(registered, pipeline, documents(8)))

@@ -23,6 +23,7 @@ def cut(world: World, pipeline: Pipeline, when: When, nth: int) -> None:
         replace(world, endpoints=replace(world.endpoints, postgres_url=cutter.url)).drain(pipeline)
 
 
+@pytest.mark.slow
 def test_at_most_once_says_that_rows_are_lost_when_their_commit_is(world: World) -> None:
     pipeline = delivering(world, "at_most_once")
     world.send(pipeline, transfers(8))

@@ -77,6 +77,7 @@ def test_a_staged_row_from_outside_the_planned_ranges_is_not_published(world: Wo
     assert [batch.rows for batch in world.drain(pipeline)] == [8]
 
 
+@pytest.mark.slow
 def test_a_task_with_another_installation_than_the_run_reads_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +240,7 @@ def test_leftovers_of_a_crash_are_swept_by_the_next_run(world: World) -> None:
     assert world.rows("select * from tidegate.staging where pipeline = %s", pipeline.name) == []
 
 
+@pytest.mark.slow
 def test_a_locked_leftover_waits_for_the_next_sweep_and_stops_no_run(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))

@@ -124,6 +124,7 @@ def test_a_red_gate_is_settled_before_it_halts_and_only_for_that_batch(world: Wo
     assert verify(pipeline, world.endpoints, world.spark).ok
 
 
+@pytest.mark.slow
 def test_a_gate_that_stays_red_halts_its_pipeline_and_the_halt_is_settled(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

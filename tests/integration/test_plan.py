@@ -87,7 +87,7 @@ def ranges_read(world: World, pipeline: Pipeline) -> list[Place]:
     return [(item.partition, item.from_offset, item.until_offset) for item in batch.ranges]
 
 
-@pytest.mark.parametrize("disposition", ["append", "upsert"])
+@pytest.mark.parametrize("disposition", [pytest.param("append", marks=pytest.mark.slow), "upsert"])
 def test_what_is_shown_is_what_the_next_run_reads(world: World, ask: Ask, disposition: str) -> None:
     pipeline = world.new_pipeline(disposition, batch_messages=30)
     send(world, pipeline, 40)
@@ -143,6 +143,7 @@ def test_partitions_added_to_an_upsert_are_shown_waiting_and_then_read(world: Wo
     assert ranges_shown(new) == ranges_read(world, pipeline) == [(4, 0, 2)]
 
 
+@pytest.mark.slow
 def test_partitions_added_to_an_append_are_shown_and_read_at_once(world: World) -> None:
     pipeline = world.caught_up()
     add_partitions(world, pipeline, 6)
@@ -178,6 +179,7 @@ def test_a_halt_that_the_next_run_would_find_is_shown_with_its_ranges_and_its_co
     assert (kept["state"], kept["halt"]["detail"], kept["batch"]) == ("halted", halt["detail"], None)
 
 
+@pytest.mark.slow
 def test_a_partition_added_after_its_first_messages_were_deleted_halts_as_shown_and_can_be_settled(
     world: World,
 ) -> None:

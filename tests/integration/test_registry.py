@@ -89,7 +89,7 @@ def test_what_the_registrys_own_serializer_writes_becomes_rows_and_verifies(regi
     assert report.ok, report
 
 
-@pytest.mark.parametrize("kind", ["avro", "protobuf"])
+@pytest.mark.parametrize("kind", [pytest.param("avro", marks=pytest.mark.slow), "protobuf"])
 def test_rows_are_the_same_in_whichever_format_messages_are_written(registered: World, kind: Format) -> None:
     bare, pipeline = registered.new_pipeline(), framed(registered, kind, record="bank.Transfer")
     registered.send(bare, transfers(200))
@@ -173,6 +173,7 @@ def test_ids_mean_for_good_what_they_meant_so_that_a_replay_asks_no_registry(reg
     assert verify(pipeline, alone.endpoints, registered.spark).ok
 
 
+@pytest.mark.slow
 def test_a_registry_that_is_away_fails_the_run_and_makes_no_dead_letters(registered: World) -> None:
     pipeline = framed(registered)
     registered.send(pipeline, serialized(registered, pipeline, documents(8)))

@@ -48,6 +48,7 @@ def registered(server: Answered, documents: Mapping[str, str]) -> tuple[SchemaIn
     return tuple(SchemaInUse(key, schema_digest(WriterSchema(key, "avro", text))) for key, text in documents.items())
 
 
+@pytest.mark.slow
 def test_no_id_is_unknown_that_was_not_asked_for_and_only_some_are_asked_for_again(
     ledger: SchemaLedger, server: Answered
 ) -> None:
@@ -108,7 +109,7 @@ def test_a_slow_registry_that_has_all_schemas_is_asked_to_the_end(
         *[refuses(status) for status in (400, 401, 403, 405, 410, 422, 500, 502, 504)],
         says(b"<html>", 404, kind="text/html"),
         floods,
-        hangs,
+        pytest.param(hangs, marks=pytest.mark.slow),
     ],
 )
 def test_one_id_that_is_refused_is_not_a_registry_that_is_away(
@@ -128,7 +129,7 @@ def test_one_id_that_is_refused_is_not_a_registry_that_is_away(
             one.find(1, ["6", "8"])
 
 
-@pytest.mark.parametrize("silence", [hangs, hangs_up])
+@pytest.mark.parametrize("silence", [pytest.param(hangs, marks=pytest.mark.slow), hangs_up])
 def test_a_registry_that_is_gone_costs_its_patience_and_one_question_more(
     ledger: SchemaLedger, server: Answered, silence: Answer
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_registry_that_is_gone_costs_its_patience_and_one_question_more(
     assert time.monotonic() - started < 4 * 1.0 + 2, "half a second of patience, and as much for the one question more"
 
 
+@pytest.mark.slow
 def test_one_id_about_which_a_registry_is_silent_is_waited_for_once(
     ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +322,7 @@ def test_a_run_waits_once_for_a_registry_that_does_not_answer(ledger: SchemaLedg
     assert len(server.asked) == asked, "another pipeline of this process"
 
 
+@pytest.mark.slow
 def test_waiting_without_an_answer_makes_impatient_for_a_minute_and_no_longer(
     ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -199,6 +199,7 @@ def test_a_reader_in_a_snapshot_sees_the_old_rows_to_its_end_and_others_the_new_
         committed.execute("rollback")
 
 
+@pytest.mark.slow
 def test_what_was_built_is_dropped_without_a_trace(world: World) -> None:
     pipeline = bank(world)
     shown(world, pipeline)
@@ -209,6 +210,7 @@ def test_what_was_built_is_dropped_without_a_trace(world: World) -> None:
     exact(world, pipeline)
 
 
+@pytest.mark.slow
 def test_lineage_of_a_replay_leaves_when_it_is_in_place(world: World) -> None:
     pipeline = bank(world)
     waiting = (
@@ -227,6 +229,7 @@ def test_lineage_of_a_replay_leaves_when_it_is_in_place(world: World) -> None:
     assert world.rows(waiting, pipeline.name)[0]["n"] == before + len(built)
 
 
+@pytest.mark.slow
 def test_a_row_that_is_the_same_stays_with_all_that_hangs_on_it(world: World) -> None:
     pipeline = views(world)
     table = pipeline.contract.row_table.name
@@ -259,6 +262,7 @@ def test_a_message_that_the_transform_fails_on_is_waited_for(world: World, monke
     assert counts(found) == {"postings": (7, 7, 0, 0), "dead letters": (1, 1, 0, 0)}
 
 
+@pytest.mark.slow
 def test_what_was_built_before_a_table_was_altered_is_built_again(world: World) -> None:
     pipeline = views(world, batches=1)
     table = pipeline.contract.row_table.name
@@ -268,6 +272,7 @@ def test_what_was_built_before_a_table_was_altered_is_built_again(world: World) 
     assert counts(execute(world, pipeline))["page_views"] == (8, 8, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_foreign_key_refuses_the_same_messages_again(world: World) -> None:
     pipeline = world.new_pipeline("append", transform=None)
     world.drain(pipeline)

@@ -54,7 +54,7 @@ def recreate(world: World, pipeline: Pipeline) -> None:
     world.create_topic(pipeline.contract.topic)
 
 
-@pytest.mark.parametrize(("start", "rows"), [("beginning", 60), ("end", 0)])
+@pytest.mark.parametrize(("start", "rows"), [("beginning", 60), pytest.param("end", 0, marks=pytest.mark.slow)])
 def test_a_topic_created_again_is_a_new_generation(world: World, start: ResumeAt, rows: int) -> None:
     pipeline = filled(world)
     recreate(world, pipeline)
@@ -117,6 +117,7 @@ def test_what_was_written_between_the_cut_and_the_position_is_read_or_declared(
     assert (report.messages, report.skipped) == (80 + read, skipped)
 
 
+@pytest.mark.slow
 def test_a_log_of_which_nothing_that_was_read_is_missing_goes_on_where_it_was(world: World) -> None:
     pipeline = filled(world)
     world.send(pipeline, transfers(8, 500))

@@ -169,6 +169,7 @@ def test_a_killed_server_is_not_a_running_one(running: StackStatus) -> None:
     assert stack.status().as_json()["postgres"] == {"url": None, "pid": None, "embedded": True}
 
 
+@pytest.mark.slow
 def test_a_lost_state_file_loses_no_data_and_leaves_no_second_server(running: StackStatus, home: Path) -> None:
     insert_row("survives_lost_state")
     (home / "stack.json").unlink()
@@ -202,6 +203,7 @@ def test_down_leaves_no_process_and_up_finds_ports_taken_meanwhile(running: Stac
     assert read_first("after.the.move") == b"here"
 
 
+@pytest.mark.slow
 def test_two_commands_at_once_start_each_server_once(home: Path) -> None:
     stack.down()
     both = [tidegate("stack", "up", "-o", "json") for _ in range(2)]

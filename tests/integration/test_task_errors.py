@@ -55,7 +55,7 @@ def read(spark: SparkSession, function: Any, schema: str = "value string") -> Da
 
 
 RAISED = [
-    LedgerAway("Postgres went", sqlstate="57P01"),
+    pytest.param(LedgerAway("Postgres went", sqlstate="57P01"), marks=pytest.mark.slow),
     RowRefused("0x00", sqlstate="22021", error_class="CharacterNotInRepertoire"),
 ]
 

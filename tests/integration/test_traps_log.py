@@ -25,6 +25,7 @@ def test_a_position_beyond_the_end_halts_as_a_log_that_was_cut(world: World) -> 
     assert halt.detail.to_json() == {"ranges": [{"partition": 1, "from_offset": 2, "until_offset": 5}]}
 
 
+@pytest.mark.slow
 def test_an_answer_without_a_partition_that_was_read_is_not_believed(world: World) -> None:
     pipeline = world.caught_up()
     world.rows(

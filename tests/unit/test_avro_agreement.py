@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.avro_messages import Case, Readers, cases, contract_of, encode, fixed, record
 
-pytestmark = pytest.mark.filterwarnings("error")  # numpy's, which would be text on stderr
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")  # numpy's, which would be text on stderr
 SLOW = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 )

@@ -123,7 +123,7 @@ def mutations(number: int, seed: int) -> None:
         number -= 1_000
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_wrong_bytes_harm_one_message_only(capfd: pytest.CaptureFixture[str]) -> None:
     mutations(3_000, seed=1)
     assert capfd.readouterr() == ("", "")
@@ -131,7 +131,7 @@ def test_wrong_bytes_harm_one_message_only(capfd: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.slow
 @pytest.mark.timeout(7_200)
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_messages_with_wrong_bytes_harm_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     mutations(MESSAGES, seed=2)
     assert capfd.readouterr() == ("", "")
