@@ -21,14 +21,14 @@ def renames(columns: Sequence[Column], there: Collection[str]) -> Mapping[str, s
     return found
 
 
-def left_columns(before: Iterable[tuple[Contract, Collection[str]]], now: Contract) -> set[str]:
-    """The columns that the row table has from contracts `before`, and that the contract `now` does not have.
+def left_columns(contracts: Iterable[tuple[Contract, Collection[str]]]) -> set[str]:
+    """The columns that the row table has from earlier contracts, and that the last one does not have.
 
-    Each of those before comes with the columns that were dropped when it was applied, the first one first.
+    Each contract comes with the columns that were dropped when it was applied, the first one first.
     """
-    there = set[str]()
-    for contract, dropped in (*before, (now, ())):
+    there, own = set[str](), set[str]()
+    for contract, dropped in contracts:
         columns = contract.row_table.columns
-        there = there.difference(dropped)
-        there = there.difference(renames(columns, there)) | {column.name for column in columns}
-    return there - {column.name for column in now.row_table.columns}
+        there, own = there.difference(dropped), {column.name for column in columns}
+        there = there.difference(renames(columns, there)) | own
+    return there - own

@@ -103,17 +103,21 @@ class ContractLedger:
         shape = self.shapes(contract).get(table.name, {})
         own = {column.name for column in table.columns}
         others = [name for name, there in shape.items() if name not in own and not there.has_default]
-        left = left_columns(self._upserts_before(contract), contract) if others else set[str]()
+        left = left_columns(self._upserts_to(contract)) if others else set[str]()
         return [name for name in others if name in left]
 
-    def _upserts_before(self, contract: Contract) -> Iterator[tuple[Contract, Sequence[str]]]:
-        """The other contracts by which the row table was an upsert, the first one first, each with the columns that
-        were dropped when it was applied.
+    def _upserts_to(self, contract: Contract) -> Iterator[tuple[Contract, Sequence[str]]]:
+        """The contracts by which the row table was an upsert, the first one first and `contract` last, each with the
+        columns that were dropped when it was applied.
         """
         digest = contract_digest(contract)
+        dropped: Sequence[str] = ()  # of one that is not recorded yet
         for item in self.every():
-            if item.digest != digest and (then := item.contract(self.pipeline)).row_table.disposition == "upsert":
+            if item.digest == digest:
+                dropped = item.dropped
+            elif (then := item.contract(self.pipeline)).row_table.disposition == "upsert":
                 yield then, item.dropped
+        yield contract, dropped
 
     def nulls(self, statement: Statement) -> int:
         """How many rows have NULL in the column of a statement that allows none; 0 where the column is not there."""

@@ -41,8 +41,10 @@ def test_what_a_contract_left_is_known_by_the_name_that_it_gets_later() -> None:
     steps = [step("1", a="", k=""), step("2", k=""), step("3", b="a", k=""), step("4", k="")]
     assert names(*steps)[1] == {"a": "b", "k": "k"}
     contracts = [(item.contract, item.dropped) for item in steps]
-    assert [left_columns(contracts[:n], contracts[n][0]) for n in range(4)] == [set(), {"a"}, set(), {"b"}]
-    assert left_columns([contracts[0], (contracts[1][0], ["a"])], contracts[3][0]) == set()
+    assert [left_columns(contracts[: n + 1]) for n in range(4)] == [set(), {"a"}, set(), {"b"}]
+    dropping = (contracts[1][0], ["a"])
+    assert left_columns([contracts[0], dropping]) == set(), "one made again by hand is the operator's own"
+    assert left_columns([contracts[0], dropping, contracts[3]]) == set()
 
 
 def test_a_column_that_the_contract_lost_is_renamed_as_long_as_the_table_has_it() -> None:
