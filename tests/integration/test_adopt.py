@@ -68,6 +68,7 @@ def test_rows_that_no_batch_published_are_not_adopted(world: World) -> None:
     world.drain(pipeline)
 
 
+@pytest.mark.slow
 def test_numbers_that_two_pipelines_tables_have_exchanged_are_put_right(world: World) -> None:
     """After a restore, a table may well have the number that another one had."""
     one, other = views(world, batches=1), views(world, batches=1)

@@ -291,6 +291,7 @@ def test_a_partitioned_table_of_a_users_own_is_changed_with_its_partitions(world
     exact(world, after)
 
 
+@pytest.mark.slow
 def test_a_ledger_restored_from_before_a_change_asks_for_the_change_again(world: World) -> None:
     before = views(world)
     after = with_field(before)
@@ -304,6 +305,7 @@ def test_a_ledger_restored_from_before_a_change_asks_for_the_change_again(world:
         exact(other, after)
 
 
+@pytest.mark.slow
 def test_more_digits_a_new_name_and_no_demand_in_one(world: World) -> None:
     before = views(world)
     table = before.contract.row_table

@@ -84,6 +84,7 @@ def test_what_an_append_table_no_longer_demands_is_empty_in_new_rows(world: Worl
     exact(world, third)
 
 
+@pytest.mark.slow
 def test_a_new_column_gets_the_name_that_a_renamed_one_had(world: World) -> None:
     first = with_field(views(world))
     apply(world, first)
@@ -127,6 +128,7 @@ def test_a_new_column_gets_the_name_in_the_version_that_renames_the_one_that_had
     exact(world, second)
 
 
+@pytest.mark.slow
 def test_a_column_that_was_dropped_comes_back_empty_and_is_not_missed(world: World) -> None:
     before = views(world)
     first = with_field(before)

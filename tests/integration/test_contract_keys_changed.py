@@ -30,7 +30,8 @@ def registered(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]
         yield replace(world, endpoints=replace(world.endpoints, registry=address))
 
 
-@pytest.mark.parametrize("evolution", ["manual", pytest.param("additive", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("evolution", ["manual", "additive"])
+@pytest.mark.slow
 def test_only_a_replay_takes_another_key_format(registered: World, evolution: str) -> None:
     world, pipeline = registered, registered.new_pipeline("upsert")
     wire = WireFormat("prefix", f"{pipeline.contract.topic}-value")

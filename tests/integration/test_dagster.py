@@ -194,6 +194,7 @@ def test_a_topic_created_again_with_nothing_unread_starts_the_run_that_says_so(
     assert len(looked(instance, pipeline.contract, endpoints).run_requests or []) == 1
 
 
+@pytest.mark.slow
 def test_a_halt_fails_its_runs_and_keeps_its_check_red_until_it_is_settled(
     world: World, run: Run, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:

@@ -53,6 +53,7 @@ def test_at_least_once_finds_offsets_committed_whose_commit_went_unanswered(worl
     assert verify(pipeline, world.endpoints, world.spark).ok
 
 
+@pytest.mark.slow
 def test_at_most_once_asks_every_table_before_the_offsets_move(world: World) -> None:
     pipeline = delivering(world, "at_most_once")
     world.drain(pipeline)

@@ -106,6 +106,7 @@ def test_what_is_shown_is_what_the_next_run_reads(world: World, ask: Ask, dispos
     assert world.drain(pipeline) == []
 
 
+@pytest.mark.slow
 def test_a_pending_batch_is_shown_as_it_was_fixed_although_more_has_come(world: World, ask: Ask) -> None:
     pipeline = world.new_pipeline()
     send(world, pipeline, 8)
@@ -128,6 +129,7 @@ def test_a_pending_batch_is_shown_as_it_was_fixed_although_more_has_come(world: 
     assert shown(world, pipeline)["backed_off_until"] is None
 
 
+@pytest.mark.slow
 def test_partitions_added_to_an_upsert_are_shown_waiting_and_then_read(world: World) -> None:
     pipeline = world.new_pipeline("upsert")
     send(world, pipeline, 4)

@@ -36,6 +36,7 @@ def test_what_has_not_changed_is_built_the_same_and_put_in_place_without_a_trace
     exact(world, pipeline)
 
 
+@pytest.mark.slow
 def test_another_transform_is_shown_first_and_put_in_place_on_demand(world: World) -> None:
     pipeline = bank(world)
     before, position = world.table(pipeline), world.position(pipeline)
@@ -184,6 +185,7 @@ def test_a_connection_cut_in_commit_is_decided_by_the_ledger(world: World, when:
     assert nothing_left(world, changed)
 
 
+@pytest.mark.slow
 def test_a_reader_in_a_snapshot_sees_the_old_rows_to_its_end_and_others_the_new_ones_at_once(world: World) -> None:
     pipeline = bank(world)
     count = f"select count(*) from {pipeline.contract.row_table.name}"
@@ -289,6 +291,7 @@ def test_a_foreign_key_refuses_the_same_messages_again(world: World) -> None:
     exact(world, pipeline)
 
 
+@pytest.mark.slow
 def test_dagster_hears_of_a_replay_under_the_names_of_the_live_tables(world: World) -> None:
     pipeline = bank(world)
     execute(world, pipeline)
@@ -297,6 +300,7 @@ def test_dagster_hears_of_a_replay_under_the_names_of_the_live_tables(world: Wor
     assert sum(batch.messages for batch in reported) == 82
 
 
+@pytest.mark.slow
 def test_a_run_that_starts_while_a_replay_is_put_in_place_waits_and_ends_no_session(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

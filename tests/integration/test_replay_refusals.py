@@ -93,6 +93,7 @@ def test_rows_that_compaction_took_for_good_are_not_replaced_by_nothing(world: W
         found.show(first, print)
 
 
+@pytest.mark.slow
 def test_batches_of_another_topic_cannot_be_built_again(world: World) -> None:
     pipeline = views(world, batches=1)
     other = world.new_pipeline("append", transform=None)
@@ -115,6 +116,7 @@ def test_two_replays_of_one_pipeline_do_not_meet(world: World) -> None:
         found.discard()
 
 
+@pytest.mark.slow
 def test_somebody_elses_schema_of_that_name_is_left_alone(world: World) -> None:
     pipeline = bank(world)
     world.rows(f"create schema {pipeline.name}__replay")
@@ -136,6 +138,7 @@ def test_a_partitioned_table_is_refused_before_anything_is_built(world: World) -
     assert nothing_left(world, pipeline)
 
 
+@pytest.mark.slow
 def test_a_table_that_takes_deleted_rows_back_is_noticed_and_nothing_is_changed(world: World) -> None:
     pipeline = views(world, batches=1)
     table, name = pipeline.contract.row_table.name, pipeline.name
@@ -149,6 +152,7 @@ def test_a_table_that_takes_deleted_rows_back_is_noticed_and_nothing_is_changed(
     assert world.table(pipeline) == before
 
 
+@pytest.mark.slow
 def test_a_batch_that_a_replay_has_replaced_is_no_place_to_begin(world: World) -> None:
     pipeline = views(world, batches=2)
     first = world.rows("select min(batch_id) as id from tidegate.batch where pipeline = %s", pipeline.name)[0]["id"]
@@ -157,6 +161,7 @@ def test_a_batch_that_a_replay_has_replaced_is_no_place_to_begin(world: World) -
         shown(world, pipeline, str(first))
 
 
+@pytest.mark.slow
 def test_an_append_table_that_is_replicated_and_cannot_be_deleted_from_is_named(world: World) -> None:
     pipeline = views(world, batches=1)
     table = pipeline.contract.row_table.name

@@ -200,6 +200,7 @@ def test_the_topics_that_can_be_seen_are_recorded_beside_one_that_cannot(world: 
     assert isinstance(found.unseen["no name of a topic!"], BadInput)
 
 
+@pytest.mark.slow
 def test_a_batch_whose_rule_was_renamed_before_it_was_reported_stops_nothing(
     world: World, instance: DagsterInstance
 ) -> None:

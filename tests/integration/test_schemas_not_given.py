@@ -121,6 +121,7 @@ def test_a_replay_reads_by_the_framing_that_the_contract_should_have_had(asking:
     assert (len(asking.table(fixed)), classes(asking, fixed)) == (3, [])
 
 
+@pytest.mark.slow
 def test_a_replay_under_another_name_of_the_registry_makes_no_dead_letters_of_rows(
     asking: World, server: Answered, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ JOBS: dict[str, tuple[Callable[[DataFrame], DataFrame], type[TidegateError], str
 
 
 @pytest.mark.parametrize("what", JOBS)
+@pytest.mark.slow
 def test_what_comes_otherwise_is_the_transforms_whatever_it_quotes(
     spark: Callable[[], SparkSession], what: str
 ) -> None:

@@ -25,6 +25,7 @@ from tests.world import Budget, World, transfers
 
 
 @pytest.mark.parametrize("cut", [1, 3, 4, 6, 9])
+@pytest.mark.slow
 def test_a_range_may_begin_or_end_inside_a_gap(world: World, cut: int) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, [b"0", b"1", b"2"], partition=0)

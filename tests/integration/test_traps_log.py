@@ -68,6 +68,7 @@ def test_the_leaders_epoch_is_kept_and_goes_with_the_next_range(world: World) ->
     assert [batch.messages for batch in world.drain(pipeline)] == [4]
 
 
+@pytest.mark.slow
 def test_a_log_that_was_cut_and_written_on_is_known_by_its_epochs_and_halts(world: World) -> None:
     pipeline = world.caught_up()
     world.send(pipeline, transfers(8, start=8))

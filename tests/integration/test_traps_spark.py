@@ -190,6 +190,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.slow
 def test_a_transform_that_returns_or_does_the_wrong_thing_is_refused_and_told_which(world: World) -> None:
     pipeline = _single_entry(world)
     world.send(pipeline, transfers(4))
@@ -211,6 +212,7 @@ def test_an_upsert_takes_no_transform(world: World) -> None:
         world.drain(pipeline)
 
 
+@pytest.mark.slow
 def test_filters_explodes_lookups_and_functions_come_out_right(world: World) -> None:
     def enriched(messages: DataFrame) -> DataFrame:
         names = messages.sparkSession.createDataFrame(

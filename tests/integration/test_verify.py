@@ -296,6 +296,7 @@ def test_without_a_transform_a_row_missing_from_what_retention_removed_is_still_
     }
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_not_disturbed_by_a_run_beside_it(world: World) -> None:
     bank = new_bank(world)
 
@@ -312,6 +313,7 @@ def test_a_snapshot_is_not_disturbed_by_a_run_beside_it(world: World) -> None:
     assert bank.verify().messages == 455
 
 
+@pytest.mark.slow
 def test_the_digest_does_not_depend_on_how_batches_were_cut(world: World) -> None:
     pipeline = world.new_pipeline("accumulate", batch_messages=60)
     world.send(pipeline, transfers(100))

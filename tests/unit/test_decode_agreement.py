@@ -228,7 +228,7 @@ def test_a_block_is_read_as_its_messages_are(values: list[bytes | None]) -> None
     assert_agreement(values)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(LINES, min_size=1, max_size=3))
 @example([b'{"f":NaN}'])
 @example([b'{"s":"\xff"}'])
