@@ -200,11 +200,11 @@ KAFKA: Sequence[Ruling] = (
 # https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
 REGISTRY: Sequence[Ruling] = (
     _same(
-        "none 408 429 500 502 503 504",
+        "none 408 425 429 500 502 503 504",
         AWAY,
         "No answer, half an answer, one that is not the registry's JSON, or too busy. Asked again for 25 seconds, as "
         "with any other status. Where it answers for other schemas then, it is not away: it refuses this one, "
-        "which is `bad input`.",
+        "which is `bad input`. Not so with 408, 425, 429 and 503: these are never about one schema.",
     ),
     _same(
         "401 403",

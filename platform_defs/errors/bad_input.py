@@ -54,11 +54,12 @@ class SchemasNotGiven(BadInput):
 
     @classmethod
     def none_in_use(cls, pipeline: str, registry: str) -> "SchemasNotGiven":
-        """The registry gives new schemas and says nothing of those in use: it may be another one."""
+        """The registry gives new schemas and none of those in use: it may be another one, or was emptied."""
         return cls._of(
             pipeline,
-            f"the schema registry at {registry} gives a new schema, and no answer for any of those in use, so that it "
-            "may be another registry. Correct TIDEGATE_REGISTRY_URL if it is, or let it answer for these",
+            f"the schema registry at {registry} gives a new schema, and none of those in use, so that it may be "
+            "another registry, or one that was emptied. Correct TIDEGATE_REGISTRY_URL, or restore the registry. "
+            f"If it is the right one as it is, let the ledger know its schemas: tidegate schema fetch {pipeline}",
         )
 
     @classmethod

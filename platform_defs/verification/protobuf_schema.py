@@ -109,10 +109,20 @@ def _run(folder: Path, texts: Path, with_descriptors: bool) -> FileDescriptorSet
     command = [sys.executable, "-m", "grpc_tools.protoc", *arguments, f"-o{folder / 'answer'}", _SCHEMA]
     done = subprocess.run(command, capture_output=True, check=False)
     not_run = (b"Traceback", sys.executable.encode(), str(folder / "answer").encode())  # Python, or the disk, says so
-    refused = done.returncode == 1 and done.stderr and not done.stderr.startswith(not_run)
+    is_run = not done.stderr.startswith(not_run) and not _is_not_opened(folder, done.stderr)
+    refused = done.returncode == 1 and done.stderr and is_run
     if done.returncode in _CRASHES or refused:
         raise NotTheType("SchemaNotCompatible")
     if done.returncode:
         said = done.stderr.decode(errors="replace")[-500:]
         raise Retryable(f"the compiler of Protobuf schemas ended with status {done.returncode}: {said}")
     return FileDescriptorSet.FromString((folder / "answer").read_bytes())
+
+
+def _is_not_opened(folder: Path, told: bytes) -> bool:
+    """Whether the compiler's only complaint is that a file it was given cannot be opened: the machine's fault."""
+    complaints = [line for line in told.splitlines() if b": warning: " not in line]
+    if len(complaints) != 1 or complaints[0].endswith(b": Unable to parse."):
+        return False
+    files = (str(folder / "descriptors"), f"Could not make proto path relative: {_SCHEMA}")
+    return complaints[0].startswith(tuple(f"{file}: ".encode() for file in files))

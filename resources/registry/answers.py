@@ -10,11 +10,13 @@ from resources.registry.server import Server, Unreadable
 
 # No such subject, version, schema: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
 MISSING = (40401, 40402, 40403)
-_OF_THE_SERVER = (401, 404, 407, 408, 425, 429, 502, 503, 504)  # 404: not in the words of a registry
+BUSY = (408, 425, 429, 503)  # of the server, whatever it was asked for
+OF_A_GATEWAY = (502, 504)  # of the registry behind it, or of one schema that takes too long
+_OF_THE_SERVER = (401, 404, 407, *BUSY, *OF_A_GATEWAY)  # 404: not in the words of a registry
 
 
 def is_missing(error: Exception) -> bool:
-    """Whether this is the registry's own word that it has no such schema, and not a 404 of what is in front of it."""
+    """Whether this is the registry's own word that it has no such schema, and not a 404 of what stands before it."""
     return isinstance(error, SchemaRegistryError) and _is_absent(error) and error.error_code in MISSING
 
 

@@ -23,7 +23,7 @@ from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.writer_schema import WriterSchema
 from resources.registry.address import Registry
-from resources.registry.answers import is_missing, is_refusal, knows_no_guids
+from resources.registry.answers import BUSY, is_missing, is_refusal, knows_no_guids
 from resources.registry.lately import Lately
 from resources.registry.server import ONE_TRY, Server, Unreadable, get
 
@@ -103,14 +103,15 @@ class RegistryClient:
         self, keys: Iterable[str], subject: str | None = None, patience: float | None = None, *, silence: bool = False
     ) -> dict[str, WriterSchema | None]:
         """As `schemas`, with None also for one that the registry refuses, and goes on refusing for a second; where
-        `silence` is an answer, also for one for which there is no other as long as it is waited for.
+        `silence` is an answer, also for one for which there is no other as long as it is waited for, unless the server
+        is busy.
         """
 
         def ask(key: str, asking: _Asking) -> WriterSchema | None:
             try:
                 return self._schema(key, subject, asking.refused_soon())
             except RegistryAway as away:
-                if not (away.refused or silence):
+                if not (away.refused or (silence and away.status not in BUSY)):
                     raise
                 return None
 

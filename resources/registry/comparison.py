@@ -49,9 +49,9 @@ class Comparison:
         return self._judged(_changed(known, self._now(known)))
 
     def agrees(self, client: RegistryClient) -> bool | None:
-        """Whether none of those in use means something else at this moment; None where nothing is said of any. Each is
-        waited for as long as a new schema would be: one that stays without an answer is left out, and for a minute the
-        next comparison waits for less.
+        """Whether none of those in use means something else at this moment; None where the registry gives none of
+        them. Each is waited for as long as a new schema would be: one that stays without an answer is left out, and for
+        a minute the next comparison waits for less.
         """
         ids, about = _ids(self.in_use), ("of all", str(self.address))
         if not ids:
@@ -60,7 +60,7 @@ class Comparison:
         now = client.answered(ids, self.subject, patience, refusals=True)
         if len(now) < len(ids):
             _silent.note(about)
-        return not _changed(self.in_use, now) if now else None
+        return not _changed(self.in_use, now) if any(now.values()) else None
 
     def holds_for_any(self, client: RegistryClient) -> bool:
         """Whether any of those in use means what it meant, GUIDs included."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from platform_defs.errors import RegistryAway, SchemasNotGiven
 from platform_defs.formats.writer_schema import WriterSchema
 from resources.registry.address import Registry
+from resources.registry.answers import BUSY, OF_A_GATEWAY
 from resources.registry.client import AGAIN, AT_ONCE, QUICKLY, RegistryClient, client_of
 from resources.registry.lately import Lately
 
@@ -33,6 +34,7 @@ class Lookup:
     waited: bool = False  # once a task has, its messages are older than any follower's lag
     unknown: int = 0  # ids that it was asked for and does not have
     seconds: float = 0.0  # that these have taken
+    given: str | None = None  # an id that the registry has
 
     def ask(self, keys: Sequence[str]) -> dict[str, WriterSchema]:
         """Those of `keys` that the registry has; in a replay, none where there is no registry. Raises RegistryAway,
@@ -84,6 +86,7 @@ class Lookup:
             if not all(found.values()):
                 self.seconds += time.monotonic() - began
             answers |= found
+            self.given = next((key for key, schema in found.items() if schema), self.given)
         return answers
 
     def _refuse_too_many(self, more: int = 0) -> None:
@@ -104,7 +107,7 @@ class Lookup:
         try:
             return client.schemas(keys, self.subject)
         except RegistryAway as away:
-            if not client.is_there(self.subject):
+            if not self._is_of_one(client, keys, away):
                 raise
             hurried = client.hurried(QUICKLY)  # the registry is there, and has just been waited for
             return self._accepted(hurried, keys, away) if self.accepts or self.replays else self._given(hurried, keys)
@@ -123,9 +126,19 @@ class Lookup:
         try:
             return client.schemas(keys, self.subject)
         except RegistryAway as away:
-            if not client.is_there(self.subject):
+            if not self._is_of_one(client, keys, away):
                 raise
             raise SchemasNotGiven.refused(self.pipeline, away.seen) from away
+
+    def _is_of_one(self, client: RegistryClient, keys: Sequence[str], away: RegistryAway) -> bool:
+        """Whether the registry gives no schema for the one id alone: it answers for others once this one has been
+        waited for. A server that is busy says nothing of an id; nor does a gateway, unless another of `keys`, or one
+        that the registry had before, is answered.
+        """
+        if away.status in BUSY or not client.is_there(self.subject):
+            return False
+        others = {*keys, self.given or keys[0]}
+        return away.status not in OF_A_GATEWAY or bool(client.answered(others, self.subject, QUICKLY))
 
 
 def _smallest_first(keys: Sequence[str]) -> list[str]:

@@ -1,9 +1,11 @@
 """What a schema can do to the compiler, and to the machine on which it runs."""
 
+import subprocess
 import sys
 from base64 import b64encode
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -79,6 +81,56 @@ def test_a_disk_that_is_full_is_no_fault_of_the_schema(monkeypatch: pytest.Monke
     monkeypatch.setattr(compiler, "run", onto_a_full_disk)
     with pytest.raises(Retryable, match="No space left on device"):
         file_of(WriterSchema("full", "protobuf", 'syntax = "proto3"; message OntoAFullDisk { }'))
+
+
+@pytest.mark.parametrize(
+    ("kept", "document", "said"),
+    [
+        ("src/schema.proto", 'syntax = "proto3"; message Lost { }', "Could not make proto path relative"),
+        ("given", written("Lost"), "given: No such file"),
+    ],
+)
+def test_a_file_that_the_compiler_cannot_open_is_no_fault_of_the_schema(
+    monkeypatch: pytest.MonkeyPatch, kept: str, document: str, said: str
+) -> None:
+    run = compiler.run
+
+    def without_it(arguments: list[str]) -> CompletedProcess[str]:
+        output = next(one for one in arguments if one.startswith("-o"))
+        (Path(output.removeprefix("-o")).parent / kept).unlink()
+        return run(arguments)
+
+    monkeypatch.setattr(compiler, "run", without_it)
+    with pytest.raises(Retryable, match=said):
+        file_of(WriterSchema(f"without {kept}", "protobuf", document))
+
+
+@pytest.mark.parametrize(
+    ("kept", "document", "said"),
+    [
+        ("texts/judged.proto", 'syntax = "proto3"; message NotThere { }', "Could not make proto path relative"),
+        ("descriptors", written("NotThere"), "descriptors: No such file"),
+    ],
+)
+def test_a_file_that_verifys_compiler_cannot_open_is_no_fault_of_the_schema(
+    monkeypatch: pytest.MonkeyPatch, kept: str, document: str, said: str
+) -> None:
+    run = subprocess.run
+
+    def without_it(command: list[str], **given: Any) -> CompletedProcess[bytes]:
+        output = next(one for one in command if one.startswith("-o"))
+        (Path(output.removeprefix("-o")).parent / kept).unlink()
+        return run(command, **given)
+
+    monkeypatch.setattr(subprocess, "run", without_it)
+    with pytest.raises(Retryable, match=said):
+        ProtobufJudge(contract_of({"number": "integer"}), document)
+
+
+def test_a_schema_that_speaks_as_the_compiler_does_of_files_is_refused() -> None:
+    text = 'syntax = "proto3"; import "Could not make proto path relative: schema.proto: ";'
+    with pytest.raises(SchemaNotCompatible, match="File not found"):
+        file_of(WriterSchema("speaks", "protobuf", text))
 
 
 def test_a_compiler_that_python_cannot_load_is_no_fault_of_the_schema(

@@ -1,6 +1,7 @@
 """What becomes of new ids where a registry answers for some ids and not for others, or one of its addresses lags."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from resources.registry.address import Registry
 from resources.registry.client import RegistryClient
 from resources.registry.comparison import Comparison
 from resources.registry.lookup import Lookup
+from resources.registry.schemas import RegistrySchemas
 from tests.unit.registry_double import Answer, Answered, after, hangs, refuses, registry_double, says
 
 GUID = "89791762-2336-4186-9674-299b90a802e2"
@@ -45,12 +47,38 @@ def agrees(server: Answered, patience: float = 0.5, count: int = 20) -> bool | N
     return Comparison(ledger, 1, address, None, tuple(in_use)).agrees(RegistryClient(address))
 
 
-@pytest.mark.parametrize("answer", [refuses(401), PAGE, refuses(429), refuses(502), refuses(503), refuses(504), hangs])
+@pytest.mark.parametrize("answer", [refuses(401), PAGE, refuses(502), refuses(504), hangs])
 def test_what_a_registry_that_is_there_says_of_one_id_is_of_that_id(server: Answered, answer: Answer) -> None:
     server.answers = {"/schemas/ids/5": SCHEMA, "/schemas/ids/6": answer}
     with pytest.raises(SchemasNotGiven, match=r"asked for schema 6: .*tidegate ack p --batch dead-letters"):
         asking(server).ask(["5", "6"])
     assert asking(server, accepts=True).ask(["5", "6"]) == {"5": WriterSchema("5", "avro", '"string"')}
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+@pytest.mark.parametrize("status", [408, 425, 429, 503])
+def test_a_server_that_is_busy_says_nothing_of_an_id(server: Answered, status: int, accepts: bool) -> None:
+    server.answers = {"/schemas/ids/5": SCHEMA, "/schemas/ids/6": refuses(status)}
+    with pytest.raises(RegistryAway):
+        asking(server, accepts=accepts).ask(["5", "6"])
+    server.answers["/schemas/ids/6"] = refuses(500)
+    server.answers["/schemas/ids/7"] = after(0.1, refuses(status))
+    with pytest.raises(RegistryAway):
+        asking(server, accepts=True).ask(["5", "6", "7"])
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+@pytest.mark.parametrize("status", [502, 504])
+def test_a_gateway_that_answers_for_no_new_id_is_away(server: Answered, status: int, accepts: bool) -> None:
+    server.answers = {f"/schemas/ids/{n}": refuses(status) for n in (6, 7)}  # not for the one that no schema has
+    with pytest.raises(RegistryAway):
+        asking(server, accepts=accepts).ask(["6", "7"])
+
+
+def test_an_id_that_a_gateway_refuses_alone_is_asked_for_again_alone(server: Answered) -> None:
+    server.answers = {"/schemas/ids/5": SCHEMA, "/schemas/ids/6": refuses(504)}
+    lagging = replace(asking(server, accepts=True), pauses=(0.0,))
+    assert lagging.ask(["5", "6"]) == {"5": WriterSchema("5", "avro", '"string"')}
 
 
 @pytest.mark.parametrize("accepts", [False, True])
@@ -83,13 +111,26 @@ def test_one_id_in_use_without_an_answer_holds_back_no_new_one(server: Answered,
     assert agrees(server, patience=2) is False  # on a busy machine 20 answers take longer than half a second
 
 
-def test_a_registry_that_says_nothing_of_any_id_in_use_is_not_believed(server: Answered) -> None:
+def test_a_registry_that_gives_none_of_those_in_use_is_not_believed(server: Answered) -> None:
     known(server, refuses(504), 2)
     assert agrees(server, count=2) is None
     known(server, refuses(403, 40301), 2)
-    assert agrees(server, patience=5, count=2) is True, "a schema of another pipeline"
+    assert agrees(server, patience=5, count=2) is None
     server.answers.clear()
+    assert agrees(server, count=2) is None, "another registry, or an emptied one"
+    server.answers["/schemas/ids/2"] = SCHEMA
     assert agrees(server, count=2) is True, "one that is gone may come back"
+    server.answers["/schemas/ids/1"] = refuses(403, 40301)
+    assert agrees(server, patience=5, count=2) is True, "a schema of another pipeline"
+
+
+def test_a_new_id_of_a_registry_that_has_none_of_those_in_use_halts_with_a_way_out(server: Answered) -> None:
+    gone = (SchemaInUse("1", "0" * 64), SchemaInUse("2", "1" * 64))
+    ledger, address = SchemaLedger("", "default"), Registry({"url": server.url}, patience=0.5)
+    one = RegistrySchemas(ledger, (), "now", address, in_use=gone, pipeline="p")
+    with pytest.raises(SchemasNotGiven, match=r"another registry, or one that was emptied.* tidegate schema fetch p\b"):
+        one._is_believed()
+    assert not one.accepting()._is_believed()
 
 
 def test_an_id_that_one_address_does_not_have_is_asked_for_at_the_next(server: Answered, other: Answered) -> None:

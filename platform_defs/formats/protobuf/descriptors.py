@@ -118,19 +118,28 @@ def _run_compiler(folder: Path, main: str, has_descriptors: bool) -> None:
     arguments += [f"--descriptor_set_in={folder / 'given'}"] * has_descriptors
     done = compiler.run([*arguments, main])
     if done.returncode:
-        is_written = f"{folder / 'compiled'}: " not in done.stderr
+        is_read = not _is_of_files(folder, main, done.stderr)
         said = done.stderr.replace(f"{folder / 'src'}/", "").replace(f"{folder}/", "")
-        raise _failure(done.returncode, said, is_written)
+        raise _failure(done.returncode, said, is_read)
 
 
-def _failure(status: int, stderr: str, is_written: bool) -> SchemaNotCompatible | Retryable:
+def _is_of_files(folder: Path, main: str, stderr: str) -> bool:
+    """Whether the compiler could not write its answer, or not open what it was given: then it says nothing else."""
+    if f"{folder / 'compiled'}: " in stderr:
+        return True
+    said = [line for line in stderr.splitlines() if ": warning: " not in line]
+    opening = (f"{folder / 'given'}: ", f"Could not make proto path relative: {main}: ")
+    return len(said) == 1 and said[0].startswith(opening) and not said[0].endswith(": Unable to parse.")
+
+
+def _failure(status: int, stderr: str, is_read: bool) -> SchemaNotCompatible | Retryable:
     """Whose fault it is: the schema's, if the compiler refuses it, crashes on it or reaches a limit; otherwise the
-    system's, as where the answer cannot be written.
+    system's, as where the compiler cannot read what it was given (`is_read`).
     """
     if limit := compiler.limit_reached(status, stderr):
         return SchemaNotCompatible([f"the schema does not compile: the compiler needs more than {limit}"])
     crashed = status < 0 and -status not in _FROM_OUTSIDE
-    if crashed or (status == compiler.REFUSED and is_written):
+    if crashed or (status == compiler.REFUSED and is_read):
         return SchemaNotCompatible([f"the schema does not compile: {_first_error(stderr)}"])
     return Retryable(f"the compiler of Protobuf schemas did not run (status {status}): {stderr.strip()[-500:]}")
 
