@@ -8,12 +8,17 @@ import ast
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 
 from platform_defs.contract.pipeline import Pipeline
 
 _CATALOGUE = Path("assets/__init__.py")  # Tidegate's own, as are its two folders: its version covers them
 _TIDEGATES = {"platform_defs", "resources"}  # in the project's root only: a domain may have such a folder too
 _LIBRARIES = {"site-packages", "dist-packages"}  # wherever they are
+
+# CPython 3.11 counts the depth of a syntax tree for all threads together: where a finalizer lets another thread parse
+# in between, both fail with a SystemError (https://github.com/python/cpython/issues/106905).
+_parsing = Lock()
 
 
 def transform_sources(pipeline: Pipeline) -> dict[str, bytes]:
@@ -43,7 +48,8 @@ def _collect(path: Path, root: Path, found: dict[Path, bytes]) -> None:
 def _imported(source: bytes, path: Path, root: Path) -> Iterator[tuple[str, ...]]:
     """The modules that the source imports, and names in them that may be modules: `from a import b` is a and a.b."""
     try:
-        tree = ast.parse(source)
+        with _parsing:
+            tree = ast.parse(source)
     except (SyntaxError, ValueError):  # changed since it was imported; its content is in the fingerprint all the same
         return
     for node in ast.walk(tree):

@@ -1,6 +1,9 @@
 """A replay begins again when what decides its result has changed, and only then."""
 
+import gc
 import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -117,3 +120,24 @@ def test_a_change_of_what_a_transform_imports_changes_the_digest_of_definitions(
     assert definitions_digest([find_pipeline("orders", project / "assets")]) == first
     (project / "assets/web/words.py").write_text("WORD = 2")
     assert definitions_digest([find_pipeline("orders", project / "assets")]) != first
+
+
+@pytest.fixture
+def finalizers() -> Iterator[None]:
+    """Python's collector runs code of others, as finalizers are: there other threads go on."""
+
+    def finalize(*_: object) -> None:
+        sum(range(200))
+
+    gc.callbacks.append(finalize)
+    yield
+    gc.callbacks.remove(finalize)
+
+
+@pytest.mark.usefixtures("finalizers")
+def test_pipelines_of_several_threads_are_read_at_once(project: Path) -> None:
+    (project / "assets/web/words.py").write_text("def function(a):\n    return [a + 1, {'b': a}]\n" * 1500)
+    pipeline = find_pipeline("orders", project / "assets")
+    with ThreadPoolExecutor(4) as threads:
+        found = [*threads.map(transform_sources, [pipeline] * 8)]
+    assert found == found[:1] * 8
