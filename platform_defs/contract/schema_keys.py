@@ -8,6 +8,18 @@ FLAT = (
     "or keep the whole value in a column of physicalType: json"
 )
 
+_TYPE = (  # of a field and of a column alike
+    Key("logicalType", "The type; see Types.", "a logicalType", "the one of physicalType", "string"),
+    Key("physicalType", "The type, where logicalType leaves it open; see Types.", "a type", "logicalType", "double"),
+    Key(
+        "items",
+        "Of logicalType: array: the type of its items. `physicalType: array<type>` says the same.",
+        "a mapping with logicalType or physicalType",
+        "",
+        "{logicalType: string}",
+    ),
+)
+
 MESSAGE = Section(
     "The message",
     "schema[physicalType: topic]",
@@ -52,17 +64,7 @@ FIELD = Section(
             "the name",
             "user.homeAddress.city",
         ),
-        Key("logicalType", "The type; see Types.", "a logicalType", "the one of physicalType", "string"),
-        Key(
-            "physicalType", "The type, where logicalType leaves it open; see Types.", "a type", "logicalType", "double"
-        ),
-        Key(
-            "items",
-            "Of logicalType: array: the type of its items. `physicalType: array<type>` says the same.",
-            "a mapping with logicalType or physicalType",
-            "",
-            "{logicalType: string}",
-        ),
+        *_TYPE,
         Key("required", "A message without the value is a dead letter.", "true, false", "false", "true"),
         Key("logicalTypeOptions", "Row rules; see Options.", "a mapping", "", "{minimum: 0}"),
         Key("quality", "The values that are allowed; see Enum.", "a list of one", ""),
@@ -174,17 +176,7 @@ COLUMN = Section(
     (
         Key("name", "The column.", "lower-case letters, digits and _, at most 63; not reserved", REQUIRED, "amount"),
         Key("physicalName", "May repeat the name, as other tools write it.", "the name", "the name", "amount"),
-        Key("logicalType", "The type; see Types.", "a logicalType", "the one of physicalType", "string"),
-        Key(
-            "physicalType", "The type, where logicalType leaves it open; see Types.", "a type", "logicalType", "double"
-        ),
-        Key(
-            "items",
-            "Of logicalType: array: the type of its items. `physicalType: array<type>` says the same.",
-            "a mapping with logicalType or physicalType",
-            "",
-            "{logicalType: string}",
-        ),
+        *_TYPE,
         Key("required", "NOT NULL.", "true, false", "false", "true"),
         Key("primaryKey", "Accumulate: group by this column of the row table.", "true, false", "false", "true"),
         Key(

@@ -51,7 +51,6 @@ from platform_defs.errors.bad_input import (
     LedgerTooNew,
     OtherCluster,
     OtherInstall,
-    SchemasNotGiven,
     TopicMissing,
 )
 from platform_defs.errors.batches import (
@@ -66,6 +65,7 @@ from platform_defs.errors.batches import (
     TransformBroken,
     TransformFailed,
 )
+from platform_defs.errors.registry import RegistryAway, SchemasNotGiven
 from platform_defs.errors.retryable import (
     BrokerAway,
     ChangedMeanwhile,
@@ -79,7 +79,6 @@ from platform_defs.errors.retryable import (
     OffsetsUnavailable,
     OutcomeUnknown,
     PipelineHeld,
-    RegistryAway,
     Retryable,
     RunStopped,
     SparkAway,

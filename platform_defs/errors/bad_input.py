@@ -28,61 +28,6 @@ class TopicMissing(BadInput):
         return cls(f"topic {topic} does not exist; create it, or start the stack that holds it", field=topic)
 
 
-class SchemasNotGiven(BadInput):
-    """Messages name schemas that the registry does not give, although it is there. Unlike its absence, this is the
-    messages' doing: ten tries halt the pipeline.
-    """
-
-    @classmethod
-    def unknown(cls, pipeline: str, batch_id: int, messages: str, said: str) -> "SchemasNotGiven":
-        """None of a batch's schemas is known, and nothing says that this is the right registry."""
-        return cls._of(
-            pipeline,
-            f"{messages} of batch {batch_id} name a schema, and the registry has none of these ({said}). Is this the "
-            "right registry (TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME)? If it is, make it known (tidegate schema "
-            f"fetch {pipeline}), or register a schema under the contract's subject: then these become dead letters",
-        )
-
-    @classmethod
-    def refused(cls, pipeline: str, reason: str) -> "SchemasNotGiven":
-        """The registry refuses one schema while it answers for others."""
-        return cls._of(
-            pipeline,
-            f"{reason}. It answers for other schemas: give its user access to this one, repair it there, or delete it "
-            "there for good (then its messages become dead letters)",
-        )
-
-    @classmethod
-    def none_in_use(cls, pipeline: str, registry: str) -> "SchemasNotGiven":
-        """The registry gives new schemas and none of those in use: it may be another one, or was emptied."""
-        return cls._of(
-            pipeline,
-            f"the schema registry at {registry} gives a new schema, and none of those in use, so that it may be "
-            "another registry, or one that was emptied. Correct TIDEGATE_REGISTRY_URL, or restore the registry. "
-            f"If it is the right one as it is, let the ledger know its schemas: tidegate schema fetch {pipeline}",
-        )
-
-    @classmethod
-    def too_many(cls, pipeline: str, ids: int, seconds: float | None = None) -> "SchemasNotGiven":
-        """More ids than are asked for, nearly all of them garbage; or than there is time for: `seconds` is what it took
-        to be answered that there are no `ids` such schemas.
-        """
-        took = f" ({seconds:.0f} s went by until it had said so)" if seconds is not None else ""
-        return cls._of(
-            pipeline,
-            f"one task's messages name more than {ids:,} different schemas that the registry does not have{took}: they "
-            "are not framed as the contract says, or garbage. Correct the contract's framing if that is it",
-        )
-
-    @classmethod
-    def _of(cls, pipeline: str, problem: str) -> "SchemasNotGiven":
-        rest = (
-            "Nothing was published and nothing became a dead letter. After ten tries the pipeline halts; then messages "
-            f"whose schema is not given can be made dead letters: tidegate ack {pipeline} --batch dead-letters"
-        )
-        return cls(f"{problem}. {rest}", field=pipeline)
-
-
 class OtherCluster(BadInput):
     """A task reached another cluster than the one that the batch was planned on, as behind another DNS."""
 
