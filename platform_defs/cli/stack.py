@@ -11,7 +11,7 @@ import typer
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_json, progress
 
 if TYPE_CHECKING:
-    from resources.local.stack import ServerStatus, StackStatus
+    from resources.local.stack import KafkaStatus, ServerStatus, StackStatus
 
 app = typer.Typer(help="The embedded Kafka, Postgres and schema registry.", no_args_is_help=True)
 
@@ -19,6 +19,9 @@ app = typer.Typer(help="The embedded Kafka, Postgres and schema registry.", no_a
 @app.command()
 def up(
     registry: bool = typer.Option(False, "--registry", help="Start the schema registry although no contract needs it."),
+    brokers: int | None = typer.Option(
+        None, "--brokers", min=1, max=3, help="Of the embedded Kafka, from its first start on.", show_default="1"
+    ),
     output: OutputOption = Output.human,
 ) -> None:
     """Start the embedded servers that are not running, and wait until they answer.
@@ -28,12 +31,16 @@ def up(
     place. The schema registry is started only where the messages of a contract
     name their schemas.
 
+    With --brokers 3 Kafka is a cluster of three brokers in three racks, each
+    a controller as well: one may die. A cluster keeps the number that it was
+    first started with.
+
     JSON: as tidegate stack status.
     """
     from resources.local import stack
 
     with progress() as show:
-        status = stack.up(show, registry=registry or needs_registry())
+        status = stack.up(show, registry=registry or needs_registry(), brokers=brokers)
     _print(status, output)
 
 
@@ -57,7 +64,8 @@ def status(output: OutputOption = Output.human) -> None:
 
     \b
     JSON:
-      kafka     bootstrap_servers, pid, embedded
+      kafka     bootstrap_servers, pid, embedded, brokers (of the embedded
+                ones id, address, pid)
       postgres  url (with its password), pid, embedded
       registry  url, pid, embedded
       home      TIDEGATE_HOME
@@ -93,10 +101,16 @@ def _print(status: StackStatus, output: Output) -> None:
     if output is Output.json:
         print_json(status.as_json())
         return
-    servers = {"kafka": _line(status.kafka), "postgres": _line(status.postgres)}
+    servers = {**_kafka_lines(status.kafka), "postgres": _line(status.postgres)}
     if status.registry.address is not None:
         servers["registry"] = _line(replace(status.registry, address=status.registry_url))
     print_fields({**servers, "home": status.home})
+
+
+def _kafka_lines(kafka: KafkaStatus) -> dict[str, str]:
+    if len(kafka.brokers) < 2:
+        return {"kafka": _line(kafka)}
+    return {f"kafka, broker {number}": _line(broker) for number, broker in enumerate(kafka.brokers, start=1)}
 
 
 def needs_registry() -> bool:

@@ -1,68 +1,44 @@
-"""The embedded Kafka: one real broker (KRaft, its own controller), listening on 127.0.0.1 only."""
+"""The embedded Kafka: one real broker, or three (KRaft, each its own controller), listening on 127.0.0.1 only."""
 
-import base64
 import signal
 import time
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import psutil
 
+from platform_defs.words import plural
 from resources.local import jars, java, processes
-from resources.local.state import Server, kafka_properties
+from resources.local.kafka_node import Node, Program, new_cluster
+from resources.local.state import Cluster, Server, brokers_of, kafka_properties, load_cluster, save_cluster
 
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
-
-# A broker that was killed registers again only when its old session has ended: 9 s by default.
-SESSION_MS = 4000
-
-# One broker, so every internal topic has one replica; few partitions of them, so that a first start is quick.
-# https://kafka.apache.org/43/configuration/broker-configs/
-PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
-log.dirs={data}
-auto.create.topics.enable=false
-offsets.topic.replication.factor=1
-offsets.topic.num.partitions=4
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-transaction.state.log.num.partitions=4
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-share.coordinator.state.topic.num.partitions=1
-group.initial.rebalance.delay.ms=0
-broker.session.timeout.ms={session_ms}
-broker.heartbeat.interval.ms={heartbeat_ms}
-"""
-
-JVM = ("-Xmx1G", "-Xms256m", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:-UsePerfData")
+Progress = Callable[[str], None]
 
 
-def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
-    """Start the broker over its data in this home and return once it answers.
+def start(home: Path, kept: Sequence[Server], brokers: int, progress: Progress) -> tuple[Server, ...]:
+    """Start the brokers that do not run over their data in this home, and return all once they answer.
 
-    Raises BadInput: no usable Java, a jar that cannot be downloaded; ServerFailed where the broker does not start.
+    Raises BadInput: no usable Java, a jar that cannot be downloaded; ServerFailed where a broker does not start.
     """
-    executable = java.find_java()
-    classpath = jars.broker_classpath(progress)
-    stop(home)
-    port = processes.kept_or_free_port(kept.port, progress)
-    server = Server(port=port, controller_port=processes.kept_or_free_port(kept.controller_port, progress))
-    command = java_command(home, executable, classpath)
-    _write_properties(home, server)
-    _format_once(home, command, progress)
-    progress("starting Kafka")
-    processes.keep_log_bounded(_console(home))
-    process = processes.start([*command, "kafka.Kafka", str(kafka_properties(home))], _console(home), cwd=_folder(home))
-    _wait_until_it_answers(home, process, port)
-    return Server(port, server.controller_port, process.pid)
+    program = Program(java.find_java(), jars.broker_classpath(progress))
+    missing = [number for number in range(1, brokers + 1) if not _runs(home, kept, number)]
+    processes.end(_running(home, missing), signal.SIGTERM, within=STOP_SECONDS)  # what stack.json does not know
+    servers = tuple(
+        _with_ports(kept[number - 1] if number <= len(kept) else Server(), progress, new=number in missing)
+        for number in range(1, brokers + 1)
+    )
+    nodes = [Node(home, number, servers) for number in missing]
+    for node in nodes:
+        node.write_properties()
+    _format_once(home, nodes, program, progress)
+    progress(f"starting Kafka, {plural(brokers, 'broker')}" if brokers > 1 else "starting Kafka")
+    pids = _run(nodes, program)
+    return tuple(replace(server, pid=pids.get(n, server.pid)) for n, server in enumerate(servers, start=1))
 
 
 def stop(home: Path) -> None:
@@ -72,78 +48,7 @@ def stop(home: Path) -> None:
 
 def running(home: Path) -> list[psutil.Process]:
     """The brokers (and storage tools) that run over this home, whether or not stack.json knows them."""
-    named = str(kafka_properties(home))
-
-    def is_ours(process: psutil.Process) -> bool:
-        words = process.cmdline()
-        return named in words and ("kafka.Kafka" in words or "kafka.tools.StorageTool" in words)
-
-    return processes.matching(is_ours)
-
-
-def _folder(home: Path) -> Path:
-    return home / "kafka"
-
-
-def _console(home: Path) -> Path:
-    return home / "logs" / "kafka-console.log"
-
-
-def java_command(home: Path, executable: str, classpath: str) -> list[str]:
-    """The command line of a broker over this home, and of its tools, up to the class and its arguments."""
-    scratch = _folder(home) / "tmp"  # compression libraries unpack themselves there
-    scratch.mkdir(parents=True, exist_ok=True)
-    (home / "logs").mkdir(exist_ok=True)
-    return [
-        executable,
-        *JVM,
-        "-Djava.awt.headless=true",
-        f"-Djava.io.tmpdir={scratch}",
-        f"-XX:ErrorFile={home / 'logs'}/kafka-jvm-crash-%p.log",
-        f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.xml')}",
-        f"-Dtidegate.logs={home / 'logs'}",
-        "-cp",
-        classpath,
-    ]
-
-
-def _write_properties(home: Path, server: Server) -> None:
-    text = PROPERTIES.format(
-        port=server.port,
-        controller_port=server.controller_port,
-        data=_folder(home) / "data",
-        session_ms=SESSION_MS,
-        heartbeat_ms=SESSION_MS // 4,
-    )
-    kafka_properties(home).write_text(text)
-
-
-def _format_once(home: Path, command: list[str], progress: Callable[[str], None]) -> None:
-    if (_folder(home) / "data" / "meta.properties").exists():
-        return
-    progress("formatting Kafka's storage")
-    arguments = ["format", "--standalone", "--ignore-formatted", "--cluster-id", new_cluster_id()]
-    arguments += ["--config", str(kafka_properties(home))]
-    process = processes.start([*command, "kafka.tools.StorageTool", *arguments], _console(home), cwd=_folder(home))
-    if process.wait(timeout=START_SECONDS) != 0:
-        raise processes.failed("Kafka", [_console(home)])
-
-
-def new_cluster_id() -> str:
-    """A random id in Kafka's own form: 16 bytes, URL-safe base64 without padding, no leading dash."""
-    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        continue
-    return made
-
-
-def _wait_until_it_answers(home: Path, process: psutil.Process, port: int) -> None:
-    until = time.monotonic() + START_SECONDS
-    while processes.is_running(process) and time.monotonic() < until:
-        if not processes.is_free(port) and answers(port):
-            return
-        time.sleep(0.1)
-    processes.end([process], signal.SIGTERM, within=STOP_SECONDS)
-    raise processes.failed("Kafka", [_console(home), home / "logs" / "kafka.log"])
+    return _running(home, range(1, max(3, brokers_of(home)) + 1))
 
 
 def answers(port: int) -> bool:
@@ -156,3 +61,71 @@ def answers(port: int) -> bool:
         return bool(client.list_topics(timeout=2).brokers)
     except KafkaException:
         return False
+
+
+def _runs(home: Path, kept: Sequence[Server], number: int) -> bool:
+    return number <= len(kept) and kept[number - 1].runs_over(kafka_properties(home, number))
+
+
+def _running(home: Path, numbers: Sequence[int]) -> list[psutil.Process]:
+    named = {str(kafka_properties(home, number)) for number in numbers}
+
+    def is_ours(process: psutil.Process) -> bool:
+        words = process.cmdline()
+        return not named.isdisjoint(words) and ("kafka.Kafka" in words or "kafka.tools.StorageTool" in words)
+
+    return processes.matching(is_ours)
+
+
+def _with_ports(kept: Server, progress: Progress, *, new: bool) -> Server:
+    """The broker's ports: those that it has, or had where they are still free."""
+    if not new:
+        return kept
+    return Server(
+        port=processes.kept_or_free_port(kept.port, progress),
+        controller_port=processes.kept_or_free_port(kept.controller_port, progress),
+        internal_port=processes.kept_or_free_port(kept.internal_port, progress),
+    )
+
+
+def _format_once(home: Path, nodes: Sequence[Node], program: Program, progress: Progress) -> None:
+    """Format what is not: all brokers of a cluster with one id and the same voters, also where a start was killed."""
+    fresh = [node for node in nodes if not node.formatted]
+    if not fresh:
+        return
+    progress("formatting Kafka's storage")
+    cluster = load_cluster(home)
+    if cluster is None:
+        cluster = new_cluster(fresh[0].servers)
+        save_cluster(home, cluster)
+    with ThreadPoolExecutor(len(fresh)) as pool:
+        list(pool.map(partial(_format, program=program, cluster=cluster), fresh))
+
+
+def _format(node: Node, program: Program, cluster: Cluster) -> None:
+    process = processes.start(node.format(program, cluster), node.console, cwd=node.folder)
+    if process.wait(timeout=START_SECONDS) != 0:
+        raise processes.failed("Kafka", [node.console])
+
+
+def _run(nodes: Sequence[Node], program: Program) -> dict[int, int]:
+    """The pids of the brokers, by number, once each answers. Of those that do not, all are ended."""
+    started = dict[int, psutil.Process]()
+    for node in nodes:
+        processes.keep_log_bounded(node.console)
+        started[node.number] = processes.start(node.run(program), node.console, cwd=node.folder)
+    until = time.monotonic() + START_SECONDS
+    for node in nodes:
+        if not _answers_in_time(node, started[node.number], until):
+            processes.end(started.values(), signal.SIGTERM, within=STOP_SECONDS)
+            raise processes.failed("Kafka", [node.console, node.logs / "kafka.log"])
+    return {number: process.pid for number, process in started.items()}
+
+
+def _answers_in_time(node: Node, process: psutil.Process, until: float) -> bool:
+    port = node.server.port or 0
+    while processes.is_running(process) and time.monotonic() < until:
+        if not processes.is_free(port) and answers(port):
+            return True
+        time.sleep(0.1)  # a broker says that it is up only to who asks
+    return False

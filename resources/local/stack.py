@@ -7,7 +7,7 @@ does not know, so they recover from a server, or from themselves, having been ki
 """
 
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from platform_defs.errors import BadInput
+from platform_defs.words import plural
 from resources.local import processes, state
 from resources.registry.address import Registry
 from resources.settings import PROJECT_ROOT, Settings, settings
@@ -34,10 +35,17 @@ class ServerStatus:
 
 
 @dataclass(frozen=True)
+class KafkaStatus(ServerStatus):
+    """The cluster: `address` is that of its running brokers, `pid` the first one's."""
+
+    brokers: tuple[ServerStatus, ...] = ()  # the embedded ones, in the order of their numbers
+
+
+@dataclass(frozen=True)
 class StackStatus:
     """The servers and the home they live in."""
 
-    kafka: ServerStatus
+    kafka: KafkaStatus
     postgres: ServerStatus
     registry: ServerStatus
     home: Path
@@ -46,7 +54,13 @@ class StackStatus:
         """Return the document that `tidegate stack status -o json` prints (its names stay)."""
         kafka, postgres, registry = self.kafka, self.postgres, self.registry
         return {
-            "kafka": {"bootstrap_servers": kafka.address, "pid": kafka.pid, "embedded": kafka.embedded},
+            "kafka": {
+                **{"bootstrap_servers": kafka.address, "pid": kafka.pid, "embedded": kafka.embedded},
+                "brokers": [
+                    {"id": number, "address": one.address, "pid": one.pid}
+                    for number, one in enumerate(kafka.brokers, start=1)
+                ],
+            },
             "postgres": {"url": postgres.address, "pid": postgres.pid, "embedded": postgres.embedded},
             "registry": {"url": self.registry_url, "pid": registry.pid, "embedded": registry.embedded},
             "home": str(self.home),
@@ -62,9 +76,9 @@ def silent(_: str) -> None:
     """Take progress messages and show none."""
 
 
-def up(progress: Progress = silent, *, registry: bool = False) -> StackStatus:
+def up(progress: Progress = silent, *, registry: bool = False, brokers: int | None = None) -> StackStatus:
     """Start what is embedded and not running yet, all servers at the same time; return once they answer. `registry`:
-    whether one is needed.
+    whether one is needed. `brokers`: of the embedded Kafka; None for as many as it has, at first one.
 
     Raises BadInput, with what to do about it: no Java, no disk space, a jar that cannot be downloaded; ServerFailed
     where a server does not start.
@@ -76,7 +90,7 @@ def up(progress: Progress = silent, *, registry: bool = False) -> StackStatus:
     processes.require_space(chosen.home)
     with _lock(chosen.home), ThreadPoolExecutor(3) as pool:
         kept = state.load(chosen.home)
-        missing = _missing(chosen, kept, progress, registry=registry)
+        missing = _missing(chosen, kept, progress, registry=registry, brokers=_brokers(chosen, brokers))
         starting = {name: pool.submit(start) for name, start in missing.items()}
         failures = [failure for future in starting.values() if (failure := future.exception())]
         started = {name: future.result() for name, future in starting.items() if not future.exception()}
@@ -121,15 +135,29 @@ def status() -> StackStatus:
     return StackStatus(*servers, _registry_status(chosen, kept.registry), chosen.home)
 
 
+def _brokers(chosen: Settings, asked: int | None) -> int:
+    """How many the embedded Kafka has to have. Raises BadInput where there are others already."""
+    formatted = state.brokers_of(chosen.home)
+    if asked and formatted and asked != formatted:
+        raise BadInput(
+            f"the Kafka cluster in {chosen.home} has {plural(formatted, 'broker')}, and {asked} were asked for; a "
+            "cluster that is there keeps its number. Set TIDEGATE_HOME to another folder, or delete this one with all "
+            "its data: tidegate stack reset"
+        )
+    return asked or formatted or 1
+
+
 def _missing(
-    chosen: Settings, kept: state.State, progress: Progress, *, registry: bool
-) -> dict[str, Callable[[], state.Server]]:
+    chosen: Settings, kept: state.State, progress: Progress, *, registry: bool, brokers: int
+) -> dict[str, Callable[[], Any]]:
     # The servers' modules load their clients, which a stack that runs already can do without.
-    starts: dict[str, Callable[[], state.Server]] = {}
-    if chosen.embeds_kafka and not _kafka_runs(chosen, kept.kafka):
+    starts: dict[str, Callable[[], Any]] = {}
+    if chosen.embeds_kafka and not all(_kafka_runs(chosen, kept.kafka, number) for number in range(1, brokers + 1)):
         from resources.local import kafka
 
-        starts["kafka"] = lambda: processes.on_another_port(lambda: kafka.start(chosen.home, kept.kafka, progress))
+        starts["kafka"] = lambda: processes.on_another_port(
+            lambda: kafka.start(chosen.home, kept.kafka, brokers, progress)
+        )
     if chosen.embeds_postgres and not _postgres_runs(chosen, kept.postgres):
         from resources.local import postgres
 
@@ -145,8 +173,8 @@ def _missing(
     return starts
 
 
-def _kafka_runs(chosen: Settings, server: state.Server) -> bool:
-    return server.runs_over(state.kafka_properties(chosen.home))
+def _kafka_runs(chosen: Settings, kept: Sequence[state.Server], number: int) -> bool:
+    return number <= len(kept) and kept[number - 1].runs_over(state.kafka_properties(chosen.home, number))
 
 
 def _postgres_runs(chosen: Settings, server: state.Server) -> bool:
@@ -165,15 +193,20 @@ def _stop(home: Path) -> None:
     for future in stopping:
         future.result()
     kept = state.load(home)
-    state.save(home, state.State(kept.kafka.stopped(), kept.postgres.stopped(), kept.registry.stopped()))
+    brokers = tuple(one.stopped() for one in kept.kafka)
+    state.save(home, state.State(brokers, kept.postgres.stopped(), kept.registry.stopped()))
 
 
-def _kafka_status(chosen: Settings, server: state.Server) -> ServerStatus:
+def _kafka_status(chosen: Settings, kept: Sequence[state.Server]) -> KafkaStatus:
     if not chosen.embeds_kafka:
-        return ServerStatus(chosen.kafka_bootstrap_servers, embedded=False)
-    if not _kafka_runs(chosen, server):
-        return ServerStatus()
-    return ServerStatus(f"127.0.0.1:{server.port}", server.pid)
+        return KafkaStatus(chosen.kafka_bootstrap_servers, embedded=False)
+    brokers = tuple(
+        ServerStatus(f"127.0.0.1:{one.port}", one.pid) if _kafka_runs(chosen, kept, number) else ServerStatus()
+        for number, one in enumerate(kept, start=1)
+    )
+    running = [one for one in brokers if one.address]
+    address = ",".join(str(one.address) for one in running) or None
+    return KafkaStatus(address, running[0].pid if running else None, brokers=brokers)
 
 
 def _postgres_status(chosen: Settings, server: state.Server) -> ServerStatus:

@@ -3,7 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ class Server:
 
     port: int | None = None
     controller_port: int | None = None
+    internal_port: int | None = None
     pid: int | None = None
 
     def runs_over(self, path: Path) -> bool:
@@ -44,7 +45,7 @@ class Server:
 class State:
     """The content of stack.json."""
 
-    kafka: Server = field(default_factory=Server)
+    kafka: tuple[Server, ...] = ()  # its brokers, in the order of their numbers
     postgres: Server = field(default_factory=Server)
     registry: Server = field(default_factory=Server)
 
@@ -53,10 +54,14 @@ def load(home: Path) -> State:
     """What stack.json holds; an empty state where it is missing or was cut off."""
     try:
         kept = json.loads((home / "stack.json").read_text())
-        return State(_server(kept["kafka"]), _server(kept["postgres"]), _server(kept.get("registry", {})))
+        return State(_brokers(kept["kafka"]), _server(kept["postgres"]), _server(kept.get("registry", {})))
     except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):
         # Servers that run nevertheless are found by their command line and folder at the next `up`.
         return State()
+
+
+def _brokers(kept: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> tuple[Server, ...]:
+    return tuple(map(_server, [kept] if isinstance(kept, Mapping) else kept))  # versions before 0.10 knew of one
 
 
 def _server(kept: Mapping[str, Any]) -> Server:
@@ -65,14 +70,53 @@ def _server(kept: Mapping[str, Any]) -> Server:
 
 def save(home: Path, state: State) -> None:
     """Replace stack.json in one step: a reader sees the old or the new one."""
-    written = home / "stack.json.new"
-    written.write_text(json.dumps(asdict(state), indent=2) + "\n")
-    written.replace(home / "stack.json")
+    _replace(home / "stack.json", asdict(state))
 
 
-def kafka_properties(home: Path) -> Path:
+def _replace(path: Path, content: Mapping[str, Any]) -> None:
+    written = path.with_suffix(".json.new")
+    written.write_text(json.dumps(content, indent=2) + "\n")
+    written.replace(path)
+
+
+def kafka_folder(home: Path, broker: int = 1) -> Path:
+    """What the broker of that number keeps."""
+    return home / "kafka" if broker == 1 else home / f"kafka-{broker}"
+
+
+def kafka_properties(home: Path, broker: int = 1) -> Path:
     """The broker's configuration file; its path is in the broker's command line."""
-    return home / "kafka" / "server.properties"
+    return kafka_folder(home, broker) / "server.properties"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What the storage of every broker of this home is formatted with."""
+
+    cluster_id: str
+    voters: tuple[str, ...]  # the controllers that the quorum began with
+
+
+def load_cluster(home: Path) -> Cluster | None:
+    """The cluster of this home; None before the first start, or where a version before 0.10 formatted it."""
+    try:
+        kept = json.loads((kafka_folder(home) / "cluster.json").read_text())
+    except FileNotFoundError:
+        return None
+    return Cluster(kept["cluster_id"], tuple(kept["voters"]))
+
+
+def save_cluster(home: Path, cluster: Cluster) -> None:
+    """Before anything is formatted: a start that is killed then goes on where it was."""
+    kafka_folder(home).mkdir(parents=True, exist_ok=True)
+    _replace(kafka_folder(home) / "cluster.json", asdict(cluster))
+
+
+def brokers_of(home: Path) -> int:
+    """How many brokers the cluster of this home has; 0 before the first start."""
+    if (cluster := load_cluster(home)) is not None:
+        return len(cluster.voters)
+    return int((kafka_folder(home) / "data" / "meta.properties").exists())
 
 
 def postgres_data(home: Path) -> Path:
