@@ -47,7 +47,9 @@ def produce(
         help="keyed, keyed-crc32, sticky, round-robin, partition=N, or one of librdkafka's.",
         show_default="the contract's, else keyed-crc32",
     ),
-    option: list[str] = typer.Option([], metavar="NAME=VALUE", help="An option of librdkafka's; may be repeated."),
+    option: list[str] = typer.Option(
+        [], metavar="NAME=VALUE", help="An option of librdkafka's; may be repeated.", show_default="none"
+    ),
     ids: bool = typer.Option(False, help="Give each message the header tidegate-id."),
     output: OutputOption = Output.human,
 ) -> None:
