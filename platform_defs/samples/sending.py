@@ -72,7 +72,7 @@ class Sending:
                 with self.producer.transaction():
                     for message in messages:
                         self.producer.send(message)
-            except (TransactionAborted, NotDelivered) as error:
+            except TransactionAborted as error:
                 if error.outcome == "poison" or tries == TRIES:
                     self.producer.told.failed[error.reason] += len(messages)
                     return

@@ -17,6 +17,7 @@ from platform_defs.errors import (
     BrokerAway,
     NotDelivered,
     TopicMissing,
+    TransactionAborted,
 )
 from platform_defs.producing.chosen import Chosen, choose, unused
 from platform_defs.producing.message import ID, Delivered, Ids, Message, Told
@@ -69,7 +70,8 @@ class Producer:
         _warn_of(unused(options), self.chosen.preset.name)
         self._servers = str(options.get("bootstrap.servers", ""))
         self._ids, self._on_delivery = (Ids() if ids else None), on_delivery
-        self._failure: NotDelivered | None = None
+        self._failure: NotDelivered | None = None  # the first that nobody was told of
+        self._cause: NotDelivered | None = None  # the first of the transaction
         conf = {**_connection(options), **self._library_options(client_id), **QUIET}
         self._client = _client(conf, self.chosen.preset.name)
         self._choose = self._chooser(options, partitions)
@@ -123,18 +125,23 @@ class Producer:
     def transaction(self) -> Generator[None]:
         """What is sent in it is committed at its end, or aborted where an error leaves it: then nobody reads it.
 
-        Raises TransactionAborted, which may be sent again; ProducerFenced or ProducerBroken, after which this producer
-        is of no more use; BrokerAway where the first transaction cannot begin.
+        Raises TransactionAborted, also for a message that was not delivered: all of it may be sent again.
+        ProducerFenced or ProducerBroken: this producer is of no more use. BrokerAway: the first could not begin.
         """
-        before, self.told = self.told, Told()
+        before, self.told, self._cause = self.told, Told(), None
         try:
             with self._transactions.one():
                 yield
-        except BaseException:
+        except TransactionAborted as error:
+            if self._cause is None:
+                raise
+            raise _aborted(self._cause, self.topic) from error
+        except NotDelivered as error:
+            raise _aborted(self._cause or error, self.topic) from error
+        else:
+            before.add(self.told)
+        finally:
             self.told, self._failure = before, None
-            raise
-        before.add(self.told)
-        self.told = before
 
     def _hand_over(self, message: Message, reported: _OfLibrary) -> None:
         headers: list[tuple[str, str | bytes | None]] = [*message.headers]
@@ -190,6 +197,7 @@ class Producer:
     def _failed(self, message: Message, error: KafkaError) -> NotDelivered:
         failed = not_delivered(error, self.topic, self._servers)
         self.told.failed[failed.reason] += 1
+        self._cause = self._cause or failed
         if self._on_delivery is not None:
             self._on_delivery(message, failed)
         return failed
@@ -220,6 +228,15 @@ def not_delivered(error: KafkaError, topic: str, servers: str) -> NotDelivered:
         code=error.code(),
         reason=error.name(),
         outcome=outcome_of(error.code()),
+    )
+
+
+def _aborted(cause: NotDelivered, topic: str) -> TransactionAborted:
+    return TransactionAborted(
+        f"a transaction on {topic} was aborted, nobody reads any of it: {cause}",
+        code=cause.code,
+        reason=cause.reason,
+        outcome=cause.outcome,
     )
 
 
