@@ -157,7 +157,7 @@ def _shared(named: Sequence[tuple[Broker, Told]]) -> Iterator[Finding]:
             yield error(
                 "kafka",
                 str(address),
-                f"Brokers {who} all tell clients to come to {address}: only one of them can answer there."
+                f"Brokers {who} tell clients to come to one address, {address}: only one of them can answer there."
                 f"{sharing[0][1].came_in}",
                 f"advertised.listeners of each of the brokers {who} must give {_listener(sharing[0][1])} an address of "
                 "its own: another host or another port.",
@@ -167,8 +167,8 @@ def _shared(named: Sequence[tuple[Broker, Told]]) -> Iterator[Finding]:
 def _alone(looks: Looks) -> Iterator[Finding]:
     if len(looks.bootstrap) != 1 or (seen := looks.bootstrap[0]).answer is None or seen.ips > 1:
         return
-    if len(seen.answer.brokers) > 1:
-        others = [str(one.address) for one in seen.answer.brokers if one.address != seen.address]
+    others = [str(one.address) for one in seen.answer.brokers if one.address != seen.address]
+    if others and len(seen.answer.brokers) > 1:
         yield warning(
             "kafka",
             str(seen.address),
