@@ -113,7 +113,7 @@ def _out_of_sync(topic: str, state: TopicState) -> Iterator[Finding]:
 
 
 def _too_few(topic: str, state: TopicState) -> Iterator[Finding]:
-    """Kafka before 4.0 refuses every write with acks=all then; 4.3 was seen to take the number of replicas instead."""
+    """Kafka 4.3 was seen to take writes with acks=all even then, as if the setting were the number of replicas."""
     least = state.min_in_sync or 1
     short = sorted(number for number, replicas in state.replicas.items() if len(replicas) < least)
     if short:
@@ -122,7 +122,7 @@ def _too_few(topic: str, state: TopicState) -> Iterator[Finding]:
             "topics",
             topic,
             f"{topic}: min.insync.replicas is {least}, and {_share(short, state)} {replicas}: a write is held by fewer "
-            "brokers than that setting promises, or, by an older Kafka, refused.",
+            "brokers than that setting promises.",
             f"Add replicas; or set min.insync.replicas of {topic} to what its replicas can keep.",
         )
 
