@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from platform_defs.doctor.addresses import Address, Answer, Broker, Seen, Trouble
+from platform_defs.doctor.addresses import UNTRIED, Address, Answer, Broker, Seen, Trouble
 from platform_defs.doctor.findings import Finding, Severity, error, warning, well
 from platform_defs.doctor.reach import Case, Told, explain
 
@@ -43,9 +43,17 @@ def findings(looks: Looks) -> list[Finding]:
     ]
 
 
-def reached(looks: Looks) -> set[int]:
-    """The brokers that clients reach where they are told to come to, as far as that can be told."""
-    return {broker.number for broker, by in told(looks.bootstrap) if _is_well(looks, broker, by)}
+def reached(looks: Looks) -> dict[int, Address]:
+    """The brokers that clients reach where they are told to come to, as far as that can be told; of one cluster."""
+    named = told(looks.bootstrap)
+    ours = (pair for pair in named if pair[1].answer.cluster_id == named[0][1].answer.cluster_id)
+    return {broker.number: broker.address for broker, by in ours if _is_well(looks, broker, by)}
+
+
+def is_untried(looks: Looks) -> bool:
+    """Whether only librdkafka can tell: it has the login or the certificates that the doctor's own look lacks."""
+    troubles = [seen.outcome.kind for seen in looks.bootstrap if isinstance(seen.outcome, Trouble)]
+    return not any(_answers(looks.bootstrap)) and any(kind in UNTRIED for kind in troubles)
 
 
 def _is_well(looks: Looks, broker: Broker, by: Told) -> bool:

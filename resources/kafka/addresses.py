@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from platform_defs.doctor.addresses import LISTENER_SETTINGS, Address, Answer, Seen
 from resources.kafka.conversation import Conversation, Stopped
-from resources.kafka.encryption import context_of, trusting
+from resources.kafka.encryption import context_of, trusting, unread
 from resources.kafka.login import NO_SASL_HERE, log_in
 from resources.kafka.ways import Place, connected, encrypted, resolve
 
@@ -37,6 +37,9 @@ class Visitor:
             return Seen(address, self._second_look(address, places, stopped).trouble, len(places))
 
     def _ask(self, address: Address, places: Sequence[Place]) -> Answer:
+        if self._encrypts and (names := unread(self.options)):
+            with connected(places, self._deadline()):
+                raise Stopped("tls_untried", ", ".join(names))
         with self._conversation(address, places, self._context()) as conversation:
             conversation.api_versions()
             if self._logs_in:

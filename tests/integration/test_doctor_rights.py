@@ -10,17 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
-from confluent_kafka.admin import ResourceType as AclResource
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from confluent_kafka.cimpl import NewTopic
 
 from platform_defs.doctor.findings import Finding, Severity
@@ -48,8 +41,8 @@ class Guarded:
 
     def __init__(self, home: Path) -> None:
         ports = [processes.kept_or_free_port(None, lambda _: None) for _ in range(5)]
-        names = ("port", "controller", "internal", "wrong", "login")
-        self.ports = dict(zip(names, ports, strict=True))
+        names: tuple[str, ...] = ("port", "controller", "internal", "wrong", "login")
+        self.ports: dict[str, int] = dict(zip(names, ports, strict=True))
         node = Node(home, 1, (Server(ports[0], ports[1], ports[2]),))
         program = Program(java.find_java(), jars.broker_classpath(lambda _: None))
         node.write_properties()
@@ -135,7 +128,7 @@ def test_rights_that_a_user_lacks_are_named(guarded: Guarded) -> None:
     assert "guarded" in unseen.what
     assert "Describe" in unseen.do
     allowed = AclBinding(
-        AclResource.TOPIC,
+        ResourceType.TOPIC,
         contract.topic,
         ResourcePatternType.LITERAL,
         "User:poor",

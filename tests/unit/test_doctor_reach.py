@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.doctor import cluster
-from platform_defs.doctor.addresses import Address, Answer, Broker, Kind, Seen, Trouble, listeners, parsed
+from platform_defs.doctor.addresses import UNTRIED, Address, Answer, Broker, Kind, Seen, Trouble, listeners, parsed
 from platform_defs.doctor.cluster import Looks
 from platform_defs.doctor.findings import Severity
 from platform_defs.doctor.reach import CASES, Case, Told, explain
@@ -39,6 +39,7 @@ SAYS: dict[str, str] = {  # what the sentence has to say in its own words, by ca
     "mechanism": "does not take this client's mechanism of SASL",
     "login_refused": "The login was refused there",
     "login_untried": "the doctor itself cannot log in by said by the system",
+    "tls_untried": "the doctor itself cannot use said by the system, which librdkafka reads",
     "kafka_error": "Kafka refuses there",
 }
 NAMES_A_SETTING = (
@@ -59,7 +60,7 @@ def test_a_useless_address_is_explained_with_broker_address_and_setting(kind: Ki
     assert found.what.startswith("Broker 2 tells clients to come to kafka:9092. ")
     assert SAYS[kind] in found.what
     assert found.what.endswith("You came in by 10.0.0.5:9092, by the configuration of broker 1 the listener EXTERNAL.")
-    assert kind in ("kafka_error", "login_untried") or any(name in found.do for name in NAMES_A_SETTING)
+    assert kind in {"kafka_error", *UNTRIED} or any(name in found.do for name in NAMES_A_SETTING)
     assert found.subject == "kafka:9092"
 
 
@@ -68,7 +69,7 @@ def test_a_useless_bootstrap_address_is_explained_with_the_setting_that_names_it
     found = explain(Case(ADVERTISED, Trouble(kind, ""), "SASL_SSL", "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"))
     assert found.what.startswith("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS names kafka:9092. ")
     assert "You came in by" not in found.what
-    assert found.severity is (Severity.WARNING if kind == "login_untried" else Severity.ERROR)
+    assert found.severity is (Severity.WARNING if kind in UNTRIED else Severity.ERROR)
 
 
 def test_there_is_a_function_for_every_case_and_no_other() -> None:
@@ -99,14 +100,14 @@ def _errors(looks: Looks) -> list[str]:
 def test_a_healthy_cluster_has_no_error_and_no_warning() -> None:
     looks = _looks(Seen(CAME_IN, ANSWER), Seen(ADVERTISED, Answer("cluster-a", (ONE, TWO), 2)))
     assert {one.severity for one in cluster.findings(looks)} == {Severity.OK}
-    assert cluster.reached(looks) == {1, 2}
+    assert cluster.reached(looks) == {1: CAME_IN, 2: ADVERTISED}
 
 
 def test_an_address_that_leads_to_another_broker_is_an_error() -> None:
     looks = _looks(Seen(CAME_IN, ANSWER), other=Seen(ADVERTISED, ANSWER))
     (said,) = _errors(looks)
     assert said.startswith("Broker 2 tells clients to come to kafka:9092. Broker 1 answers there")
-    assert cluster.reached(looks) == {1}
+    assert cluster.reached(looks) == {1: CAME_IN}
 
 
 def test_an_address_that_leads_to_another_cluster_is_an_error() -> None:
@@ -123,6 +124,19 @@ def test_bootstrap_addresses_of_two_clusters_are_an_error() -> None:
         "The bootstrap addresses lead to different clusters: 10.0.0.5:9092 to cluster-a; 10.0.0.6:9092 to cluster-b. "
         "Which one a client joins is chance."
     ]
+
+
+def test_of_two_clusters_only_the_brokers_of_the_first_are_asked_more() -> None:
+    elsewhere = Address("10.0.0.6", 9092)
+    first, other = Answer("cluster-a", (ONE,), 1), Answer("cluster-b", (Broker(1, elsewhere),), 1)
+    assert cluster.reached(_looks(Seen(CAME_IN, first), Seen(elsewhere, other))) == {1: CAME_IN}
+
+
+def test_what_only_librdkafka_can_do_is_left_to_it() -> None:
+    untried, refused = Trouble("login_untried", "GSSAPI"), Trouble("refused", "")
+    assert cluster.is_untried(_looks(Seen(CAME_IN, untried), Seen(ADVERTISED, refused)))
+    assert not cluster.is_untried(_looks(Seen(ADVERTISED, refused)))
+    assert not cluster.is_untried(_looks(Seen(CAME_IN, ANSWER), Seen(ADVERTISED, untried)))
 
 
 def test_two_brokers_with_one_address_are_an_error_that_names_both() -> None:

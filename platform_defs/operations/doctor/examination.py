@@ -13,7 +13,7 @@ from platform_defs.errors import BadInput, TidegateError
 from platform_defs.operations.doctor.at_once import at_once
 from platform_defs.operations.doctor.kafka import KafkaExamination
 
-UNANSWERED = 8  # times the time-out: of the questions to one system that may follow one another
+UNANSWERED = 10  # times the time-out: of the questions to one system that may follow one another
 
 
 @dataclass(frozen=True)
