@@ -61,13 +61,15 @@ def _is_well(looks: Looks, broker: Broker, by: Told) -> bool:
 
 
 def _bootstrap(looks: Looks) -> Iterator[Finding]:
+    """An address that a broker advertises as well is explained there, with the broker's number."""
+    named = {broker.address for broker, _ in told(looks.bootstrap)}
     for seen in looks.bootstrap:
-        if isinstance(seen.outcome, Trouble):
-            yield explain(Case(seen.address, seen.outcome, looks.protocol, looks.source))
-        else:
+        if isinstance(seen.outcome, Answer):
             yield well(
                 "kafka", str(seen.address), f"The bootstrap address {seen.address} leads to {_who(seen.outcome)}."
             )
+        elif seen.address not in named:
+            yield explain(Case(seen.address, seen.outcome, looks.protocol, looks.source))
 
 
 def _who(answer: Answer) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
 
 from platform_defs.doctor.trials import Place, Written
 from resources.kafka.refusals import refusing
@@ -73,4 +73,6 @@ def _refusal(error: KafkaError | None) -> str | None:
 def _written(error: KafkaError | None, message: Any) -> Written:
     if error is not None:
         return Written(message.topic(), problem=_refusal(error))
-    return Written(message.topic(), message.partition(), message.offset())
+    kind, stamp = message.timestamp()
+    behind = stamp / 1000 - time.time() if kind == TIMESTAMP_LOG_APPEND_TIME else None
+    return Written(message.topic(), message.partition(), message.offset(), behind=behind)

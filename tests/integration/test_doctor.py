@@ -181,11 +181,13 @@ def test_a_topic_that_is_missing_and_one_with_too_few_replicas(world: World) -> 
 
 def test_reading_and_writing_are_tried_and_nothing_is_written_into_a_pipelines_topic(world: World) -> None:
     pipeline, spare = world.new_pipeline(), f"spare-{uuid4().hex[:8]}"
-    world.create_topic(spare)
+    world.create_topic(spare, config={"message.timestamp.type": "LogAppendTime"})
     found = _examined(world, pipeline, write=spare)
     said = [what for severity, what in _of(found, "kafka") if severity is Severity.OK]
     assert "Reading works, from 1 partition on brokers 1." in said
     assert any("was written and read again" in what for what in said)
+    agree = f"This machine's clock and that of the broker that leads {spare} agree within two seconds."
+    assert _of(found, "clock") == [(Severity.OK, agree)]
     assert sum(view.end for view in world.ends(pipeline).values()) == 0
     with pytest.raises(BadInput, match="is the topic of the pipeline"):
         _examined(world, pipeline, write=pipeline.contract.topic)

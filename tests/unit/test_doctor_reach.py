@@ -126,6 +126,12 @@ def test_bootstrap_addresses_of_two_clusters_are_an_error() -> None:
     ]
 
 
+def test_an_address_of_both_kinds_is_explained_once_with_the_brokers_number() -> None:
+    hangs = Seen(ADVERTISED, Trouble("silent", ""))
+    (said,) = _errors(_looks(Seen(CAME_IN, ANSWER), hangs))
+    assert said.startswith("Broker 2 tells clients to come to kafka:9092. Something takes connections there")
+
+
 def test_of_two_clusters_only_the_brokers_of_the_first_are_asked_more() -> None:
     elsewhere = Address("10.0.0.6", 9092)
     first, other = Answer("cluster-a", (ONE,), 1), Answer("cluster-b", (Broker(1, elsewhere),), 1)

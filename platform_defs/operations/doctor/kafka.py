@@ -9,6 +9,7 @@ from platform_defs.doctor import cluster, topics, trials
 from platform_defs.doctor.addresses import Address, Seen, parsed
 from platform_defs.doctor.cluster import Looks
 from platform_defs.doctor.findings import Finding, Severity, error, warning
+from platform_defs.doctor.postgres import clock
 from platform_defs.doctor.topics import TopicLook, TopicTrouble
 from platform_defs.doctor.trials import Place, Written
 from platform_defs.errors import BadInput
@@ -50,7 +51,7 @@ class KafkaExamination:
             yield from topics.findings(look)
         places = [one for one in trials.places_to_read(looks) if reached is None or one.leader in reached]
         yield from trials.reading(Trial(options, self.seconds).read(places) if places else {})
-        yield self._writing(options)
+        yield from self._writing(options)
 
     def addresses(self) -> Looks:
         """Every bootstrap address, and every one that brokers tell clients of; each once, all at the same time."""
@@ -71,19 +72,24 @@ class KafkaExamination:
         states = topic_states(options, list(readers), self.seconds)
         return [TopicLook(topic, names, states[topic]) for topic, names in readers.items()]
 
-    def _writing(self, options: Mapping[str, str]) -> Finding:
+    def _writing(self, options: Mapping[str, str]) -> Iterator[Finding]:
         if self.write is None:
-            return trials.not_written()
-        state = topic_states(options, [self.write], self.seconds)[self.write]
+            yield trials.not_written()
+            return
+        written = self._written(options, self.write)
+        problem = None
+        if written.problem is None and written.partition is not None:
+            place = Place(written.topic, written.partition, offset=written.offset)
+            problem = Trial(options, self.seconds).read([place])[place]
+        yield trials.writing(written, problem)
+        if written.behind is not None:
+            yield clock(written.behind, f"that of the broker that leads {written.topic}")
+
+    def _written(self, options: Mapping[str, str], topic: str) -> Written:
+        state = topic_states(options, [topic], self.seconds)[topic]
         if isinstance(state, TopicTrouble):
-            problem = f"{state.kind.replace('_', ' ')} {state.said}".strip()
-            return trials.writing(Written(self.write, problem=problem), None)
-        trial = Trial(options, self.seconds)
-        written = trial.write(self.write)
-        if written.problem is not None or written.partition is None:
-            return trials.writing(written, None)
-        (problem,) = trial.read([Place(written.topic, written.partition, offset=written.offset)]).values()
-        return trials.writing(written, problem)
+            return Written(topic, problem=f"{state.kind.replace('_', ' ')} {state.said}".strip())
+        return Trial(options, self.seconds).write(topic)
 
     def _refuse_to_write_to_a_pipelines_topic(self) -> None:
         readers = [contract.pipeline for contract in self.contracts if contract.topic == self.write]
