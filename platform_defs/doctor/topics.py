@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from platform_defs.doctor.findings import Finding, error, warning, well
+from platform_defs.doctor.findings import Finding, Severity, error, warning, well
 from platform_defs.words import noun_for, plural
 
+MOST = 10  # topics that are well and have a line each
 RIGHTS = {"read": "Read", "describe": "Describe", "describe_configs": "DescribeConfigs"}  # what a pipeline needs
 
 
@@ -37,7 +38,17 @@ class TopicLook:
     outcome: TopicState | TopicTrouble = field(default=TopicTrouble("missing"))
 
 
-def findings(look: TopicLook) -> list[Finding]:
+def findings(looks: Sequence[TopicLook]) -> list[Finding]:
+    """What is to be said of all topics. Of many that are well, one sentence in all."""
+    found = [finding for look in looks for finding in of_topic(look)]
+    fine = [finding for finding in found if finding.severity is Severity.OK]
+    if len(fine) <= MOST:
+        return found
+    together = well("topics", "topics", f"{len(fine):,} topics have all partitions led and in sync, and may be read.")
+    return [together, *(finding for finding in found if finding.severity is not Severity.OK)]
+
+
+def of_topic(look: TopicLook) -> list[Finding]:
     """What is to be said of one topic; where all is well, one sentence."""
     if isinstance(look.outcome, TopicTrouble):
         return [_no_state(look, look.outcome)]

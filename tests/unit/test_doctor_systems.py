@@ -32,7 +32,7 @@ WHOLE = TopicState({0: 1, 1: 2}, {0: [1, 2, 3], 1: [2, 3, 1]}, {0: [1, 2, 3], 1:
 
 
 def _topic(state: TopicState | TopicTrouble) -> Finding:
-    (found,) = topics.findings(TopicLook("bank.transfers", ["bank_transfers"], state))
+    (found,) = topics.of_topic(TopicLook("bank.transfers", ["bank_transfers"], state))
     return found
 
 
@@ -64,7 +64,15 @@ def test_a_topic_is_explained(state: TopicState | TopicTrouble, severity: Severi
 
 def test_a_topic_that_lacks_several_things_has_a_finding_for_each() -> None:
     state = replace(WHOLE, leaders={0: None, 1: 2}, in_sync={0: [], 1: [2]}, missing_rights=["Describe"])
-    assert len(topics.findings(TopicLook("t", ["p"], state))) == 3
+    assert len(topics.of_topic(TopicLook("t", ["p"], state))) == 3
+
+
+def test_two_hundred_topics_that_are_well_have_one_line_and_the_others_one_each() -> None:
+    missing = [TopicLook(f"m{n}", ["p"], TopicTrouble("missing")) for n in range(3)]
+    found = topics.findings([*(TopicLook(f"t{n}", ["p"], WHOLE) for n in range(200)), *missing])
+    assert [one.subject for one in found] == ["topics", "m0", "m1", "m2"]
+    assert found[0].what.startswith("200 topics")
+    assert len(topics.findings([TopicLook(f"t{n}", ["p"], WHOLE) for n in range(10)])) == 10
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,7 @@ class KafkaExamination:
     def _tried(self, options: Mapping[str, str], reached: Collection[int] | None) -> Iterator[Finding]:
         """What clients of librdkafka's come to. `reached`: the brokers to read from; None for all."""
         looks = self._topics(options)
-        for look in looks:
-            yield from topics.findings(look)
+        yield from topics.findings(looks)
         places = [one for one in trials.places_to_read(looks) if reached is None or one.leader in reached]
         yield from trials.reading(Trial(options, self.seconds).read(places) if places else {})
         yield from self._writing(options)
