@@ -4,7 +4,7 @@ import ssl
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from platform_defs.doctor.addresses import LISTENER_SETTINGS, Address, Answer, Seen
 from resources.kafka.conversation import Conversation, Stopped
@@ -21,7 +21,7 @@ class Visitor:
     was not silent.
     """
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     seconds: float = 3.0
 
     @property

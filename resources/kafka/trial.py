@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import OFFSET_END, TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
@@ -16,7 +16,7 @@ from resources.kafka.source import LIBRDKAFKA, READING
 class Trial:
     """`options` are librdkafka's, with `bootstrap.servers`; each trial takes at most so many seconds."""
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     seconds: float = 3.0
 
     def read(self, places: Iterable[Place]) -> dict[Place, str | None]:

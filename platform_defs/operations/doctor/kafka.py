@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from platform_defs.contract.model import Contract
 from platform_defs.doctor import cluster, topics, trials
@@ -26,7 +26,7 @@ class KafkaExamination:
     """`options` are librdkafka's, with `bootstrap.servers`, which `source` names."""
 
     source: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     contracts: Sequence[Contract]
     write: str | None
     seconds: float
