@@ -41,6 +41,7 @@ class LedgerState:
     unreadable: Sequence[str] = ()
     unwritable: Sequence[str] = ()
     may_stage: bool = True
+    refused: str | None = None  # why this role may not even ask; the rest is then unknown
 
 
 def server(vitals: Vitals) -> Iterator[Finding]:
@@ -113,6 +114,9 @@ def _encryption(vitals: Vitals) -> Finding:
 
 def ledger(state: LedgerState, vitals: Vitals) -> Iterator[Finding]:
     """The ledger, and what the role may do with it."""
+    if state.refused is not None:
+        yield error("ledger", "rights", f"The role {vitals.role} may not read the ledger.", state.refused)
+        return
     if state.missing is None:
         yield _no_ledger(vitals)
         return

@@ -11,8 +11,10 @@ import pytest
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.doctor.findings import Finding, Severity
+from platform_defs.doctor.postgres import ledger
 from platform_defs.errors import BadInput
 from platform_defs.operations.doctor.kafka import KafkaExamination
+from resources.postgres.vitals import look
 from tests.commands import HEAVY, tidegate
 from tests.impostors import Encrypting, Misleading, Mute, broker, certificate, closed_port, sending_to
 from tests.world import World, renamed
@@ -238,3 +240,29 @@ def test_a_bootstrap_address_that_is_none_is_bad_input() -> None:
     said = tidegate("doctor", "--bootstrap", "kafka:port")
     assert said.code == 1
     assert said.stderr.startswith("(--bootstrap): kafka:port is not an address like kafka-1.example.com:9092")
+
+
+def test_a_role_is_told_which_rights_it_lacks_on_the_ledger(world: World) -> None:
+    world.ledger.migrate()
+    role = f"clerk_{uuid4().hex[:8]}"
+    world.rows(f"create role {role} login password 'secret'")
+    given = urlsplit(world.endpoints.postgres_url)
+    url = given._replace(netloc=f"{role}:secret@{given.netloc.rpartition('@')[2]}").geturl()
+
+    def said() -> tuple[Severity, str]:
+        seen = look(url)
+        found = list(ledger(seen.ledger, seen.vitals))[-1]
+        return found.severity, found.what
+
+    try:
+        assert said() == (Severity.ERROR, f"The role {role} may not read the ledger.")
+        world.rows(f"grant usage on schema tidegate to {role}; grant select on tidegate.migration to {role}")
+        assert said()[0] is Severity.ERROR
+        assert "may not read the tables" in said()[1]
+        world.rows(f"grant select on all tables in schema tidegate to {role}")
+        assert said()[0] is Severity.WARNING
+        world.rows(f"grant insert on all tables in schema tidegate to {role}")
+        world.rows(f"grant usage, create on schema tidegate_staging to {role}")
+        assert said() == (Severity.OK, f"The role {role} may read and write the ledger.")
+    finally:
+        world.rows(f"drop owned by {role}; drop role {role}")

@@ -102,6 +102,7 @@ def test_an_unencrypted_connection_inside_one_machine_is_well() -> None:
 @pytest.mark.parametrize(
     ("state", "may_create", "severities"),
     [
+        (LedgerState((), refused="GRANT ..."), True, [Severity.ERROR]),
         (LedgerState(()), False, [Severity.OK, Severity.OK]),
         (LedgerState(None), True, [Severity.OK]),
         (LedgerState(None), False, [Severity.ERROR]),
