@@ -74,7 +74,7 @@ def _version(wanted: bool) -> None:
 @app.callback(
     epilog=(
         "Every command takes -o json for one JSON document on stdout; progress and errors go to stderr.\n\n"
-        "Exit codes: 0: done; 1: the command failed, plan found a halt, or verify found a difference; "
+        "Exit codes: 0: done; 1: the command failed, plan found a halt, verify a difference, doctor an error; "
         "2: wrong usage; 130: interrupted."
     )
 )
