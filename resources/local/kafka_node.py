@@ -23,9 +23,9 @@ PROPERTIES = """\
 process.roles=broker,controller
 node.id={number}
 broker.rack={rack}
-listeners=EXTERNAL://127.0.0.1:{port},INTERNAL://127.0.0.1:{internal_port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=EXTERNAL://127.0.0.1:{port},INTERNAL://127.0.0.1:{internal_port},CONTROLLER://127.0.0.1:{controller_port}
-listener.security.protocol.map=EXTERNAL:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners={listeners}
+advertised.listeners={listeners}
+listener.security.protocol.map={protocols}
 inter.broker.listener.name=INTERNAL
 controller.listener.names=CONTROLLER
 controller.quorum.bootstrap.servers={controllers}
@@ -47,6 +47,7 @@ broker.session.timeout.ms={session_ms}
 broker.heartbeat.interval.ms={heartbeat_ms}
 """
 
+PROTOCOLS = "EXTERNAL:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
 _JVM = ("-server", "-XX:-UsePerfData", "-Djava.awt.headless=true")
 _ALONE = ("-Xmx1G", "-Xms256m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 _OF_SEVERAL = ("-Xmx384m", "-Xms128m", "-XX:+UseSerialGC")  # three of them share a developer's machine
@@ -71,6 +72,13 @@ class Node:
     @property
     def server(self) -> Server:
         return self.servers[self.number - 1]
+
+    @property
+    def listeners(self) -> str:
+        """Where it listens, as Kafka's configuration has it."""
+        own = self.server
+        ports = {"EXTERNAL": own.port, "INTERNAL": own.internal_port, "CONTROLLER": own.controller_port}
+        return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
 
     @property
     def folder(self) -> Path:
@@ -99,9 +107,8 @@ class Node:
         text = PROPERTIES.format(
             number=self.number,
             rack=RACKS[(self.number - 1) % len(RACKS)],
-            port=self.server.port,
-            internal_port=self.server.internal_port,
-            controller_port=self.server.controller_port,
+            listeners=self.listeners,
+            protocols=PROTOCOLS,
             controllers=",".join(f"127.0.0.1:{one.controller_port}" for one in self.servers),
             data=self.folder / "data",
             replicas=min(3, count),
