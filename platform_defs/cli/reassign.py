@@ -20,7 +20,7 @@ UNDER_WAY = 10  # the exit code of what has not ended
 
 
 def plan(
-    topics: list[str] | None = typer.Argument(None, metavar="[TOPIC]...", show_default="all but Kafka's own"),
+    topics: list[str] | None = typer.Argument(None, metavar="TOPIC", show_default="all but Kafka's own"),
     replication_factor: int | None = typer.Option(
         None, "--replication-factor", min=1, help="Of the topics, from now on.", show_default="as it is"
     ),

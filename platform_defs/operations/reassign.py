@@ -92,14 +92,14 @@ class Reassigning:
         self.record.save(kept)
         left, orders = reassignment.remaining(plan, now), plan.orders()
         self._tell({at: to for at, to in left.items() if at in orders})  # at once: no byte moves
-        if reassignment.throttled_replicas(plan):
+        if reassignment.throttled_replicas(plan) and (left or reassignment.under_way(plan, now)):
             self._throttles.limit(throttle, reassignment.brokers(plan), reassignment.throttled_replicas(plan))
         self._tell({at: to for at, to in left.items() if at not in orders})
         return self.status(kept)
 
     def status(self, kept: Kept) -> Progress:
         """How far it is. One that has ended is cleaned up after: no throttles, and led by the preferred replicas."""
-        now = self._now(kept.plan)
+        now = self._of_its_cluster(kept.plan)
         moving, waiting = reassignment.under_way(kept.plan, now), reassignment.remaining(kept.plan, now)
         if kept.state == "under way" and not moving and not waiting:
             kept = self._end(kept, "done")
@@ -134,8 +134,10 @@ class Reassigning:
         """
         if kept.state != "under way":
             return Progress(kept, (), {})
-        moving = reassignment.under_way(kept.plan, self._now(kept.plan))
+        moving = reassignment.under_way(kept.plan, self._of_its_cluster(kept.plan))
         self._tell({(item.topic, item.number): None for item in moving})
+        before = kept.plan.observed()  # Kafka gives them their replicas back, not the order of these
+        self._tell({at: before[at] for at in ((item.topic, item.number) for item in moving)})
         return Progress(self._end(kept, "cancelled"), moving, {})
 
     def _end(self, kept: Kept, state: State) -> Kept:
@@ -160,6 +162,15 @@ class Reassigning:
             why = seen.quorum_lost or seen.unknown[0]
             raise BrokerAway(f"what is being reassigned cannot be told: {why}. See tidegate cluster health")
         return replace(seen, topic_ids=self.look.partitions.topic_ids([item.topic for item in plan.topics]))
+
+    def _of_its_cluster(self, plan: Reassignment) -> Observed:
+        now = self._now(plan)
+        if now.cluster_id != plan.cluster_id:
+            raise BadInput(
+                f"what was reassigned last is of the cluster {plan.cluster_id}, and this is the cluster "
+                f"{now.cluster_id}. Correct TIDEGATE_KAFKA_BOOTSTRAP_SERVERS, or move {self.record.path} away"
+            )
+        return now
 
     def _tell(self, wanted: Mapping[At, tuple[int, ...] | None]) -> None:
         if not wanted:

@@ -72,7 +72,7 @@ class KafkaPartitions:
         return tuple(replace(broker, answers=answer) for broker, answer in zip(brokers, answers, strict=True))
 
     def minima(self, topics: Sequence[str]) -> dict[str, int]:
-        """min.insync.replicas of each topic."""
+        """min.insync.replicas of each topic that exists."""
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         if not resources:
             return {}
@@ -80,7 +80,8 @@ class KafkaPartitions:
         def ask() -> dict[str, int]:
             client = self._client()  # held while it answers: the futures of one that is collected are cancelled
             asked = client.describe_configs(resources, request_timeout=self._each)
-            return {at.name: int(future.result()[MINIMUM].value) for at, future in asked.items()}
+            found = {at.name: _unless_missing(future) for at, future in asked.items()}
+            return {name: int(config[MINIMUM].value) for name, config in found.items() if config is not None}
 
         return self._answer(f"to describe topics ({MINIMUM})", ask)
 
