@@ -31,6 +31,7 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "adopt": "Bind tables that were restored or moved to their pipeline again.",
     "contract": "What a changed contract does; its schema, registered or imported.",
     "schema": "The schemas that a contract's messages are written with.",
+    "topics": "Topics as contracts and topics.yaml declare them: planned, applied, imported.",
     "migrate": "Create the ledger in Postgres, or bring it up to date.",
 }
 

@@ -38,11 +38,13 @@ class TopicAdmin(KafkaTopics):
         cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster")
         brokers = {node.id: node.rack for node in cluster.nodes}
         found = self._topics(wanted)
-        names = frozenset({*self._names(), *found})
+        names = frozenset({*self.names(), *found})
         return Observed(cluster.cluster_id, brokers, found, names, self._defaults(min(brokers)))
 
     def rehearse(self, steps: Sequence[Step]) -> None:
         """Let Kafka check the steps without doing them. Raises BadInput for one that it would refuse."""
+        if moved := next((step for step in steps if isinstance(step, Reassign)), None):
+            raise BadInput(f"to give {moved.topic} other replicas, use tidegate cluster reassign", field=moved.topic)
         for kind in (Create, SetConfig, AddPartitions):
             self._ask([step for step in steps if isinstance(step, kind)], check=True)
 
@@ -73,8 +75,8 @@ class TopicAdmin(KafkaTopics):
         settings = self._configured(wanted) if wanted else {}
         return {name: _observed(item, settings[name]) for name, item in described.items() if _exists(settings[name])}
 
-    def _names(self) -> Iterable[str]:
-        """Of every topic that this user may describe."""
+    def names(self) -> Iterable[str]:
+        """The name of every topic that this user may describe."""
         try:
             return self._admin().list_topics(timeout=self.timeout).topics
         except KafkaException as error:
