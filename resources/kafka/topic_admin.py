@@ -17,10 +17,12 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
-from platform_defs.topics.steps import AddPartitions, Create, Reassign, SetConfig, Step
+from platform_defs.topics.steps import AddPartitions, Create, Move, Reassign, SetConfig, Step
+from resources.kafka.cluster import KafkaCluster
 from resources.kafka.topics import KafkaTopics
 
 SHOWN = 60.0  # seconds within which what was done is in every description
+MOVED = 600.0  # the same for replicas, which are copied
 BETWEEN = 0.1  # seconds between two descriptions
 ASKED = 30.0  # seconds for one request that changes something
 Show = Callable[[str], None]
@@ -43,19 +45,29 @@ class TopicAdmin(KafkaTopics):
 
     def rehearse(self, steps: Sequence[Step]) -> None:
         """Let Kafka check the steps without doing them. Raises BadInput for one that it would refuse."""
-        if moved := next((step for step in steps if isinstance(step, Reassign)), None):
-            raise BadInput(f"to give {moved.topic} other replicas, use tidegate cluster reassign", field=moved.topic)
+        self._refuse_others_moves([step for step in steps if isinstance(step, Reassign)])
         for kind in (Create, SetConfig, AddPartitions):
             self._ask([step for step in steps if isinstance(step, kind)], check=True)
 
     def apply(self, steps: Sequence[Step], show: Show = lambda _: None) -> None:
         """Do the steps, in their order, and wait until each is seen. What was done stays done if one fails."""
-        for kind in (Create, SetConfig, AddPartitions):
+        for kind in (Create, SetConfig, AddPartitions, Reassign):
             chosen = [step for step in steps if isinstance(step, kind)]
             self._ask(chosen, check=False)
             for step in chosen:
                 self._await(step)
                 show(f"{step.topic}: {step.sentence()}")
+
+    def made(self, wanted: Create) -> int:
+        """How many partitions the topic has. It is created as `wanted` where it is missing."""
+        if (there := self._topics([wanted.topic]).get(wanted.topic)) is not None:
+            return len(there.partitions)
+        try:
+            self.apply([wanted])
+        except _MadeJustNow:
+            if wanted.topic not in self._topics([wanted.topic]):
+                raise
+        return len(self._topics([wanted.topic])[wanted.topic].partitions)
 
     def delete(self, topic: str, topic_id: str) -> None:
         """Delete the topic of that id, and wait until it is gone."""
@@ -93,9 +105,28 @@ class TopicAdmin(KafkaTopics):
             return {}
         return {name: entry.value for name, entry in found.items() if entry.value is not None}
 
+    def _refuse_others_moves(self, steps: Sequence[Reassign]) -> None:
+        """Raise for a partition that is on its way elsewhere: to move it would end what somebody else began."""
+        wanted = {(step.topic, move.partition): set(move.becomes) for step in steps for move in step.moves}
+        for one in KafkaCluster(self.options).reassignments() if wanted else ():
+            to = wanted.get((one.topic, one.partition))
+            if to not in (None, set(one.replicas) - set(one.removing)):
+                moved = f"partition {one.partition} of {one.topic} is being moved to other brokers"
+                raise BadInput(f"{moved} (tidegate cluster reassign status). Let that end first", field=one.topic)
+
+    def _reassign(self, steps: Sequence[Reassign]) -> None:
+        """Kafka raises for no partition: each has an answer of its own."""
+        wanted = {(step.topic, move.partition): move.becomes for step in steps for move in step.moves}
+        for (topic, partition), error in KafkaCluster(self.options).reassign(wanted).items():
+            if error is not None:
+                raise BadInput(f"Kafka refuses to move partition {partition} of {topic}: {error}", field=topic)
+
     def _ask(self, steps: Sequence[Step], *, check: bool) -> None:
         """One request for all of them, which are of one kind. The first refusal is raised once all were answered."""
         if not steps:
+            return
+        if moves := [step for step in steps if isinstance(step, Reassign)]:
+            self._reassign(moves)
             return
         failed = list[TidegateError]()
         for step, future in self._asked(steps, check):
@@ -125,6 +156,10 @@ class TopicAdmin(KafkaTopics):
             future.result(timeout=2 * ASKED)
         except KafkaException as error:
             reason: KafkaError = error.args[0]
+            if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                raise _MadeJustNow(
+                    f"Kafka refuses to {what} {topic}: {reason.str()}{_remedy(reason)}", field=topic
+                ) from error
             if reason.name() in REFUSALS:
                 raise BadInput(
                     f"Kafka refuses to {what} {topic}: {reason.str()}{_remedy(reason)}", field=topic
@@ -136,16 +171,16 @@ class TopicAdmin(KafkaTopics):
             raise BrokerAway(f"Kafka did not answer whether it has {what}d {topic}. Run the command again") from error
 
     def _await(self, step: Step) -> None:
-        self._until(
-            lambda: _shown(step, self._topics([step.topic]).get(step.topic)), f"{step.topic}: {step.sentence()}"
-        )
+        within = MOVED if isinstance(step, Reassign) else SHOWN
+        said = f"{step.topic}: {step.sentence()}"
+        self._until(lambda: _shown(step, self._topics([step.topic]).get(step.topic)), said, within)
 
-    def _until(self, seen: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + SHOWN
+    def _until(self, seen: Callable[[], bool], what: str, within: float = SHOWN) -> None:
+        deadline = time.monotonic() + within
         while not seen():
             if time.monotonic() > deadline:
                 raise BrokerAway(
-                    f"Kafka was told, and after {SHOWN:.0f} s does not show it ({what}). Are all brokers up? To go on, "
+                    f"Kafka was told, and after {within:.0f} s does not show it ({what}). Are all brokers up? To go on, "
                     "run the command again"
                 )
             time.sleep(BETWEEN)
@@ -220,7 +255,15 @@ def _shown(step: Step, there: ObservedTopic | None) -> bool:
     if isinstance(step, SetConfig):
         return all(same_value(there.overrides.get(name), value.becomes) for name, value in step.config.items())
     if isinstance(step, Reassign):
-        return all(there.partitions[move.partition].replicas == move.becomes for move in step.moves)
+        return all(_moved(there.partitions[move.partition], move) for move in step.moves)
     led = all(partition.leader is not None for partition in there.partitions)
     wanted = step.partitions if isinstance(step, Create) else step.becomes
     return led and wanted in (None, len(there.partitions))
+
+
+def _moved(partition: PartitionState, move: Move) -> bool:
+    return partition.replicas == move.becomes and set(partition.in_sync) == set(move.becomes)
+
+
+class _MadeJustNow(BadInput):
+    """The topic exists, though it was not described."""

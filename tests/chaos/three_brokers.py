@@ -18,7 +18,7 @@ import psutil
 from confluent_kafka.admin import AdminClient
 
 from resources.local import jars, java, kafka, processes
-from resources.local.kafka_node import Node, Program, new_cluster
+from resources.local.kafka_node import PROTOCOLS, Node, Program, new_cluster
 from resources.local.state import Cluster, Server
 from resources.settings import settings
 from tests.chaos.proxy import Proxy
@@ -32,7 +32,7 @@ BOUND = 60.0  # seconds in which anything that is asked of the cluster has come 
 PROPERTIES = """\
 listeners={ours},PROXIED://127.0.0.1:{behind}
 advertised.listeners={ours},PROXIED://127.0.0.1:{proxy}
-listener.security.protocol.map=EXTERNAL:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT
+listener.security.protocol.map={protocols},PROXIED:PLAINTEXT
 offsets.topic.num.partitions=1
 transaction.state.log.num.partitions=1
 replica.lag.time.max.ms=3000
@@ -68,12 +68,8 @@ class Broker:
         return self.process is not None and processes.is_running(self.process)
 
     def write_properties(self) -> None:
-        server = self.node.server
-        ours = (
-            f"EXTERNAL://127.0.0.1:{server.port},INTERNAL://127.0.0.1:{server.internal_port},"
-            f"CONTROLLER://127.0.0.1:{server.controller_port}"
-        )
-        self.node.write_properties(PROPERTIES.format(ours=ours, behind=self.behind, proxy=self.proxy.port))
+        ours, proxy = self.node.listeners, self.proxy.port
+        self.node.write_properties(PROPERTIES.format(ours=ours, protocols=PROTOCOLS, behind=self.behind, proxy=proxy))
 
 
 class ThreeBrokers:
