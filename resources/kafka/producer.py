@@ -7,14 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka import KafkaError, Producer
 
-from platform_defs.errors import BadInput, BrokerAway
+from platform_defs.errors import BrokerAway
 
 QUIET = {"log_level": 2}  # what librdkafka would log of a broker that is away is said once, in the error raised
-ANSWER = 10  # seconds that Kafka may take to describe a topic
 BATCH = 1_000  # messages handed to librdkafka at once
 PATIENCE = 60  # seconds that a message may take until it is acknowledged
 
@@ -123,39 +120,3 @@ class Sender:
                 f"Kafka at {self._servers} did not acknowledge {len(self._errors)} messages to {self.topic}: "
                 f"{self._errors[0]}"
             )
-
-
-def topic_partitions(options: Mapping[str, Any], topic: str, wanted: int, *, compacted: bool = False) -> int:
-    """How many partitions the topic has. It is created with `wanted` where it is missing.
-
-    Raises BrokerAway, or BadInput where Kafka refuses to create it.
-    """
-    admin: Any = AdminClient({**options, **QUIET})  # its futures have no types
-    try:
-        if (found := admin.list_topics(timeout=ANSWER).topics.get(topic)) is not None:
-            return len(found.partitions)
-        policy = {"cleanup.policy": "compact"} if compacted else {}
-        admin.create_topics([NewTopic(topic, wanted, config=policy)])[topic].result(timeout=20)
-    except KafkaException as error:
-        reason: KafkaError = error.args[0]
-        if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:  # just now, by someone else
-            return topic_partitions(options, topic, wanted, compacted=compacted)
-        raise _refused(reason, topic, str(options.get("bootstrap.servers", ""))) from error
-    return wanted
-
-
-def _refused(reason: KafkaError, topic: str, servers: str) -> BadInput | BrokerAway:
-    if reason.code() in _NO_TOPIC:
-        return BadInput(f"topic {topic} cannot be created: {reason.str()}", field=topic)
-    asked = "Is the broker up (`tidegate stack status`)?"
-    return BrokerAway(f"Kafka at {servers} did not answer: {reason.str()}. Nothing was sent. {asked}")
-
-
-_NO_TOPIC = (
-    KafkaError.TOPIC_EXCEPTION,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.INVALID_PARTITIONS,
-    KafkaError.INVALID_REPLICATION_FACTOR,
-    KafkaError.POLICY_VIOLATION,
-)

@@ -24,6 +24,7 @@ from resources.kafka.topics import KafkaTopics
 SHOWN = 60.0  # seconds within which what was done is in every description
 MOVED = 600.0  # the same for replicas, which are copied
 BETWEEN = 0.1  # seconds between two descriptions
+ANSWER = 10.0  # seconds that a producer waits for a description
 ASKED = 30.0  # seconds for one request that changes something
 Show = Callable[[str], None]
 
@@ -60,14 +61,18 @@ class TopicAdmin(KafkaTopics):
 
     def made(self, wanted: Create) -> int:
         """How many partitions the topic has. It is created as `wanted` where it is missing."""
-        if (there := self._topics([wanted.topic]).get(wanted.topic)) is not None:
-            return len(there.partitions)
+        if there := self._partitions(wanted.topic):
+            return there
         try:
             self.apply([wanted])
         except _MadeJustNow:
-            if wanted.topic not in self._topics([wanted.topic]):
+            if not self._partitions(wanted.topic):
                 raise
-        return len(self._topics([wanted.topic])[wanted.topic].partitions)
+        return self._partitions(wanted.topic)
+
+    def _partitions(self, topic: str) -> int:
+        there = self._topics([topic], configured=False).get(topic)
+        return len(there.partitions) if there else 0
 
     def delete(self, topic: str, topic_id: str) -> None:
         """Delete the topic of that id, and wait until it is gone."""
@@ -78,11 +83,13 @@ class TopicAdmin(KafkaTopics):
         self._done(admin.delete_topics([topic], operation_timeout=ASKED, request_timeout=ASKED)[topic], topic, "delete")
         self._until(lambda: topic not in self._topics([topic]), f"{topic} is still there")
 
-    def _topics(self, names: Sequence[str]) -> dict[str, ObservedTopic]:
-        """Those that exist, by name."""
+    def _topics(self, names: Sequence[str], *, configured: bool = True) -> dict[str, ObservedTopic]:
+        """Those that exist, by name. Not `configured`: without settings, which need a right of their own."""
         if not names:
             return {}
         described = {name: item for name, item in self._described(list(names)).items() if _exists(item)}
+        if not configured:
+            return {name: _observed(item, {}) for name, item in described.items()}
         wanted = [ConfigResource(ResourceType.TOPIC, name) for name in described]
         settings = self._configured(wanted) if wanted else {}
         return {name: _observed(item, settings[name]) for name, item in described.items() if _exists(settings[name])}
@@ -173,17 +180,23 @@ class TopicAdmin(KafkaTopics):
     def _await(self, step: Step) -> None:
         within = MOVED if isinstance(step, Reassign) else SHOWN
         said = f"{step.topic}: {step.sentence()}"
-        self._until(lambda: _shown(step, self._topics([step.topic]).get(step.topic)), said, within)
+        whole = isinstance(step, SetConfig)
+        self._until(lambda: _shown(step, self._topics([step.topic], configured=whole).get(step.topic)), said, within)
 
     def _until(self, seen: Callable[[], bool], what: str, within: float = SHOWN) -> None:
         deadline = time.monotonic() + within
         while not seen():
             if time.monotonic() > deadline:
                 raise BrokerAway(
-                    f"Kafka was told, and after {within:.0f} s does not show it ({what}). Are all brokers up? To go on, "
-                    "run the command again"
+                    f"Kafka was told, and after {within:.0f} s does not show it ({what}). Are all brokers up? To go "
+                    "on, run the command again"
                 )
             time.sleep(BETWEEN)
+
+
+def made_topic(options: Mapping[str, str], wanted: Create) -> int:
+    """How many partitions the topic has; for a producer. Raises BrokerAway soon, and once, where nobody answers."""
+    return TopicAdmin({**options, "log_level": "2"}, timeout=ANSWER).made(wanted)
 
 
 REFUSALS = {
