@@ -35,9 +35,9 @@ JAVA = "-XX:TieredStopAtLevel=1"
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: one worker more than there are cores, since tests wait half of the time."""
-    return (os.cpu_count() or 1) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """`-n auto`: one worker more than there are cores, since tests wait half of the time; unit tests hardly do."""
+    return (os.cpu_count() or 1) + (0 if config.option.markexpr.startswith("unit") else 1)
 
 
 @pytest.hookimpl(tryfirst=True)
