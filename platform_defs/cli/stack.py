@@ -20,7 +20,12 @@ app = typer.Typer(help="The embedded Kafka, Postgres and schema registry.", no_a
 def up(
     registry: bool = typer.Option(False, "--registry", help="Start the schema registry although no contract needs it."),
     brokers: int | None = typer.Option(
-        None, "--brokers", min=1, max=3, help="Of the embedded Kafka, from its first start on.", show_default="1"
+        None,
+        "--brokers",
+        min=1,
+        max=3,
+        help="How many brokers the embedded Kafka has; its first start decides.",
+        show_default="1",
     ),
     output: OutputOption = Output.human,
 ) -> None:
@@ -32,8 +37,8 @@ def up(
     name their schemas.
 
     With --brokers 3 Kafka is a cluster of three brokers in three racks, each
-    a controller as well: one may die. A cluster keeps the number that it was
-    first started with.
+    a voter of the quorum as well: any one may die. A cluster keeps the number
+    of brokers that it was first started with.
 
     JSON: as tidegate stack status.
     """

@@ -28,10 +28,7 @@ def start(home: Path, kept: Sequence[Server], brokers: int, progress: Progress) 
     program = Program(java.find_java(), jars.broker_classpath(progress))
     missing = [number for number in range(1, brokers + 1) if not _runs(home, kept, number)]
     processes.end(_running(home, missing), signal.SIGTERM, within=STOP_SECONDS)  # what stack.json does not know
-    servers = tuple(
-        _with_ports(kept[number - 1] if number <= len(kept) else Server(), progress, new=number in missing)
-        for number in range(1, brokers + 1)
-    )
+    servers = _with_ports(home, [*kept, *[Server()] * (brokers - len(kept))], missing, progress)
     nodes = [Node(home, number, servers) for number in missing]
     for node in nodes:
         node.write_properties()
@@ -51,14 +48,14 @@ def running(home: Path) -> list[psutil.Process]:
     return _running(home, range(1, max(3, brokers_of(home)) + 1))
 
 
-def answers(port: int) -> bool:
-    """Whether a broker gives its metadata at this port of 127.0.0.1."""
+def answers(port: int, brokers: int = 1) -> bool:
+    """Whether a broker gives its metadata at this port of 127.0.0.1, and has heard of so many."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
     try:
-        return bool(client.list_topics(timeout=2).brokers)
+        return len(client.list_topics(timeout=2).brokers) >= brokers
     except KafkaException:
         return False
 
@@ -77,15 +74,40 @@ def _running(home: Path, numbers: Sequence[int]) -> list[psutil.Process]:
     return processes.matching(is_ours)
 
 
-def _with_ports(kept: Server, progress: Progress, *, new: bool) -> Server:
-    """The broker's ports: those that it has, or had where they are still free."""
-    if not new:
-        return kept
-    return Server(
-        port=processes.kept_or_free_port(kept.port, progress),
-        controller_port=processes.kept_or_free_port(kept.controller_port, progress),
-        internal_port=processes.kept_or_free_port(kept.internal_port, progress),
-    )
+def _with_ports(home: Path, kept: Sequence[Server], missing: Sequence[int], progress: Progress) -> tuple[Server, ...]:
+    """The brokers' ports: those that they have; of the missing ones those that they had, where they are still free."""
+    reserved = {port for one in kept for port in (one.port, one.controller_port, one.internal_port) if port}
+    controllers = _controllers(home)
+    reserved.update(controllers.values())
+
+    def port(had: int | None) -> int:
+        reserved.add(given := processes.kept_or_free_port(had, progress, reserved))
+        return given
+
+    def ports(number: int, had: Server) -> Server:
+        if number not in missing:
+            return had
+        controller = _fixed(number, controllers[number]) if number in controllers else port(had.controller_port)
+        return Server(port=port(had.port), controller_port=controller, internal_port=port(had.internal_port))
+
+    return tuple(ports(number, had) for number, had in enumerate(kept, start=1))
+
+
+def _controllers(home: Path) -> dict[int, int]:
+    """The ports of the controllers by number, where several have to find each other at the ports they began with. One
+    that is alone may move: it elects itself.
+    """
+    cluster = load_cluster(home)
+    return dict(enumerate(cluster.controller_ports, start=1)) if cluster and len(cluster.voters) > 1 else {}
+
+
+def _fixed(number: int, port: int) -> int:
+    if not processes.is_free(port):
+        raise processes.ServerFailed(
+            f"Kafka did not start: another program has taken port {port}, where the other brokers look for broker "
+            f"{number} (lsof -i :{port} shows which). End that program, then start again: tidegate stack up"
+        )
+    return port
 
 
 def _format_once(home: Path, nodes: Sequence[Node], program: Program, progress: Progress) -> None:
@@ -116,16 +138,16 @@ def _run(nodes: Sequence[Node], program: Program) -> dict[int, int]:
         started[node.number] = processes.start(node.run(program), node.console, cwd=node.folder)
     until = time.monotonic() + START_SECONDS
     for node in nodes:
-        if not _answers_in_time(node, started[node.number], until):
+        if not _answers_in_time(node, started[node.number], len(nodes), until):
             processes.end(started.values(), signal.SIGTERM, within=STOP_SECONDS)
             raise processes.failed("Kafka", [node.console, node.logs / "kafka.log"])
     return {number: process.pid for number, process in started.items()}
 
 
-def _answers_in_time(node: Node, process: psutil.Process, until: float) -> bool:
+def _answers_in_time(node: Node, process: psutil.Process, brokers: int, until: float) -> bool:
     port = node.server.port or 0
     while processes.is_running(process) and time.monotonic() < until:
-        if not processes.is_free(port) and answers(port):
+        if not processes.is_free(port) and answers(port, brokers):
             return True
         time.sleep(0.1)  # a broker says that it is up only to who asks
     return False

@@ -17,7 +17,8 @@ SESSION_MS = 4000
 RACKS = "abc"
 
 # INTERNAL is for the brokers among themselves, EXTERNAL for everybody else; each client gets the address of the one
-# that it came in by. Few partitions of internal topics, so that a first start is quick.
+# that it came in by. Few partitions of internal topics, so that a first start is quick. Leaders that a killed broker
+# lost stay where they are until somebody elects, so that skew can be seen.
 PROPERTIES = """\
 process.roles=broker,controller
 node.id={number}
@@ -30,6 +31,7 @@ controller.listener.names=CONTROLLER
 controller.quorum.bootstrap.servers={controllers}
 log.dirs={data}
 auto.create.topics.enable=false
+auto.leader.rebalance.enable=false
 default.replication.factor={replicas}
 min.insync.replicas={in_sync}
 offsets.topic.replication.factor={replicas}
@@ -91,8 +93,8 @@ class Node:
     def formatted(self) -> bool:
         return (self.folder / "data" / "meta.properties").exists()
 
-    def write_properties(self) -> None:
-        """Write server.properties, which names the ports of now."""
+    def write_properties(self, more: str = "") -> None:
+        """Write server.properties, which names the ports of now. Lines of `more` count in place of ours."""
         count = len(self.servers)
         text = PROPERTIES.format(
             number=self.number,
@@ -108,7 +110,7 @@ class Node:
             heartbeat_ms=SESSION_MS // 4,
         )
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.properties.write_text(text)
+        self.properties.write_text(text + more)
 
     def java(self, program: Program) -> list[str]:
         """The command line of the broker and of its tools, up to the class and its arguments."""

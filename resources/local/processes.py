@@ -5,7 +5,7 @@ import random
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from signal import SIGKILL as KILL
 from typing import TypeVar
@@ -109,12 +109,14 @@ def is_free(port: int) -> bool:
     return True
 
 
-def kept_or_free_port(kept: int | None, progress: Callable[[str], None]) -> int:
-    """The port used before, or a free one where there is none or another program has taken it meanwhile."""
+def kept_or_free_port(kept: int | None, progress: Callable[[str], None], reserved: Collection[int] = ()) -> int:
+    """The port used before, or a free one where there is none or another program has taken it meanwhile. A new one is
+    none of those that are `reserved` for servers that do not listen yet.
+    """
     if kept is not None and is_free(kept):
         return kept
     # Below 32768: Linux gives the ports above to outgoing connections, which would take a kept one while we are down.
-    port = next(port for port in random.sample(range(20_000, 32_000), 200) if is_free(port))
+    port = next(one for one in random.sample(range(20_000, 32_000), 12_000) if one not in reserved and is_free(one))
     if kept is not None:
         progress(f"port {kept} is taken by another program; using {port} from now on")
     return port

@@ -22,6 +22,11 @@ from resources.settings import PROJECT_ROOT, Settings, settings
 
 LOCK_SECONDS = 180.0
 
+_OWN_BROKERS = (
+    "--brokers is for the embedded Kafka, and TIDEGATE_KAFKA_BOOTSTRAP_SERVERS names your own ({servers}). Leave "
+    "out --brokers, or unset that variable"
+)
+
 Progress = Callable[[str], None]
 
 
@@ -36,7 +41,7 @@ class ServerStatus:
 
 @dataclass(frozen=True)
 class KafkaStatus(ServerStatus):
-    """The cluster: `address` is that of its running brokers, `pid` the first one's."""
+    """The cluster: `address` names all its brokers where any is running, `pid` is of the first that is."""
 
     brokers: tuple[ServerStatus, ...] = ()  # the embedded ones, in the order of their numbers
 
@@ -84,6 +89,8 @@ def up(progress: Progress = silent, *, registry: bool = False, brokers: int | No
     where a server does not start.
     """
     chosen = settings()
+    if brokers and not chosen.embeds_kafka:
+        raise BadInput(_OWN_BROKERS.format(servers=chosen.kafka_bootstrap_servers))
     if not (chosen.embeds_kafka or chosen.embeds_postgres or (registry and chosen.embeds_registry)):
         return status()
     chosen.home.mkdir(parents=True, exist_ok=True)
@@ -205,7 +212,7 @@ def _kafka_status(chosen: Settings, kept: Sequence[state.Server]) -> KafkaStatus
         for number, one in enumerate(kept, start=1)
     )
     running = [one for one in brokers if one.address]
-    address = ",".join(str(one.address) for one in running) or None
+    address = ",".join(f"127.0.0.1:{one.port}" for one in kept) if running else None
     return KafkaStatus(address, running[0].pid if running else None, brokers=brokers)
 
 

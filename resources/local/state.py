@@ -94,7 +94,12 @@ class Cluster:
     """What the storage of every broker of this home is formatted with."""
 
     cluster_id: str
-    voters: tuple[str, ...]  # the controllers that the quorum began with
+    voters: tuple[str, ...]  # the controllers that the quorum began with, each as id@host:port:directory id
+
+    @property
+    def controller_ports(self) -> tuple[int, ...]:
+        """Where the controllers of several brokers look for each other, in the order of their numbers."""
+        return tuple(int(voter.split(":")[1]) for voter in self.voters)
 
 
 def load_cluster(home: Path) -> Cluster | None:

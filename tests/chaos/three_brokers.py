@@ -1,7 +1,8 @@
 """A Kafka cluster of three brokers, started by the first scenario that asks and stopped when the session ends.
 
-Node 1 is the controller as well, so that two brokers may die and their leaders still be replaced. Each broker has a
-second listener, advertised at a proxy's port: clients that are led there never find a way around it.
+It is the one of `tidegate stack up --brokers 3`: each is a voter of the quorum, so that any one may die; two leave the
+third without a controller until one is back. Here each has one more listener, advertised at a proxy's port: clients
+that are led there never find a way around it.
 """
 
 import os
@@ -17,6 +18,8 @@ import psutil
 from confluent_kafka.admin import AdminClient
 
 from resources.local import jars, java, kafka, processes
+from resources.local.kafka_node import Node, Program, new_cluster
+from resources.local.state import Cluster, Server
 from resources.settings import settings
 from tests.chaos.proxy import Proxy
 from tests.world import World
@@ -24,31 +27,14 @@ from tests.world import World
 NODES = (1, 2, 3)
 THREE_BROKERS = "three brokers"  # what scenarios share that ask for this cluster
 BOUND = 60.0  # seconds in which anything that is asked of the cluster has come true
-JVM = (
-    "-Xmx384m",
-    "-Xms128m",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:-UseG1GC",
-    "-XX:+UseSerialGC",
-)  # small, and quick to start
 
+# In place of what resources/local/kafka_node.py says: the third listener, and faster knowledge of who is dead.
 PROPERTIES = """\
-process.roles={roles}
-node.id={node}
-listeners={listeners}
-advertised.listeners={advertised}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT
-inter.broker.listener.name=PLAINTEXT
-controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers=127.0.0.1:{controller}
-log.dirs={data}
-auto.create.topics.enable=false
-auto.leader.rebalance.enable=false
-default.replication.factor=3
-min.insync.replicas=2
+listeners={ours},PROXIED://127.0.0.1:{behind}
+advertised.listeners={ours},PROXIED://127.0.0.1:{proxy}
+listener.security.protocol.map=EXTERNAL:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT
 offsets.topic.num.partitions=1
 transaction.state.log.num.partitions=1
-share.coordinator.state.topic.num.partitions=1
 replica.lag.time.max.ms=3000
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
@@ -59,47 +45,57 @@ log.retention.check.interval.ms=500
 
 
 @dataclass
-class Node:
-    """One broker: its ports, its folder, the proxy before it, and its process while it runs."""
+class Broker:
+    """One broker: what it is started from, the proxy before it, and its process while it runs."""
 
-    number: int
-    home: Path
-    port: int
+    node: Node
     behind: int  # the port of the listener that is advertised at the proxy
     proxy: Proxy
     process: psutil.Process | None = None
 
     @property
+    def port(self) -> int:
+        assert self.node.server.port is not None
+        return self.node.server.port
+
+    @property
     def pid(self) -> int:
-        assert self.process is not None, f"broker {self.number} does not run"
+        assert self.process is not None, f"broker {self.node.number} does not run"
         return self.process.pid
 
     @property
     def runs(self) -> bool:
         return self.process is not None and processes.is_running(self.process)
 
+    def write_properties(self) -> None:
+        server = self.node.server
+        ours = (
+            f"EXTERNAL://127.0.0.1:{server.port},INTERNAL://127.0.0.1:{server.internal_port},"
+            f"CONTROLLER://127.0.0.1:{server.controller_port}"
+        )
+        self.node.write_properties(PROPERTIES.format(ours=ours, behind=self.behind, proxy=self.proxy.port))
+
 
 class ThreeBrokers:
     """The cluster, and what can be done to it."""
 
     def __init__(self, home: Path) -> None:
-        self._command = java.find_java(), jars.broker_classpath(lambda _: None)
-        ports = [processes.kept_or_free_port(None, lambda _: None) for _ in range(7)]
-        assert len(set(ports)) == 7, "two of seven random ports are the same; try again"
-        self._controller = ports.pop()
-        self.nodes = {n: _node(home / "brokers" / str(n), n, ports.pop(), ports.pop()) for n in NODES}
-        cluster_id = kafka.new_cluster_id()
+        self._program = Program(java.find_java(), jars.broker_classpath(lambda _: None))
+        ports = _free_ports(4 * len(NODES))
+        servers = tuple(Server(ports.pop(), ports.pop(), ports.pop()) for _ in NODES)
+        self.nodes = {n: _broker(Node(home / "brokers", n, servers), ports.pop()) for n in NODES}
+        cluster = new_cluster(servers)
         with ThreadPoolExecutor(3) as pool:
-            list(pool.map(lambda node: self._format(node, cluster_id), self.nodes.values()))
+            list(pool.map(lambda broker: self._format(broker, cluster), self.nodes.values()))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        running = [node.process for node in self.nodes.values() if node.process]
+        running = [broker.process for broker in self.nodes.values() if broker.process]
         processes.end(running, signal.SIGKILL, within=10.0)  # its data goes with the session's home
-        for node in self.nodes.values():
-            node.proxy.close()
+        for broker in self.nodes.values():
+            broker.proxy.close()
 
     def world(self, of: World) -> World:
         """`of`, on this cluster: three replicas of everything."""
@@ -112,13 +108,13 @@ class ThreeBrokers:
     def start(self, numbers: Sequence[int]) -> None:
         """Start these brokers, and wait until each answers. Raises AssertionError, with the end of the log, if not."""
         for number in numbers:
-            node = self.nodes[number]
-            command = [*self._java(node), "kafka.Kafka", str(node.home / "server.properties")]
-            node.process = processes.start(command, node.home / "console.log", cwd=node.home)
+            node = self.nodes[number].node
+            process = processes.start(node.run(self._program), node.console, cwd=node.folder)
+            self.nodes[number].process = process
         for number in numbers:
-            node = self.nodes[number]
-            wait_until(lambda node=node: not node.runs or kafka.answers(node.port), f"broker {number} answers")
-            assert node.runs, processes.failed(f"broker {number}", [node.home / "console.log"])
+            broker = self.nodes[number]
+            wait_until(lambda it=broker: not it.runs or kafka.answers(it.port), f"broker {number} answers")
+            assert broker.runs, processes.failed(f"broker {number}", [broker.node.console])
 
     def kill(self, numbers: Sequence[int]) -> None:
         """SIGKILL."""
@@ -152,30 +148,11 @@ class ThreeBrokers:
         held = admin.list_topics(topic, timeout=20).topics[topic].partitions
         return {number: (item.leader, set(item.isrs)) for number, item in held.items()}
 
-    def _format(self, node: Node, cluster_id: str) -> None:
-        node.home.mkdir(parents=True)
-        (node.home / "server.properties").write_text(self._properties(node))
-        role = "--standalone" if node.number == 1 else "--no-initial-controllers"
-        arguments = ["format", role, "--cluster-id", cluster_id, "--config", str(node.home / "server.properties")]
-        command = [*self._java(node), "kafka.tools.StorageTool", *arguments]
-        process = processes.start(command, node.home / "console.log", cwd=node.home)
-        assert process.wait(timeout=BOUND) == 0, processes.failed("Kafka's format", [node.home / "console.log"])
-
-    def _properties(self, node: Node) -> str:
-        leads = node.number == 1
-        control = f",CONTROLLER://127.0.0.1:{self._controller}" if leads else ""
-        ours = f"PLAINTEXT://127.0.0.1:{node.port},PROXIED://127.0.0.1:"
-        return PROPERTIES.format(
-            roles="broker,controller" if leads else "broker",
-            node=node.number,
-            controller=self._controller,
-            listeners=f"{ours}{node.behind}{control}",
-            advertised=f"{ours}{node.proxy.port}{control}",
-            data=node.home / "data",
-        )
-
-    def _java(self, node: Node) -> list[str]:
-        return [*kafka.java_command(node.home, *self._command), *JVM]
+    def _format(self, broker: Broker, cluster: Cluster) -> None:
+        broker.write_properties()
+        node = broker.node
+        process = processes.start(node.format(self._program, cluster), node.console, cwd=node.folder)
+        assert process.wait(timeout=BOUND) == 0, processes.failed("Kafka's format", [node.console])
 
 
 def wait_until(true: Callable[[], bool], what: str, seconds: float = BOUND) -> None:
@@ -186,8 +163,15 @@ def wait_until(true: Callable[[], bool], what: str, seconds: float = BOUND) -> N
         time.sleep(0.1)
 
 
-def _node(home: Path, number: int, port: int, behind: int) -> Node:
-    return Node(number, home, port, behind, Proxy("127.0.0.1", behind))
+def _free_ports(count: int) -> list[int]:
+    found = list[int]()
+    while len(found) < count:
+        found.append(processes.kept_or_free_port(None, lambda _: None, found))
+    return found
+
+
+def _broker(node: Node, behind: int) -> Broker:
+    return Broker(node, behind, Proxy("127.0.0.1", behind))
 
 
 _started: list[ThreeBrokers] = []

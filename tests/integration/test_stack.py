@@ -191,7 +191,7 @@ def test_down_leaves_no_process_and_up_finds_ports_taken_meanwhile(running: Stac
     kept = state.load(home)
     said: list[str] = []
     with socket.socket() as one, socket.socket() as other:
-        for taken, server in ((one, kept.kafka), (other, kept.postgres)):
+        for taken, server in ((one, kept.kafka[0]), (other, kept.postgres)):
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of before are in TIME_WAIT
             taken.bind(("127.0.0.1", server.port))
             taken.listen()
@@ -244,7 +244,7 @@ def test_reset_refuses_a_home_that_holds_the_project(monkeypatch: pytest.MonkeyP
 def test_given_endpoints_start_nothing(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "broker.invalid:9092")
     given = stack.up()
-    assert given.kafka == stack.ServerStatus("broker.invalid:9092", None, embedded=False)
+    assert given.kafka == stack.KafkaStatus("broker.invalid:9092", None, embedded=False)
     assert given.postgres.pid is None
     assert not elsewhere.exists()
 

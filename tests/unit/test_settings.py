@@ -91,10 +91,38 @@ def test_the_password_is_not_shown_when_endpoints_are_printed() -> None:
 
 
 def test_a_pid_that_another_process_has_now_is_no_server(tmp_path: Path) -> None:
-    state.save(tmp_path, state.State(kafka=state.Server(20001, 20002, os.getpid())))
-    kept = state.load(tmp_path).kafka
+    state.save(tmp_path, state.State(kafka=(state.Server(20001, 20002, 20003, os.getpid()),)))
+    (kept,) = state.load(tmp_path).kafka
     assert kept.port == 20001
     assert not kept.runs_over(state.kafka_properties(tmp_path))
+
+
+def test_a_home_of_a_version_that_knew_of_one_broker_has_one(tmp_path: Path) -> None:
+    (tmp_path / "stack.json").write_text('{"kafka": {"port": 1, "controller_port": 2, "pid": 3}, "postgres": {}}')
+    assert state.load(tmp_path).kafka == (state.Server(1, 2, None, 3),)
+    data = state.kafka_folder(tmp_path) / "data"
+    assert state.brokers_of(tmp_path) == 0
+    data.mkdir(parents=True)
+    (data / "meta.properties").touch()
+    assert state.brokers_of(tmp_path) == 1
+
+
+def test_brokers_are_not_started_where_another_kafka_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "broker:9092")
+    with pytest.raises(BadInput, match=r"names your own \(broker:9092\). Leave out --brokers"):
+        stack.up(brokers=3)
+
+
+def test_a_cluster_keeps_its_number_of_brokers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://me@db/shop")
+    state.save_cluster(tmp_path, state.Cluster("c", ("1@127.0.0.1:21000:x",)))
+    with pytest.raises(BadInput, match=r"has 1 broker, and 3 were asked for.*tidegate stack reset"):
+        stack.up(brokers=3)
+
+
+def test_a_new_port_is_none_that_is_reserved() -> None:
+    reserved = range(20_000, 31_900)
+    assert processes.kept_or_free_port(None, lambda _: None, reserved) >= 31_900
 
 
 def test_a_state_file_that_was_cut_off_counts_as_none(tmp_path: Path) -> None:
