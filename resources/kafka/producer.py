@@ -39,7 +39,8 @@ _OfLibrary = Callable[[KafkaError | None, confluent_kafka.Message], None]
 
 
 class Producer:
-    """Writes messages to one topic as a preset says. A context manager: at its end everything is acknowledged.
+    """Writes messages to one topic as a preset says. A context manager: at its end everything is acknowledged; where an
+    error leaves it, messages that were not sent yet are dropped.
 
     One thread uses it. What it was told of its messages is in `told`, and goes to `on_delivery` while it sends or
     flushes; an error that `on_delivery` raises comes out of that call.
@@ -122,7 +123,8 @@ class Producer:
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """What is sent in it is committed at its end, or aborted where an error leaves it: then nobody reads it.
+        """What is sent in it is committed at its end, or aborted where an error leaves it: then nobody reads it, and
+        `told` does not count it. `on_delivery` hears of its messages before the end, which decides nothing yet.
 
         Raises TransactionAborted, also for a message that was not delivered: all of it may be sent again.
         ProducerFenced or ProducerBroken: this producer is of no more use. BrokerAway: the first could not begin.
@@ -170,7 +172,7 @@ class Producer:
     def _not_taken(self, message: Message, error: KafkaError) -> Exception:
         """The error to raise where librdkafka did not take a message."""
         broken = self._transactions.broken(error)
-        return broken or self._failed(message, error)
+        return broken or self._failed(message, error, taken=False)
 
     def _reported(self, message: Message, error: KafkaError | None, report: confluent_kafka.Message) -> None:
         """Called by librdkafka with what became of a message that nobody waits for."""
@@ -193,8 +195,8 @@ class Producer:
             self._on_delivery(message, found)
         return found
 
-    def _failed(self, message: Message, error: KafkaError) -> NotDelivered:
-        failed = not_delivered(error, self.topic, self._servers)
+    def _failed(self, message: Message, error: KafkaError, *, taken: bool = True) -> NotDelivered:
+        failed = not_delivered(error, self.topic, self._servers, taken=taken)
         self.told.failed[failed.reason] += 1
         self._cause = self._cause or failed
         if self._on_delivery is not None:
@@ -205,7 +207,7 @@ class Producer:
         """The chosen options as librdkafka has them."""
         options: dict[str, Any] = {"client.id": client_id, **self.chosen.options}
         if self.chosen.preset.waits == "commit":
-            options.setdefault("transactional.id", options["client.id"])
+            options.setdefault("transactional.id", client_id)  # not client.id, which TIDEGATE_KAFKA_* may name
         partitioner = librarys(self.chosen.partitioner)
         return {**options, "partitioner": partitioner or OPTIONS["partitioner"].default}
 
@@ -220,13 +222,14 @@ class Producer:
         return chooser(partitioner, there)
 
 
-def not_delivered(error: KafkaError, topic: str, servers: str) -> NotDelivered:
-    """The error for a message whose delivery failed."""
+def not_delivered(error: KafkaError, topic: str, servers: str, *, taken: bool = True) -> NotDelivered:
+    """The error for a message whose delivery failed. One that librdkafka has not taken was not written."""
+    outcome = outcome_of(error.code())
     return NotDelivered(
         f"Kafka at {servers} did not acknowledge a message to {topic}: {error.str()} ({error.name()})",
         code=error.code(),
         reason=error.name(),
-        outcome=outcome_of(error.code()),
+        outcome="not_written" if outcome == "unknown" and not taken else outcome,
     )
 
 

@@ -225,4 +225,4 @@ def test_a_message_outside_a_transaction_is_refused(endpoints: Endpoints, topic:
     producer = Producer(endpoints.kafka_options(), topic, "transactional", client_id=topic)
     with pytest.raises(NotDelivered) as refused:
         producer.send(Message(b"1"))
-    assert refused.value.reason == "_STATE"
+    assert (refused.value.reason, refused.value.outcome) == ("_STATE", "not_written")

@@ -7,13 +7,21 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import assets
+from platform_defs.cli import produce
+from platform_defs.cli.output import Output
 from platform_defs.cli.produce import app
+from platform_defs.cli.produce_options import chosen_for
 from platform_defs.errors import BadInput, BrokerAway
+from platform_defs.samples.mixture import Mixture
+from platform_defs.samples.samples import Samples
+from platform_defs.samples.sending import Sending
 from platform_defs.topics.steps import Create
 from resources.kafka import topic_admin
+from resources.kafka.producer import Producer
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -52,6 +60,47 @@ def test_a_broker_that_is_away_is_said_soon_and_once(
     with pytest.raises(BrokerAway, match=r"Kafka at 127\.0\.0\.1:1 did not answer within 1 s"):
         topic_admin.made_topic(NOWHERE, Create("t", 4))
     assert capfd.readouterr().err == ""
+
+
+def test_it_ends_with_the_first_message_that_is_not_acknowledged_and_says_why(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    contract = assets.find_contract("bank_transfers")
+    chosen = contract.producing.chosen(given={"message.timeout.ms": 1, "linger.ms": 0})
+    sending = Sending(Producer(NOWHERE, "t", chosen, partitions=4), Mixture(Samples(contract, seed=1), 0.0))
+    sending.send(3)
+    sending.finish()
+    sent = produce._answer(contract, sending)
+    assert sent.failed == {"_MSG_TIMED_OUT": sent.produced}
+    assert (sent.delivered, sent.latency_ms) == (0, {"p50": None, "p99": None, "max": None})
+    with pytest.raises(typer.Exit) as ended:
+        produce._report(sent, Output.json)
+    assert ended.value.exit_code == 1
+    assert f"Kafka did not acknowledge {sent.produced} of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--option linger.ms", "is NAME=VALUE, such as linger.ms=50"),
+        ("--option acks=2", "acks is one of 0, 1, all"),
+        ("--partitioner hashed", "partitioner is one of keyed"),
+    ],
+)
+def test_an_option_that_cannot_be_is_wrong_usage(arguments: str, said: str) -> None:
+    contract = assets.find_contract("bank_transfers")
+    kind, value = arguments.split(" ")
+    options, partitioner = ([value], None) if kind == "--option" else ([], value)
+    with pytest.raises(typer.BadParameter) as refused:
+        chosen_for(contract, None, partitioner, options, {})
+    assert said in str(refused.value)
+
+
+def test_options_of_the_command_line_come_last() -> None:
+    contract = assets.find_contract("bank_transfers")
+    chosen = chosen_for(contract, "leader", "round-robin", ["linger.ms=7"], {"linger.ms": "6", "retries": "1"})
+    assert (chosen.preset.name, chosen.partitioner) == ("leader", "round-robin")
+    assert (chosen.options["linger.ms"], chosen.options["retries"]) == (7, 100)
 
 
 def test_it_imports_neither_spark_nor_dagster() -> None:
