@@ -41,6 +41,14 @@ class TopicAdmin(KafkaTopics):
         names = frozenset({*self._names(), *found})
         return Observed(cluster.cluster_id, brokers, found, names, self._defaults(min(brokers)))
 
+    def observe_each(self, topics: Sequence[str]) -> tuple[Observed, Mapping[str, TidegateError]]:
+        """The cluster with those of `topics` that exist, and what is wrong with those that may not be described."""
+        admin = self._admin()
+        cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster")
+        brokers = {node.id: node.rack for node in cluster.nodes}
+        found, refused = self._each(topics)
+        return Observed(cluster.cluster_id, brokers, found, frozenset(found)), refused
+
     def rehearse(self, steps: Sequence[Step]) -> None:
         """Let Kafka check the steps without doing them. Raises BadInput for one that it would refuse."""
         for kind in (Create, SetConfig, AddPartitions):
@@ -65,13 +73,23 @@ class TopicAdmin(KafkaTopics):
         self._until(lambda: topic not in self._topics([topic]), f"{topic} is still there")
 
     def _topics(self, names: Sequence[str]) -> dict[str, ObservedTopic]:
-        """Those that exist, by name."""
+        """Those that exist, by name. Raises what is wrong with one otherwise than that it is not there."""
+        found, refused = self._each(names)
+        if refused:
+            raise next(iter(refused.values()))
+        return found
+
+    def _each(self, names: Sequence[str]) -> tuple[dict[str, ObservedTopic], dict[str, TidegateError]]:
+        """Those that exist, by name, and what is wrong with others, unless that they are not there."""
         if not names:
-            return {}
-        described = {name: item for name, item in self._described(list(names)).items() if _exists(item)}
-        wanted = [ConfigResource(ResourceType.TOPIC, name) for name in described]
+            return {}, {}
+        described = self._described(list(names))
+        wanted = [ConfigResource(ResourceType.TOPIC, name) for name, item in described.items() if not _failed(item)]
         settings = self._configured(wanted) if wanted else {}
-        return {name: _observed(item, settings[name]) for name, item in described.items() if _exists(settings[name])}
+        answers = {name: item if _failed(item) else settings[name] for name, item in described.items()}
+        found = {name: _observed(described[name], said) for name, said in answers.items() if not _failed(said)}
+        wrong = {name: said for name, said in answers.items() if _failed(said) and not isinstance(said, TopicMissing)}
+        return found, wrong
 
     def _names(self) -> Iterable[str]:
         """Of every topic that this user may describe."""
@@ -165,11 +183,8 @@ def _remedy(reason: KafkaError) -> str:
     return ""
 
 
-def _exists(answer: Any) -> bool:
-    """Raises what is wrong with a topic otherwise than that it is not there."""
-    if isinstance(answer, TidegateError) and not isinstance(answer, TopicMissing):
-        raise answer
-    return not isinstance(answer, TopicMissing)
+def _failed(answer: Any) -> bool:
+    return isinstance(answer, TidegateError)
 
 
 def _observed(described: Any, config: Mapping[str, Any]) -> ObservedTopic:
