@@ -25,6 +25,7 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "lag": "Show how far each pipeline is behind its topic.",
     "plan": "Show what the next batch would read and do, and change nothing.",
     "dlq": "Dead letters: messages that could not become rows.",
+    "doctor": "Look at Kafka, Postgres and this machine, and say what to do.",
     "verify": "Read the topic again and compare every message with the tables.",
     "ack": "Show how to settle a halted pipeline; with --execute, settle it.",
     "replay": "Rebuild the tables beside the live ones, and put them in place.",
