@@ -15,6 +15,7 @@ from pathlib import Path
 
 from platform_defs.errors import BadInput
 from platform_defs.producing.unsent import UnsentMessage, from_line, to_line
+from resources.settings import settings
 
 AT_ONCE = 500  # messages, and
 MOST_BYTES = 16_000_000  # of their content, added to the table in one transaction
@@ -69,6 +70,11 @@ class UnsentFiles:
             path.unlink()
             _sync(self.folder)
         return taken
+
+
+def unsent_files() -> UnsentFiles:
+    """Those in TIDEGATE_HOME."""
+    return UnsentFiles(settings().home / "unsent")
 
 
 @contextmanager
