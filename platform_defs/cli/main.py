@@ -22,6 +22,7 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "stack": "The embedded Kafka, Postgres and schema registry.",
     "ui": "Dagster's UI, sensors and schedules, in the background.",
     "produce": "Send made-up messages, and say which dead letters to expect.",
+    "presets": "Ways to produce: what each promises, and by which options.",
     "lag": "Show how far each pipeline is behind its topic.",
     "plan": "Show what the next batch would read and do, and change nothing.",
     "dlq": "Dead letters: messages that could not become rows, or be sent.",

@@ -4,14 +4,14 @@ import os
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from platform_defs.producing.latencies import Latencies
 
 ID = "tidegate-id"  # the header that names a message: a message of unknown outcome is looked for by it
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """`value` None is a tombstone; `key` None is no key. `partition` None: where the partitioner puts it.
     `timestamp_ms` None: the time at which it is sent.
     """
@@ -23,8 +23,7 @@ class Message:
     timestamp_ms: int | None = None
 
 
-@dataclass(frozen=True)
-class Delivered:
+class Delivered(NamedTuple):
     """Where a message is. Without acknowledgements (acks=0) `offset` is None, and the message may be nowhere."""
 
     partition: int

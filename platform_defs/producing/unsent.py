@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from platform_defs.errors import NotDelivered
@@ -29,15 +29,15 @@ class LogEnds:
     end_offsets: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Attempt:
+class Attempt(NamedTuple):
     """A message as it is handed to librdkafka. `named` is the header `tidegate-id` that it gets; `before` is None where
-    nobody keeps what is not delivered.
+    nobody keeps what is not delivered, `at_ms` its time.
     """
 
     message: Message
     named: bytes | None = None
     before: LogEnds | None = None
+    at_ms: int = 0
 
     @property
     def headers(self) -> Headers:

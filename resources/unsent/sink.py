@@ -10,9 +10,10 @@ from platform_defs.errors import NotDelivered, TidegateError, TransactionAborted
 from platform_defs.producing.message import ID, Message
 from platform_defs.producing.unsent import Attempt, LogEnds, UnsentMessage
 from platform_defs.words import plural
+from resources.endpoints import Endpoints
 from resources.kafka.broker import KafkaBroker
 from resources.postgres.unsent import UnsentLedger
-from resources.unsent.files import UnsentFiles
+from resources.unsent.files import UnsentFiles, unsent_files
 
 FRESH = 60.0  # seconds for which the ends of the log are taken for those before a try: older ones only cost reading
 AWAY = 30.0  # seconds for which Postgres is not asked again after it was away
@@ -51,7 +52,7 @@ class UnsentSink:
         """
         before = self._ends()
         at_ms = time.time_ns() // 1_000_000 if message.timestamp_ms is None else message.timestamp_ms
-        attempt = Attempt(replace(message, timestamp_ms=at_ms), named, before)
+        attempt = Attempt(message, named, before, at_ms)
         if self._open is not None:
             self._open[id(attempt)] = attempt
         return attempt
@@ -130,11 +131,17 @@ class UnsentSink:
         return LogEnds(self.topic, view.cluster_id, view.topic_id, ends)
 
 
+def sink(pipeline: str, topic: str, outside: Endpoints) -> UnsentSink:
+    """That of a producer of `pipeline`, to the ledger and the files of this TIDEGATE_HOME."""
+    broker, ledger = KafkaBroker(outside.kafka_options()), UnsentLedger(outside.postgres_url)
+    return UnsentSink(pipeline, topic, broker, ledger, unsent_files())
+
+
 def unsent_message(pipeline: str, attempt: Attempt, failure: NotDelivered, partition: int | None) -> UnsentMessage:
     """What is kept of a message that was not delivered. Without an id it is named after its row."""
     unsent_id, message = uuid4(), attempt.message
     named = next((value for name, value in reversed(attempt.headers) if name == ID), None)
-    if attempt.before is None or message.timestamp_ms is None:
+    if attempt.before is None:
         raise ValueError("the attempt is not of UnsentSink.attempt")
     return UnsentMessage(
         unsent_id,
@@ -150,7 +157,7 @@ def unsent_message(pipeline: str, attempt: Attempt, failure: NotDelivered, parti
         error_name=failure.reason,
         outcome=failure.outcome,
         failed_at=datetime.now(UTC),
-        timestamp_ms=message.timestamp_ms,
+        timestamp_ms=attempt.at_ms,
     )
 
 
