@@ -56,7 +56,11 @@ class UnsentFiles:
         What `keep` raises ends it, and no file is lost. Raises BadInput for a file that is damaged in the middle: the
         messages that can be read were handed over, and the file stays under another name.
         """
-        return sum(self._take(path, keep) for path in self.waiting())
+        try:
+            return sum(self._take(path, keep) for path in self.waiting())
+        except PermissionError as error:
+            said = "messages that were not delivered lie here, in a file of another user; run this command as that user"
+            raise BadInput(said, file=str(error.filename or self.folder)) from error
 
     def _take(self, path: Path, keep: Callable[[Sequence[UnsentMessage]], None]) -> int:
         taken = 0
