@@ -144,20 +144,18 @@ def taken_in(pipeline: str) -> UnsentLedger:
 def _resending(pipeline: str, ledger: UnsentLedger, show: Any) -> Any:
     from assets import find_contract
     from platform_defs.operations.resend import Resending
-    from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST
     from resources.endpoints import connection
     from resources.kafka.broker import KafkaBroker
     from resources.kafka.resender import Resender
     from resources.kafka.source import KafkaSource
 
     contract, options = find_contract(pipeline), connection().kafka_options()
-    partitioner = str(contract.producing.options.get("partitioner", OF_TOPICS_THAT_EXIST))
     return Resending(
         pipeline,
         ledger,
         KafkaBroker(options),
         KafkaSource(options, patience=90.0),
-        lambda topic: Resender(options, topic, partitioner, f"tidegate.{pipeline}.dlq"),
+        lambda topic: Resender(options, topic, contract.producing.options, f"tidegate.{pipeline}.dlq"),
         getpass.getuser(),
         show,
         of_state=contract.row_table.disposition == "upsert",

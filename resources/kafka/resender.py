@@ -7,6 +7,8 @@ from uuid import UUID
 from platform_defs.errors import NotDelivered
 from platform_defs.producing.chosen import choose
 from platform_defs.producing.message import ID, Delivered, Message
+from platform_defs.producing.options import PROMISED, Value
+from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST
 from platform_defs.producing.presets import DEFAULT
 from platform_defs.producing.unsent import UnsentMessage
 from resources.kafka.producer import Producer
@@ -19,10 +21,15 @@ class Resender:
 
     seconds = SECONDS
 
-    def __init__(self, options: Mapping[str, Any], topic: str, partitioner: str, client_id: str) -> None:
-        """`partitioner` is for messages that had no partition yet. Raises BadInput, TopicMissing, BrokerAway."""
-        given = {"message.timeout.ms": int(SECONDS * 1_000), "partitioner": partitioner}
-        chosen = choose(DEFAULT, environment=options, given=given)
+    def __init__(self, options: Mapping[str, Any], topic: str, given: Mapping[str, Value], client_id: str) -> None:
+        """`given` are the options of the contract: its partitioner is for messages that had no partition yet.
+
+        Raises BadInput, TopicMissing, BrokerAway.
+        """
+        tuned = {name: value for name, value in given.items() if name not in PROMISED}
+        partitioner = given.get("partitioner", OF_TOPICS_THAT_EXIST)
+        own = {"message.timeout.ms": int(SECONDS * 1_000), "partitioner": partitioner}
+        chosen = choose(DEFAULT, contract=tuned, environment=options, given=own)
         self._told: dict[int, Delivered | NotDelivered] = {}  # by Python's id of the message
         self._producer = Producer(options, topic, chosen, client_id=client_id, ids=False, on_delivery=self._note)
 

@@ -56,7 +56,7 @@ class Desk:
 
     def send(self, source: KafkaSource | None = None, of_state: bool = False, **choice: Any) -> Resent:
         def sender(topic: str) -> Resender:
-            return Resender(self.options, topic, "murmur2_random", "tidegate.test")
+            return Resender(self.options, topic, {}, "tidegate.test")
 
         source = source or KafkaSource(self.options, patience=5.0)
         given = (self.pipeline.name, self.ledger, self.broker, source, sender, "me", lambda _: None, of_state)
