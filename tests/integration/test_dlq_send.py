@@ -5,7 +5,8 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import NotDelivered
@@ -176,7 +177,7 @@ def test_what_too_few_replicas_refuse_is_kept_and_sent_once_there_are_enough(wor
 
 def enough(desk: Desk) -> None:
     """One replica is enough from now on."""
-    topic = ConfigResource(ConfigResource.Type.TOPIC, desk.topic)
+    topic = ConfigResource(ResourceType.TOPIC, desk.topic)
     topic.add_incremental_config(ConfigEntry("min.insync.replicas", "1", incremental_operation=AlterConfigOpType.SET))
     admin = desk.world.admin()
     admin.incremental_alter_configs([topic])[topic].result(10)
