@@ -275,6 +275,7 @@ OWN: Mapping[type[TidegateError], Verdict] = {
     errors.OutcomeUnknown: AWAY,
     errors.RowsLost: RETRY,
     errors.NotDelivered: RETRY,
+    errors.UnsentLost: RETRY,
     errors.ProducerBroken: RETRY,
     errors.RowRefused: REFUSED,
     errors.TransformFailed: SUSPECT,

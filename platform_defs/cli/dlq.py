@@ -1,4 +1,4 @@
-"""`tidegate dlq`: the messages that could not become rows."""
+"""`tidegate dlq`: the messages that could not become rows, and those that producers could not deliver."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from platform_defs.cli.dlq_unsent import OutcomeChoice, discard, list_unsent, send
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table
 from platform_defs.errors import BadInput
 from platform_defs.words import plural
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from resources.postgres.answers import StoredDeadLetter
     from resources.postgres.ledger import Ledger
 
-app = typer.Typer(help="Dead letters: messages that could not become rows.", no_args_is_help=True)
+app = typer.Typer(help="Dead letters: messages that could not become rows, or be sent.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -26,9 +27,16 @@ def list_(
         None, help="Only those of this error class, such as currency_enum.", show_default="all"
     ),
     limit: int = typer.Option(20, min=1, help="How many messages to list at most."),
+    unsent: bool = typer.Option(False, "--unsent", help="List what producers could not deliver."),
+    outcome: OutcomeChoice | None = typer.Option(
+        None, help="With --unsent: only messages of this outcome.", show_default="all"
+    ),
     output: OutputOption = Output.human,
 ) -> None:
     """List dead letters, newest batch first, and count them by reason.
+
+    With --unsent: the messages that producers could not deliver; their reason is
+    the name of an error, such as _MSG_TIMED_OUT.
 
     \b
     JSON:
@@ -38,7 +46,20 @@ def list_(
                     status (open, redriven or discarded), messages
       messages      batch_id, partition, offset, timestamp_ms, stage,
                     error_class, error_message, field, status, bytes
+    JSON with --unsent:
+      pipeline
+      unsent     how many are not settled
+      by_reason  topic, outcome (poison, not_written or unknown), error_name,
+                 status (open, found, sent or discarded), messages
+      messages   unsent_id, topic, partition, error_code, error_name, outcome,
+                 tries, failed_at, bytes, status, settled_at, settled_by,
+                 settled_reason, settled_partition, settled_offset
     """
+    if unsent:
+        list_unsent(pipeline, reason, outcome, limit, output)
+        return
+    if outcome is not None:
+        raise typer.BadParameter("--outcome goes with --unsent")
     ledger = _ledger(pipeline)
     counts, found = ledger.dead_letter_counts(pipeline, reason), ledger.dead_letters(pipeline, reason, limit)
     total = sum(count.messages for count in counts)
@@ -90,6 +111,10 @@ def show(
     print_line(f"value ({len(found.value)} bytes):" if found.value is not None else "value: none (a tombstone)")
     if found.value is not None:
         print_line(_readable(found.value) or "-")
+
+
+app.command()(send)
+app.command()(discard)
 
 
 def _facts(found: StoredDeadLetter) -> dict[str, Any]:

@@ -25,7 +25,7 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "presets": "Ways to produce: what each promises, and by which options.",
     "lag": "Show how far each pipeline is behind its topic.",
     "plan": "Show what the next batch would read and do, and change nothing.",
-    "dlq": "Dead letters: messages that could not become rows.",
+    "dlq": "Dead letters: messages that could not become rows, or be sent.",
     "doctor": "Look at Kafka, Postgres and this machine, and say what to do.",
     "verify": "Read the topic again and compare every message with the tables.",
     "ack": "Show how to settle a halted pipeline; with --execute, settle it.",

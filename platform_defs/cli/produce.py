@@ -52,7 +52,9 @@ def produce(
     option: list[str] = typer.Option(
         [], metavar="NAME=VALUE", help="An option of librdkafka's; may be repeated.", show_default="none"
     ),
-    ids: bool = typer.Option(False, help="Give each message the header tidegate-id."),
+    ids: bool = typer.Option(
+        True, help="Give each message the header tidegate-id, by which it is found if it may not have been delivered."
+    ),
     output: OutputOption = Output.human,
 ) -> None:
     """Send made-up messages, and say which dead letters to expect.
@@ -61,7 +63,8 @@ def produce(
     They are in its format: Avro, Protobuf and framed JSON by the schema that
     is registered under its subject. Nothing is registered on the way: that is
     for tidegate contract register. It ends with the first message that Kafka
-    does not acknowledge, and with exit code 1.
+    does not acknowledge, and with exit code 1; what was not delivered is kept
+    for tidegate dlq send.
 
     \b
     JSON:
@@ -69,6 +72,7 @@ def produce(
       produced    messages handed over: good, tombstones and bad
       delivered   messages acknowledged (of acks=0: written to the socket)
       failed      messages that were not, by librdkafka's error code
+      unsent      messages that are kept for tidegate dlq send
       bad         dead letters to expect, by reason
       partitions  delivered messages, by partition
       latency_ms  p50, p99, max, from the call to the acknowledgement
@@ -82,6 +86,7 @@ def produce(
     from resources.endpoints import connection
     from resources.kafka.producer import Producer
     from resources.kafka.topic_admin import made_topic
+    from resources.unsent.sink import kept_where, sink
 
     amount = _amount(count, rate, seconds, bad, bad_share)
     contract = find_contract(pipeline)
@@ -99,10 +104,12 @@ def produce(
             client_id=f"tidegate.{contract.pipeline}.produce",
             ids=ids,
             partitions=there,
+            unsent=(unsent := sink(contract.pipeline, contract.topic, outside)),
         )
         sending = Sending(producer, mixture, tuple(headers))
-        _send(sending, amount, show)
-    _report(_answer(contract, sending), output)
+        with producer:
+            _send(sending, amount, show)
+    _report(_answer(contract, sending, unsent.kept), output, kept_where(unsent))
 
 
 @dataclass(frozen=True)
@@ -189,6 +196,7 @@ class Sent:
     produced: int  # messages handed over: good, tombstones and bad
     delivered: int
     failed: Mapping[str, int]  # the name of librdkafka's code → messages
+    unsent: int  # messages that are kept
     good: int
     tombstones: int
     bad: Mapping[str, int]  # the reason of the dead letter to expect → messages
@@ -198,7 +206,7 @@ class Sent:
     messages_per_second: int
 
 
-def _answer(contract: "Contract", sending: "Sending") -> Sent:
+def _answer(contract: "Contract", sending: "Sending", unsent: int) -> Sent:
     mixture, producer, told = sending.mixture, sending.producer, sending.producer.told
     shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     return Sent(
@@ -209,6 +217,7 @@ def _answer(contract: "Contract", sending: "Sending") -> Sent:
         produced=sending.total,
         delivered=told.delivered,
         failed=dict(told.failed),
+        unsent=unsent,
         good=mixture.good,
         tombstones=mixture.tombstones,
         bad=dict(mixture.bad),
@@ -219,8 +228,8 @@ def _answer(contract: "Contract", sending: "Sending") -> Sent:
     )
 
 
-def _report(sent: Sent, output: Output) -> None:
-    """Print what was sent. Raises typer.Exit where some of it was not acknowledged."""
+def _report(sent: Sent, output: Output, kept: str) -> None:
+    """Print what was sent, and where the rest is `kept`. Raises typer.Exit where some of it was not acknowledged."""
     if output is Output.json:
         print_json(asdict(sent))
     else:
@@ -229,7 +238,7 @@ def _report(sent: Sent, output: Output) -> None:
         failed = ", ".join(f"{messages:,} {reason}" for reason, messages in sent.failed.items())
         print_error(
             f"Kafka did not acknowledge {sum(sent.failed.values()):,} of {plural(sent.produced, 'message')} to topic "
-            f"{sent.topic}: {failed}. Nothing more was sent"
+            f"{sent.topic}: {failed}. Nothing more was sent. {kept}"
         )
         raise typer.Exit(1)
 

@@ -28,6 +28,7 @@ TidegateError
 │   ├── TooManyRefused       more messages fail in the transform or the table than are isolated one by one
 │   └── BatchTooSlow         its Spark job was still running after the time limit, and was cancelled
 ├── NotDelivered             Kafka did not acknowledge a message; the error says whether it may be in the log
+├── UnsentLost               messages that were not delivered could not be kept, neither in Postgres nor in a file
 ├── ProducerBroken           a producer cannot go on; a new one settles what it left open
 │   └── ProducerFenced       a newer producer with the same transactional.id took over
 ├── InternalError            a mistake of Tidegate's own; nothing was lost, and it is tried again after a back-off
@@ -69,7 +70,7 @@ from platform_defs.errors.batches import (
     TransformBroken,
     TransformFailed,
 )
-from platform_defs.errors.producing import NotDelivered, ProducerBroken, ProducerFenced, TransactionAborted
+from platform_defs.errors.producing import NotDelivered, ProducerBroken, ProducerFenced, TransactionAborted, UnsentLost
 from platform_defs.errors.registry import RegistryAway, SchemasNotGiven
 from platform_defs.errors.retryable import (
     BrokerAway,
@@ -132,6 +133,7 @@ __all__ = [
     "TransactionAborted",
     "TransformBroken",
     "TransformFailed",
+    "UnsentLost",
     "from_json",
 ]
 

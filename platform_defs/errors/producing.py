@@ -1,7 +1,12 @@
 """A message, or a transaction of messages, that was not written to Kafka, or may not have been."""
 
+from typing import Literal
+
 from platform_defs.errors.retryable import Retryable
 from platform_defs.errors.root import TidegateError
+from platform_defs.words import plural
+
+Outcome = Literal["poison", "not_written", "unknown"]  # producing/outcomes.py says of which code
 
 
 class NotDelivered(TidegateError):
@@ -11,9 +16,10 @@ class NotDelivered(TidegateError):
     it), `not_written`, or `unknown` (it may be in the log).
     """
 
-    def __init__(self, message: str, *, code: int = 0, reason: str = "", outcome: str = "unknown") -> None:
+    def __init__(self, message: str, *, code: int = 0, reason: str = "", outcome: Outcome = "unknown") -> None:
         super().__init__(message)
-        self.code, self.reason, self.outcome = code, reason, outcome
+        self.code, self.reason = code, reason
+        self.outcome: Outcome = outcome
 
 
 class TransactionAborted(Retryable):
@@ -23,9 +29,10 @@ class TransactionAborted(Retryable):
     `code`, `reason`, `outcome`: of what failed in it, as NotDelivered has them; a poison fails again.
     """
 
-    def __init__(self, message: str, *, code: int = 0, reason: str = "", outcome: str = "unknown") -> None:
+    def __init__(self, message: str, *, code: int = 0, reason: str = "", outcome: Outcome = "unknown") -> None:
         super().__init__(message)
-        self.code, self.reason, self.outcome = code, reason, outcome
+        self.code, self.reason = code, reason
+        self.outcome: Outcome = outcome
 
 
 class ProducerBroken(TidegateError):
@@ -36,3 +43,16 @@ class ProducerBroken(TidegateError):
 
 class ProducerFenced(ProducerBroken):
     """A newer producer with the same transactional.id took over. This one must stop, and must not be replaced."""
+
+
+class UnsentLost(TidegateError):
+    """Messages that were not delivered could not be kept either: neither in Postgres nor in a file."""
+
+    @classmethod
+    def neither(cls, messages: int, topic: str, away: object, path: object, error: object) -> "UnsentLost":
+        many = plural(messages, "message", "messages")
+        return cls(
+            f"{many} to {topic} could not be delivered, and not be kept either: Postgres took none ({away}), and the "
+            f"file {path} could not be written ({error}). Make room there or let Postgres answer, and send them again: "
+            "they are lost with this process"
+        )

@@ -12,11 +12,15 @@ ID = "tidegate-id"  # the header that names a message: a message of unknown outc
 
 
 class Message(NamedTuple):
-    """`value` None is a tombstone; `key` None is no key."""
+    """`value` None is a tombstone; `key` None is no key. `partition` None: where the partitioner puts it.
+    `timestamp_ms` None: the time at which it is sent.
+    """
 
     value: bytes | None
     key: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
 
 
 class Delivered(NamedTuple):

@@ -6,12 +6,13 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
+from platform_defs.errors import NotDelivered
+from platform_defs.producing.message import ID, Message
 from platform_defs.producing.outcomes import Outcome
 
-ID_HEADER = "tidegate-id"  # the header by which a message is found in the log
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -26,6 +27,53 @@ class LogEnds:
     cluster_id: str
     topic_id: str
     end_offsets: tuple[int, ...]
+
+
+class Attempt(NamedTuple):
+    """A message as it is handed to librdkafka. `named` is the header `tidegate-id` that it gets; `before` is None where
+    nobody keeps what is not delivered, `at_ms` its time.
+    """
+
+    message: Message
+    named: bytes | None = None
+    before: LogEnds | None = None
+    at_ms: int = 0
+
+    @property
+    def headers(self) -> Headers:
+        """All that it is sent with."""
+        return self.message.headers + (() if self.named is None else ((ID, self.named),))
+
+
+class Unsent(Protocol):
+    """Where a producer puts what it could not deliver (resources/unsent/sink.py)."""
+
+    def attempt(self, message: Message, named: bytes | None) -> Attempt:
+        """Called before a message is handed over. May ask Kafka, and raises BrokerAway: then nothing is sent."""
+        ...
+
+    def failed(self, attempt: Attempt, failure: NotDelivered, partition: int | None) -> None:
+        """Called by librdkafka: neither waits nor raises. `partition`: that was chosen, None where none was."""
+        ...
+
+    def begin(self) -> None:
+        """A transaction begins: an aborted one is sent again, or was given up after a `keep` of all."""
+        ...
+
+    def commit(self) -> None:
+        """The transaction was committed: all of it is delivered."""
+        ...
+
+    def abort(self, failure: BaseException) -> None:
+        """The transaction was aborted: nothing of it is delivered, unless another one begins with the same messages."""
+        ...
+
+    def keep(self, *, all_of_it: bool = False) -> None:
+        """Write what has failed: where it is a good deal, or `all_of_it`, with a transaction that was aborted last.
+
+        Raises UnsentLost.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -50,8 +98,8 @@ class UnsentMessage:
     error_name: str
     outcome: Outcome
     failed_at: datetime
+    timestamp_ms: int  # of the first try
     tries: int = 1
-    timestamp_ms: int | None = None
 
     @property
     def size(self) -> int:

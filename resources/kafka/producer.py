@@ -19,11 +19,12 @@ from platform_defs.errors import (
     TransactionAborted,
 )
 from platform_defs.producing.chosen import Chosen, choose, unused
-from platform_defs.producing.message import ID, Delivered, Ids, Message, Told
+from platform_defs.producing.message import Delivered, Ids, Message, Told
 from platform_defs.producing.options import OPTIONS, own_name
 from platform_defs.producing.outcomes import outcome_of
 from platform_defs.producing.partitioners import Chooser, chooser, librarys, one_partition
 from platform_defs.producing.presets import DEFAULT
+from platform_defs.producing.unsent import Attempt, Unsent
 from platform_defs.words import plural
 from resources.kafka.transactions import Transactions
 
@@ -35,7 +36,7 @@ SLICE = 0.1  # seconds of one wait in librdkafka, which Ctrl-C does not interrup
 ANYWHERE = -1  # the partition that librdkafka's partitioner finds
 
 Report = Callable[[Message, Delivered | NotDelivered], None]
-_OfLibrary = Callable[[KafkaError | None, confluent_kafka.Message], None]
+_OfLibrary = Callable[[Attempt, KafkaError | None, confluent_kafka.Message], None]
 
 
 class Producer:
@@ -57,11 +58,13 @@ class Producer:
         partitions: int | None = None,
         patience: float = PATIENCE,
         on_delivery: Report | None = None,
+        unsent: Unsent | None = None,
     ) -> None:
         """`options`: a librdkafka configuration: addresses, passwords, and what TIDEGATE_KAFKA_* tune.
 
         `client_id`: tidegate.<pipeline>.<command>, also the transactional.id where none is given. `ids`: each message
         gets a header `tidegate-id`. `partitions`: how many the topic has; asked where it is needed and not given.
+        `unsent`: gets what is not delivered, also where an error ends the block.
         Raises BadInput for options that contradict each other, TopicMissing, BrokerAway.
         """
         self.chosen = choose(preset, environment=options) if isinstance(preset, str) else preset
@@ -69,7 +72,7 @@ class Producer:
         self.sent = 0  # messages handed to librdkafka
         _warn_of(unused(options), self.chosen.preset.name)
         self._servers = str(options.get("bootstrap.servers", ""))
-        self._ids, self._on_delivery = (Ids() if ids else None), on_delivery
+        self._ids, self._on_delivery, self._unsent = (Ids() if ids else None), on_delivery, unsent
         self._failure: NotDelivered | None = None  # the first that nobody was told of
         self._cause: NotDelivered | None = None  # the first of the transaction
         conf = {**_connection(options), **self._library_options(client_id), **QUIET}
@@ -81,9 +84,15 @@ class Producer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.flush()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        try:
+            if error is None:
+                self.flush()
+        except BaseException:
+            self._give_up()
+            raise
+        if error is not None:
+            self._give_up()
 
     def send(self, message: Message) -> None:
         """Hand a message over. Waits for room in the queue, and with a preset that waits for each message, for that.
@@ -93,19 +102,19 @@ class Producer:
         if self._ends_each:
             self.send_and_wait(message)
         else:
-            self._hand_over(message, partial(self._reported, message))
-            self._client.poll(0)
+            self._hand_over(message, self._reported)
+            self._poll(0)
 
     def send_and_wait(self, message: Message) -> Delivered:
         """Send a message and wait until it is acknowledged: where it is. Raises NotDelivered where it is not."""
         found: list[Delivered | NotDelivered] = []
 
-        def reported(error: KafkaError | None, report: confluent_kafka.Message) -> None:
-            found.append(self._judge(message, error, report))
+        def reported(attempt: Attempt, error: KafkaError | None, report: confluent_kafka.Message) -> None:
+            found.append(self._judge(attempt, error, report))
 
         self._hand_over(message, reported)
         while not found:  # message.timeout.ms ends it
-            self._client.poll(SLICE)
+            self._poll(SLICE)
         if isinstance(found[0], NotDelivered):
             raise found[0]
         return found[0]
@@ -116,7 +125,8 @@ class Producer:
         Raises NotDelivered, of the first message that failed since the last flush.
         """
         while self._client.flush(SLICE):
-            pass
+            self._keep()
+        self._keep(all_of_it=True)
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -127,80 +137,124 @@ class Producer:
         `told` does not count it. `on_delivery` hears of its messages before the end, which decides nothing yet.
 
         Raises TransactionAborted, also for a message that was not delivered: all of it may be sent again.
-        ProducerFenced or ProducerBroken: this producer is of no more use. BrokerAway: the first could not begin.
+        ProducerFenced or ProducerBroken: this producer is of no more use. BrokerAway: the first could not begin. What
+        was aborted counts as not delivered at the next flush, unless another transaction has begun by then.
         """
         before, self.told, self._cause = self.told, Told(), None
+        if self._unsent is not None:
+            self._unsent.begin()
         try:
             with self._transactions.one():
                 yield
-        except TransactionAborted as error:
-            if self._cause is None:
-                raise
-            raise _aborted(self._cause, self.topic) from error
-        except NotDelivered as error:
-            raise _aborted(self._cause or error, self.topic) from error
+        except (NotDelivered, TransactionAborted) as error:
+            aborted = _aborted(self._cause or error, self.topic)
+            self._abort_unsent(aborted)
+            raise aborted from error
+        except BaseException as error:
+            self._abort_unsent(error)
+            raise
         else:
             before.add(self.told)
+            if self._unsent is not None:
+                self._unsent.commit()
         finally:
             self.told, self._failure = before, None
 
+    def _abort_unsent(self, error: BaseException) -> None:
+        if self._unsent is not None:
+            self._unsent.abort(error)
+
     def _hand_over(self, message: Message, reported: _OfLibrary) -> None:
-        headers: list[tuple[str, str | bytes | None]] = [*message.headers]
-        if self._ids is not None:
-            headers.append((ID, self._ids.new()))
-        partition = ANYWHERE if self._choose is None else self._choose(message.key)
+        attempt = self._attempt(message)
+        partition = self._partition(message)
         deadline = None
         while True:
             try:
                 self._client.produce(
-                    self.topic, message.value, message.key, partition, on_delivery=reported, headers=headers
+                    self.topic,
+                    message.value,
+                    message.key,
+                    partition,
+                    on_delivery=partial(reported, attempt),
+                    timestamp=message.timestamp_ms or 0,
+                    headers=list(attempt.headers),
                 )
             except BufferError:
                 deadline = deadline or time.monotonic() + self.patience
-                self._wait_for_room(message, deadline)
+                self._wait_for_room(attempt, deadline)
             except KafkaException as error:
-                raise self._not_taken(message, error.args[0]) from error
+                raise self._not_taken(attempt, error.args[0]) from error
             else:
                 self.sent += 1
                 return
 
-    def _wait_for_room(self, message: Message, deadline: float) -> None:
+    def _attempt(self, message: Message) -> Attempt:
+        named = None if self._ids is None else self._ids.new()
+        return Attempt(message, named) if self._unsent is None else self._unsent.attempt(message, named)
+
+    def _partition(self, message: Message) -> int:
+        if message.partition is not None:
+            return message.partition
+        return ANYWHERE if self._choose is None else self._choose(message.key)
+
+    def _wait_for_room(self, attempt: Attempt, deadline: float) -> None:
         if time.monotonic() > deadline:
-            raise self._not_taken(message, KafkaError(KafkaError._QUEUE_FULL))  # pyright: ignore[reportPrivateUsage]
-        self._client.poll(SLICE)
+            raise self._not_taken(attempt, KafkaError(KafkaError._QUEUE_FULL))  # pyright: ignore[reportPrivateUsage]
+        self._poll(SLICE)
 
-    def _not_taken(self, message: Message, error: KafkaError) -> Exception:
+    def _poll(self, seconds: float) -> None:
+        self._client.poll(seconds)
+        self._keep()
+
+    def _keep(self, *, all_of_it: bool = False) -> None:
+        if self._unsent is not None:
+            self._unsent.keep(all_of_it=all_of_it)
+
+    def _give_up(self) -> None:
+        """Keep what an error has left in the queue or under way: nobody will wait for it any more."""
+        if self._unsent is None:
+            return
+        self._client.purge()
+        while self._client.flush(SLICE):
+            pass
+        self._unsent.keep(all_of_it=True)
+
+    def _not_taken(self, attempt: Attempt, error: KafkaError) -> Exception:
         """The error to raise where librdkafka did not take a message."""
-        broken = self._transactions.broken(error)
-        return broken or self._failed(message, error, taken=False)
+        failed = self._failed(attempt, error, None, taken=False)
+        return self._transactions.broken(error) or failed
 
-    def _reported(self, message: Message, error: KafkaError | None, report: confluent_kafka.Message) -> None:
+    def _reported(self, attempt: Attempt, error: KafkaError | None, report: confluent_kafka.Message) -> None:
         """Called by librdkafka with what became of a message that nobody waits for."""
-        found = self._judge(message, error, report)
+        found = self._judge(attempt, error, report)
         if isinstance(found, NotDelivered):
             self._failure = self._failure or found
 
     def _judge(
-        self, message: Message, error: KafkaError | None, report: confluent_kafka.Message
+        self, attempt: Attempt, error: KafkaError | None, report: confluent_kafka.Message
     ) -> Delivered | NotDelivered:
         """Count what became of a message, and pass it on."""
         if error is not None:
-            return self._failed(message, error)
+            return self._failed(attempt, error, report.partition())
         partition: Any = report.partition()
         self.told.delivered += 1
         self.told.partitions[partition] += 1
         self.told.latencies.add(report.latency() or 0.0)
         found = Delivered(partition, report.offset(), report.timestamp()[1])
         if self._on_delivery is not None:
-            self._on_delivery(message, found)
+            self._on_delivery(attempt.message, found)
         return found
 
-    def _failed(self, message: Message, error: KafkaError, *, taken: bool = True) -> NotDelivered:
+    def _failed(
+        self, attempt: Attempt, error: KafkaError, partition: int | None, *, taken: bool = True
+    ) -> NotDelivered:
         failed = not_delivered(error, self.topic, self._servers, taken=taken)
         self.told.failed[failed.reason] += 1
         self._cause = self._cause or failed
+        if self._unsent is not None:
+            self._unsent.failed(attempt, failed, partition)
         if self._on_delivery is not None:
-            self._on_delivery(message, failed)
+            self._on_delivery(attempt.message, failed)
         return failed
 
     def _library_options(self, client_id: str) -> dict[str, Any]:
@@ -233,13 +287,10 @@ def not_delivered(error: KafkaError, topic: str, servers: str, *, taken: bool = 
     )
 
 
-def _aborted(cause: NotDelivered, topic: str) -> TransactionAborted:
-    return TransactionAborted(
-        f"a transaction on {topic} was aborted, nobody reads any of it: {cause}",
-        code=cause.code,
-        reason=cause.reason,
-        outcome=cause.outcome,
-    )
+def _aborted(cause: NotDelivered | TransactionAborted, topic: str) -> TransactionAborted:
+    said = f"a transaction on {topic} was aborted, nobody reads any of it: {cause}"
+    text = str(cause) if isinstance(cause, TransactionAborted) else said
+    return TransactionAborted(text, code=cause.code, reason=cause.reason, outcome=cause.outcome)
 
 
 def existing_partitions(options: Mapping[str, Any], topic: str) -> int:

@@ -54,11 +54,10 @@ class UnsentLine:
 
 @dataclass(frozen=True)
 class UnsentLog:
-    """How many open messages were meant for one log. `blind`: what became of them is unknown, and they had no id."""
+    """The log that open messages were meant for. `blind`: what became of them is unknown, and they had no id."""
 
     before: LogEnds
     blind: bool
-    messages: int
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,15 @@ class UnsentId:
     tidegate_id: bytes
     log: UnsentLog
     bytes: int
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Some of the open messages: all that have what is given here."""
+
+    outcome: str | None = None
+    error: str | None = None  # its name
+    unsent_id: UUID | None = None
 
 
 @dataclass(frozen=True)
@@ -130,16 +138,20 @@ class HeldUnsent:
         """How long an earlier command, which did not end, may still be sending; 0 or less where none may."""
         return self._rows("unsent_under_way")[0]["seconds"] or 0.0
 
-    def logs(self, outcomes: Sequence[Outcome]) -> list[UnsentLog]:
-        """The logs that open messages were meant for, with how far each had come before the first try."""
-        return [_log(row, row["messages"]) for row in self._rows("unsent_logs", outcomes=list(outcomes))]
-
     def ids(self, outcomes: Sequence[Outcome], after: int, limit: int) -> list[UnsentId]:
         """The next `limit` open messages behind the number `after`, in the order of their numbers."""
-        rows = self._rows("unsent_ids", outcomes=list(outcomes), after=after, limit=limit)
-        return [
-            UnsentId(row["number"], row["unsent_id"], row["tidegate_id"], _log(row, 1), row["bytes"]) for row in rows
-        ]
+        known = dict[UnsentLog, UnsentLog]()  # most have the same one, which may have many partitions
+        found = list[UnsentId]()
+        for row in self._rows("unsent_ids", outcomes=list(outcomes), after=after, limit=limit):
+            log = UnsentLog(_before(row), row["blind"])
+            log = known.setdefault(log, log)
+            found.append(UnsentId(row["number"], row["unsent_id"], row["tidegate_id"], log, row["bytes"]))
+        return found
+
+    def keys(self, items: Sequence[UnsentId]) -> dict[UUID, tuple[bytes, int]]:
+        """The key of each that has one, and the time (ms) of its first try."""
+        rows = self._rows("unsent_keys", ids=[item.unsent_id for item in items])
+        return {row["unsent_id"]: (row["key"], row["timestamp_ms"]) for row in rows}
 
     def messages(self, ids: Sequence[UUID]) -> list[UnsentMessage]:
         """Those of `ids` that are open, whole, in the order of their numbers."""
@@ -167,9 +179,9 @@ class HeldUnsent:
             ],
         )
 
-    def discard(self, outcome: str | None, error: str | None, reason: str, who: str) -> int:
+    def discard(self, chosen: Chosen, reason: str, who: str) -> int:
         """Settle them without sending, with a person's reason; how many there were."""
-        given = {"pipeline": self.pipeline, "outcome": outcome, "error": error, "reason": reason, "who": who}
+        given = {"pipeline": self.pipeline, **vars(chosen), "reason": reason, "who": who}
         with database_errors():
             return self.connection.execute(queries()["discard_unsent"], given).rowcount
 
@@ -185,10 +197,6 @@ class HeldUnsent:
 def _rows(connection: Connection, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(queries()[query], parameters).fetchall()
-
-
-def _log(row: Mapping[str, Any], messages: int) -> UnsentLog:
-    return UnsentLog(_before(row), row["blind"], messages)
 
 
 def _before(row: Mapping[str, Any]) -> LogEnds:

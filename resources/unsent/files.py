@@ -15,6 +15,7 @@ from pathlib import Path
 
 from platform_defs.errors import BadInput
 from platform_defs.producing.unsent import UnsentMessage, from_line, to_line
+from resources.settings import settings
 
 AT_ONCE = 500  # messages, and
 MOST_BYTES = 16_000_000  # of their content, added to the table in one transaction
@@ -55,7 +56,11 @@ class UnsentFiles:
         What `keep` raises ends it, and no file is lost. Raises BadInput for a file that is damaged in the middle: the
         messages that can be read were handed over, and the file stays under another name.
         """
-        return sum(self._take(path, keep) for path in self.waiting())
+        try:
+            return sum(self._take(path, keep) for path in self.waiting())
+        except PermissionError as error:
+            said = "messages that were not delivered lie here, in a file of another user; run this command as that user"
+            raise BadInput(said, file=str(error.filename or self.folder)) from error
 
     def _take(self, path: Path, keep: Callable[[Sequence[UnsentMessage]], None]) -> int:
         taken = 0
@@ -69,6 +74,11 @@ class UnsentFiles:
             path.unlink()
             _sync(self.folder)
         return taken
+
+
+def unsent_files() -> UnsentFiles:
+    """Those in TIDEGATE_HOME."""
+    return UnsentFiles(settings().home / "unsent")
 
 
 @contextmanager

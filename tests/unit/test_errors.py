@@ -57,6 +57,7 @@ EXAMPLES: list[TidegateError] = [
     errors.RunStopped.before("p", 3),
     errors.NotDelivered("timed out", code=-192, reason="_MSG_TIMED_OUT", outcome="unknown"),
     errors.TransactionAborted("aborted", code=10, reason="MSG_SIZE_TOO_LARGE", outcome="poison"),
+    errors.UnsentLost.neither(2, "t", "no route to host", "x.unsent", "no space left"),
     *(Halt("p", read_detail(code, stored), "seen.") for code, stored in SAMPLE.items()),
     BadInput("no such column", file="a.odcs.yaml", line=3, field="amount"),
     errors.TopicMissing.named("t"),

@@ -70,11 +70,11 @@ def test_it_ends_with_the_first_message_that_is_not_acknowledged_and_says_why(
     sending = Sending(Producer(NOWHERE, "t", chosen, partitions=4), Mixture(Samples(contract, seed=1), 0.0))
     sending.send(3)
     sending.finish()
-    sent = produce._answer(contract, sending)
+    sent = produce._answer(contract, sending, 0)
     assert sent.failed == {"_MSG_TIMED_OUT": sent.produced}
     assert (sent.delivered, sent.latency_ms) == (0, {"p50": None, "p99": None, "max": None})
     with pytest.raises(typer.Exit) as ended:
-        produce._report(sent, Output.json)
+        produce._report(sent, Output.json, "")
     assert ended.value.exit_code == 1
     assert f"Kafka did not acknowledge {sent.produced} of" in capsys.readouterr().err
 

@@ -28,7 +28,7 @@ def message(number: int = 0, value: bytes | None = b"{}") -> UnsentMessage:
     failed_at = datetime(2026, 11, 22, 12, 30, tzinfo=UTC)
     named = b"%032x" % number
     given = (UUID(int=number), "p", BEFORE, None, b"k", value, (("tidegate-id", named),), named, True, -192)
-    return UnsentMessage(*given, "_MSG_TIMED_OUT", "unknown", failed_at)
+    return UnsentMessage(*given, "_MSG_TIMED_OUT", "unknown", failed_at, 1_795_350_600_000)
 
 
 @pytest.fixture

@@ -12,14 +12,14 @@ CREATE TABLE tidegate.unsent (
     value            bytea,
     header_names     bytea[] NOT NULL,          -- Kafka allows a NUL in a name, text does not
     header_values    bytea[] NOT NULL CHECK (cardinality(header_values) = cardinality(header_names)),
-    timestamp_ms     bigint,                    -- that the producer gave it
+    timestamp_ms     bigint NOT NULL,           -- its time in the log: of the first try
     tidegate_id      bytea NOT NULL,            -- the header by which it is looked for
     id_sent          boolean NOT NULL,          -- whether each try so far had that header
     error_code       int NOT NULL,
     error_name       text NOT NULL,
     outcome          text NOT NULL CHECK (outcome IN ('poison', 'not_written', 'unknown')),
     tries            int NOT NULL CHECK (tries > 0),
-    failed_at        timestamptz NOT NULL,
+    failed_at        timestamptz NOT NULL,      -- the last try
     trying_until     timestamptz,               -- a `dlq send` may be sending it until then
     settled_at       timestamptz,
     settled_how      text CHECK (settled_how IN ('found', 'sent', 'discarded')),

@@ -30,12 +30,6 @@ SELECT pg_try_advisory_xact_lock(hashtext('tidegate unsent'), hashtext(%(pipelin
 SELECT extract(epoch FROM max(trying_until) - clock_timestamp())::float8 AS seconds
   FROM tidegate.unsent WHERE pipeline = %(pipeline)s AND settled_at IS NULL;
 
--- unsent_logs: the logs that open messages were meant for, and how far each had come before the first try.
-SELECT topic, cluster_id, topic_id, end_offsets, outcome = 'unknown' AND NOT id_sent AS blind, count(*) AS messages
-  FROM tidegate.unsent
- WHERE pipeline = %(pipeline)s AND settled_at IS NULL AND outcome = ANY (%(outcomes)s)
- GROUP BY topic, cluster_id, topic_id, end_offsets, outcome = 'unknown' AND NOT id_sent ORDER BY min(number);
-
 -- unsent_ids: the next open messages of these logs, without their content.
 SELECT number, unsent_id, tidegate_id, topic, cluster_id, topic_id, end_offsets,
        outcome = 'unknown' AND NOT id_sent AS blind,
@@ -43,6 +37,9 @@ SELECT number, unsent_id, tidegate_id, topic, cluster_id, topic_id, end_offsets,
   FROM tidegate.unsent
  WHERE pipeline = %(pipeline)s AND settled_at IS NULL AND outcome = ANY (%(outcomes)s) AND number > %(after)s
  ORDER BY number LIMIT %(limit)s;
+
+-- unsent_keys: the keys of some of them, and the times that they have in the log.
+SELECT unsent_id, key, timestamp_ms FROM tidegate.unsent WHERE unsent_id = ANY (%(ids)s) AND key IS NOT NULL;
 
 -- unsent_messages: some of them, whole.
 SELECT unsent_id, pipeline, topic, cluster_id, topic_id, end_offsets, partition, key, value, header_names,
@@ -69,4 +66,5 @@ UPDATE tidegate.unsent
 UPDATE tidegate.unsent
    SET settled_at = now(), settled_how = 'discarded', settled_by = %(who)s, settled_reason = %(reason)s
  WHERE pipeline = %(pipeline)s AND settled_at IS NULL
-   AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s) AND (%(error)s::text IS NULL OR error_name = %(error)s);
+   AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s) AND (%(error)s::text IS NULL OR error_name = %(error)s)
+   AND (%(unsent_id)s::uuid IS NULL OR unsent_id = %(unsent_id)s);

@@ -1,0 +1,175 @@
+"""Where a producer puts what it could not deliver: the ledger, or a file until Postgres is there again."""
+
+import time
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from platform_defs.errors import NotDelivered, TidegateError, TransactionAborted, UnsentLost
+from platform_defs.producing.message import ID, Message
+from platform_defs.producing.unsent import Attempt, LogEnds, UnsentMessage
+from platform_defs.words import plural
+from resources.endpoints import Endpoints
+from resources.kafka.broker import KafkaBroker
+from resources.postgres.unsent import UnsentLedger
+from resources.unsent.files import UnsentFiles, unsent_files
+
+FRESH = 60.0  # seconds for which the ends of the log are taken for those before a try: older ones only cost reading
+AWAY = 30.0  # seconds for which Postgres is not asked again after it was away
+AT_ONCE = 1_000  # messages, and
+MOST_BYTES = 16_000_000  # of their content, that wait in memory at most
+Failure = tuple[NotDelivered, int | None]  # and the partition
+
+
+@dataclass
+class UnsentSink:
+    """Keeps what a producer of one pipeline could not deliver (producing.unsent.Unsent). One thread uses it."""
+
+    pipeline: str
+    topic: str
+    broker: KafkaBroker
+    ledger: UnsentLedger
+    files: UnsentFiles
+    kept: int = 0  # messages in the ledger or a file
+    in_files: int = 0  # of them, in a file
+    away: TidegateError | None = None  # why they are in a file
+    _open: dict[int, Attempt] | None = None  # of the transaction, by their Python ids
+    _told: dict[int, tuple[NotDelivered, int | None]] = field(
+        default_factory=dict[int, tuple[NotDelivered, int | None]]
+    )
+    _waiting: list[UnsentMessage] = field(default_factory=list[UnsentMessage])
+    _size: int = 0
+    _before: LogEnds | None = None
+    _asked: float = 0.0
+    _away_until: float = 0.0
+    _file: Path | None = None
+
+    def attempt(self, message: Message, named: bytes | None) -> Attempt:
+        """Asks Kafka for the ends of the log, once in FRESH seconds.
+
+        Raises BrokerAway, TopicMissing, BadInput where it was never answered: then nothing may be sent.
+        """
+        before = self._ends()
+        at_ms = time.time_ns() // 1_000_000 if message.timestamp_ms is None else message.timestamp_ms
+        attempt = Attempt(message, named, before, at_ms)
+        if self._open is not None:
+            self._open[id(attempt)] = attempt
+        return attempt
+
+    def failed(self, attempt: Attempt, failure: NotDelivered, partition: int | None) -> None:
+        """Adds it to what is written next. In a transaction nothing is delivered before its end: see `abort`."""
+        if self._open is None:
+            self._add(attempt, failure, partition)
+        else:
+            self._told[id(attempt)] = failure, partition
+
+    def begin(self) -> None:
+        self._open, self._told, self._aborted = {}, {}, []
+
+    def commit(self) -> None:
+        self._open, self._told = None, {}
+
+    def abort(self, failure: BaseException) -> None:
+        """Each message has its own error, or that of the transaction."""
+        told = isinstance(failure, NotDelivered | TransactionAborted)
+        cause = failure if told else NotDelivered(str(failure), reason=type(failure).__name__)
+        outcome = "not_written" if cause.outcome == "poison" else cause.outcome
+        whole = NotDelivered(str(failure), code=cause.code, reason=cause.reason, outcome=outcome)
+        self._aborted = [(one, *self._told.get(key, (whole, None))) for key, one in (self._open or {}).items()]
+        self.commit()
+
+    def keep(self, *, all_of_it: bool = False) -> None:
+        """Writes what has failed. What neither the ledger nor a file takes is tried again by the next call."""
+        if all_of_it:
+            for attempt, failure, partition in self._aborted:
+                self._add(attempt, failure, partition)
+            self._aborted = []
+        if not self._waiting or not (all_of_it or len(self._waiting) >= AT_ONCE or self._size >= MOST_BYTES):
+            return
+        if time.monotonic() < self._away_until or not self._keep_in_ledger():
+            self._keep_in_file()
+        self.kept += len(self._waiting)
+        self._waiting, self._size = [], 0
+
+    def _add(self, attempt: Attempt, failure: NotDelivered, partition: int | None) -> None:
+        message = unsent_message(self.pipeline, attempt, failure, partition)
+        self._waiting.append(message)
+        self._size += message.size
+
+    def _keep_in_ledger(self) -> bool:
+        try:
+            self.ledger.keep(self._waiting)
+        except TidegateError as error:  # away, missing, no rights: whatever it is, the message must not be lost for it
+            self.away, self._away_until = error, time.monotonic() + AWAY
+            return False
+        return True
+
+    def _keep_in_file(self) -> None:
+        self._file = self._file or self.files.own()
+        try:
+            self.files.append(self._file, self._waiting)
+        except OSError as error:
+            raise UnsentLost.neither(len(self._waiting), self.topic, self.away, self._file, error) from error
+        self.in_files += len(self._waiting)
+
+    def _ends(self) -> LogEnds:
+        if self._before is None or time.monotonic() - self._asked > FRESH:
+            self._asked = time.monotonic()
+            self._before = self._ask()
+        return self._before
+
+    def _ask(self) -> LogEnds:
+        broker = self.broker if self._before is None else replace(self.broker, timeout=1.0)
+        try:
+            view = broker.describe(self.topic)
+        except TidegateError:
+            if self._before is None:
+                raise
+            return self._before  # older ends hold as well: more of the log will be read
+        ends = tuple(view.partitions[number].written for number in range(len(view.partitions)))
+        return LogEnds(self.topic, view.cluster_id, view.topic_id, ends)
+
+
+def sink(pipeline: str, topic: str, outside: Endpoints) -> UnsentSink:
+    """That of a producer of `pipeline`, to the ledger and the files of this TIDEGATE_HOME."""
+    broker, ledger = KafkaBroker(outside.kafka_options()), UnsentLedger(outside.postgres_url)
+    return UnsentSink(pipeline, topic, broker, ledger, unsent_files())
+
+
+def unsent_message(pipeline: str, attempt: Attempt, failure: NotDelivered, partition: int | None) -> UnsentMessage:
+    """What is kept of a message that was not delivered. Without an id it is named after its row."""
+    unsent_id, message = uuid4(), attempt.message
+    named = next((value for name, value in reversed(attempt.headers) if name == ID), None)
+    if attempt.before is None:
+        raise ValueError("the attempt is not of UnsentSink.attempt")
+    return UnsentMessage(
+        unsent_id,
+        pipeline,
+        attempt.before,
+        partition if partition is not None and partition >= 0 else message.partition,
+        message.key,
+        message.value,
+        attempt.headers,
+        tidegate_id=named or str(unsent_id).encode(),
+        id_sent=bool(named),
+        error_code=failure.code,
+        error_name=failure.reason,
+        outcome=failure.outcome,
+        failed_at=datetime.now(UTC),
+        timestamp_ms=attempt.at_ms,
+    )
+
+
+def kept_where(sink: UnsentSink) -> str:
+    """What a person is told of the messages that were kept, with the command that helps; "" where there are none."""
+    if not sink.kept:
+        return ""
+    many = plural(sink.kept, "message that was", "messages that were")
+    where = "tidegate.unsent"
+    if sink.in_files:
+        where = f"{sink.files.folder} ({sink.in_files:,} of them, since Postgres took none: {sink.away})"
+    return (
+        f"The {many} not delivered {'is' if sink.kept == 1 else 'are'} kept in {where}. Once Kafka is there again: "
+        f"tidegate dlq send {sink.pipeline}"
+    )
