@@ -29,12 +29,13 @@ class Mixture:
 
     def take(self, count: int) -> Iterator[Sample]:
         """The next `count` messages."""
+        number = self.bad.total()
         for sample in self._samples.good(count):
             self.taken += 1
-            number = self.bad.total()
             taken = self._samples.bad(number, sample) if number < round(self.taken * self._share) else sample
             if taken.reason is not None:
                 self.bad[taken.reason] += 1
+                number += 1
             elif taken.value is None:
                 self.tombstones += 1
             yield taken

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
@@ -33,6 +33,7 @@ ANSWER = 10  # seconds that Kafka may take to describe a topic
 PATIENCE = 60.0  # seconds that `send` waits for room in the queue, and a transaction for an answer
 SLICE = 0.1  # seconds of one wait in librdkafka, which Ctrl-C does not interrupt
 
+POLL_EVERY = 0.01  # seconds between two looks at what became of messages
 ANYWHERE = -1  # the partition that librdkafka's partitioner finds
 
 Report = Callable[[Message, Delivered | NotDelivered], None]
@@ -77,6 +78,7 @@ class Producer:
         self._cause: NotDelivered | None = None  # the first of the transaction
         conf = {**_connection(options), **self._library_options(client_id), **QUIET}
         self._client = _client(conf, self.chosen.preset.name)
+        self._poll_at = 0.0
         self._choose = self._chooser(options, partitions)
         self._transactions = Transactions(self._client, topic, patience)
         self._ends_each = self.chosen.preset.waits == "each"
@@ -103,7 +105,8 @@ class Producer:
             self.send_and_wait(message)
         else:
             self._hand_over(message, self._reported)
-            self._poll(0)
+            if time.monotonic() >= self._poll_at:  # a call for each message would cost as much as sending it
+                self._poll(0)
 
     def send_and_wait(self, message: Message) -> Delivered:
         """Send a message and wait until it is acknowledged: where it is. Raises NotDelivered where it is not."""
@@ -204,6 +207,7 @@ class Producer:
 
     def _poll(self, seconds: float) -> None:
         self._client.poll(seconds)
+        self._poll_at = time.monotonic() + POLL_EVERY
         self._keep()
 
     def _keep(self, *, all_of_it: bool = False) -> None:
@@ -226,6 +230,9 @@ class Producer:
 
     def _reported(self, attempt: Attempt, error: KafkaError | None, report: confluent_kafka.Message) -> None:
         """Called by librdkafka with what became of a message that nobody waits for."""
+        if error is None and self._on_delivery is None:
+            self._count(report)
+            return
         found = self._judge(attempt, error, report)
         if isinstance(found, NotDelivered):
             self._failure = self._failure or found
@@ -236,14 +243,18 @@ class Producer:
         """Count what became of a message, and pass it on."""
         if error is not None:
             return self._failed(attempt, error, report.partition())
-        partition: Any = report.partition()
-        self.told.delivered += 1
-        self.told.partitions[partition] += 1
-        self.told.latencies.add(report.latency() or 0.0)
-        found = Delivered(partition, report.offset(), report.timestamp()[1])
+        found = Delivered(self._count(report), report.offset(), report.timestamp()[1])
         if self._on_delivery is not None:
             self._on_delivery(attempt.message, found)
         return found
+
+    def _count(self, report: confluent_kafka.Message) -> int:
+        """Count a message that was delivered; its partition."""
+        told, partition = self.told, cast("int", report.partition())
+        told.delivered += 1
+        told.partitions[partition] += 1
+        told.latencies.add(report.latency() or 0.0)
+        return partition
 
     def _failed(
         self, attempt: Attempt, error: KafkaError, partition: int | None, *, taken: bool = True
