@@ -53,11 +53,13 @@ class Ids:
 
     def __init__(self) -> None:
         seed = int.from_bytes(os.urandom(10), "big")
-        self._before, self._variant, self._count = seed & 0xFFF, 0x8000 | seed >> 12 & 0x3FFF, seed >> 26 & 0xFFFFFFFF
+        self._same = b"-7%03x-%04x-" % (seed & 0xFFF, 0x8000 | (seed >> 12) & 0x3FFF)
+        self._count, self._moment, self._first = (seed >> 26) & 0xFFFFFFFF, 0, b""
 
     def new(self) -> bytes:
         """The next one, as text."""
         self._count += 1
         moment = int(time.time() * 1_000)
-        parts = (moment >> 16, moment & 0xFFFF, self._before, self._variant, self._count)
-        return b"%08x-%04x-7%03x-%04x-%012x" % parts
+        if moment != self._moment:
+            self._moment, self._first = moment, b"%08x-%04x%b" % (moment >> 16, moment & 0xFFFF, self._same)
+        return b"%b%012x" % (self._first, self._count)

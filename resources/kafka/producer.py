@@ -170,6 +170,7 @@ class Producer:
     def _hand_over(self, message: Message, reported: _OfLibrary) -> None:
         attempt = self._attempt(message)
         partition = self._partition(message)
+        headers: list[tuple[str, str | bytes | None]] = [*attempt.headers]
         deadline = None
         while True:
             try:
@@ -180,7 +181,7 @@ class Producer:
                     partition,
                     on_delivery=partial(reported, attempt),
                     timestamp=message.timestamp_ms or 0,
-                    headers=list(attempt.headers),
+                    headers=headers,
                 )
             except BufferError:
                 deadline = deadline or time.monotonic() + self.patience
