@@ -74,5 +74,5 @@ def ids(world: World) -> list[bytes]:
     source, found = KafkaSource(options), list[bytes]()
     for number, held in KafkaBroker(options).describe(TOPIC).partitions.items():
         for block in source.read(OffsetRange(TOPIC, number, held.low, held.end)):
-            found += block.headers(ID).to_pylist()
+            found += [named for named in block.headers(ID).to_pylist() if named is not None]
     return found
