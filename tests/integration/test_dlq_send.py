@@ -193,7 +193,7 @@ def test_a_transaction_that_is_given_up_is_kept_whole_and_one_that_is_sent_again
     assert (sink.kept, desk.open()) == (0, {})
     with pytest.raises(RuntimeError), producer:
         aborted(producer, [b"a", b"b"])
-    assert desk.open() == {"RuntimeError": 2}
+    assert sum(desk.open().values()) == sink.kept == 2
     assert desk.send() == Resent(sent=2)
     assert desk.values() == [b"a", b"b", b"retried"]
 
