@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from platform_defs.errors import NotDelivered, TidegateError, TransactionAborted, UnsentLost
@@ -35,9 +36,8 @@ class UnsentSink:
     in_files: int = 0  # of them, in a file
     away: TidegateError | None = None  # why they are in a file
     _open: dict[int, Attempt] | None = None  # of the transaction, by their Python ids
-    _told: dict[int, tuple[NotDelivered, int | None]] = field(
-        default_factory=dict[int, tuple[NotDelivered, int | None]]
-    )
+    _told: dict[int, Failure] = field(default_factory=dict[int, Failure])
+    _aborted: list[tuple[Attempt, NotDelivered, int | None]] = field(default_factory=list[Any])
     _waiting: list[UnsentMessage] = field(default_factory=list[UnsentMessage])
     _size: int = 0
     _before: LogEnds | None = None
@@ -170,6 +170,6 @@ def kept_where(sink: UnsentSink) -> str:
     if sink.in_files:
         where = f"{sink.files.folder} ({sink.in_files:,} of them, since Postgres took none: {sink.away})"
     return (
-        f"The {many} not delivered {'is' if sink.kept == 1 else 'are'} kept in {where}. Once Kafka is there again: "
+        f"{many} not delivered {'is' if sink.kept == 1 else 'are'} kept in {where}. Once Kafka is there again: "
         f"tidegate dlq send {sink.pipeline}"
     )

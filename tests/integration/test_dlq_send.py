@@ -5,8 +5,6 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
-from confluent_kafka.admin._resource import ResourceType
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import NotDelivered
@@ -161,28 +159,6 @@ def test_poison_is_sent_only_if_it_is_asked_for(desk: Desk) -> None:
     assert desk.open() == {}
 
 
-def test_what_too_few_replicas_refuse_is_kept_and_sent_once_there_are_enough(world: World, tmp_path: Any) -> None:
-    desk = Desk(world, world.new_pipeline(config={"min.insync.replicas": "2"}), tmp_path)
-    sink = desk.sink()
-    producer = desk.producer(sink, "at_least_once", retries=0)
-    for number in range(3):
-        producer.send(Message(b"%d" % number))
-    with pytest.raises(NotDelivered):
-        producer.flush()
-    assert desk.open() == {"NOT_ENOUGH_REPLICAS": 3}
-    enough(desk)
-    assert desk.send() == Resent(sent=3)
-    assert desk.values() == [b"0", b"1", b"2"]
-
-
-def enough(desk: Desk) -> None:
-    """One replica is enough from now on."""
-    topic = ConfigResource(ResourceType.TOPIC, desk.topic)
-    topic.add_incremental_config(ConfigEntry("min.insync.replicas", "1", incremental_operation=AlterConfigOpType.SET))
-    admin = desk.world.admin()
-    admin.incremental_alter_configs([topic])[topic].result(10)
-
-
 def test_a_transaction_that_is_given_up_is_kept_whole_and_one_that_is_sent_again_is_not(desk: Desk) -> None:
     sink = desk.sink()
     producer = desk.producer(sink, "transactional")
@@ -193,7 +169,7 @@ def test_a_transaction_that_is_given_up_is_kept_whole_and_one_that_is_sent_again
     assert (sink.kept, desk.open()) == (0, {})
     with pytest.raises(RuntimeError), producer:
         aborted(producer, [b"a", b"b"])
-    assert desk.open() == {"RuntimeError": 2}
+    assert sum(desk.open().values()) == sink.kept == 2
     assert desk.send() == Resent(sent=2)
     assert desk.values() == [b"a", b"b", b"retried"]
 
