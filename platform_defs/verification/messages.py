@@ -6,6 +6,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from platform_defs.errors import BadInput, BrokerAway
 from platform_defs.verification.known_schemas import last_header
@@ -74,7 +75,14 @@ class Topic:
             raise _refused(error.args[0], f"topic {self.topic}") from error
 
     def low(self, partition: int) -> int:
-        """The first offset that the broker still holds."""
+        """The first offset that the broker still holds. A partition whose leader has just died is asked again for
+        PATIENCE seconds. Raises BrokerAway.
+        """
+        again = retry_if_exception_type(BrokerAway)
+        wait = wait_exponential_jitter(multiplier=0.1, max=1.0)
+        return Retrying(retry=again, stop=stop_after_delay(PATIENCE), wait=wait, reraise=True)(self._low, partition)
+
+    def _low(self, partition: int) -> int:
         try:
             return self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=20)[0]
         except KafkaException as error:

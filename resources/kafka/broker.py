@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from confluent_kafka import (
+    OFFSET_END,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
@@ -97,10 +98,20 @@ def _watermarks(admin: Any, partitions: list[TopicPartition]) -> dict[int, Parti
     ends = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=5)
     highs = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=5)
     lows = admin.list_offsets(earliest, request_timeout=5)
-    end = {p.partition: _answer(future) for p, future in ends.items()}
-    high = {p.partition: _answer(future).offset for p, future in highs.items()}
-    low = {p.partition: _answer(future).offset for p, future in lows.items()}
+    end = {p.partition: _found(p, future) for p, future in ends.items()}
+    high = {p.partition: _found(p, future).offset for p, future in highs.items()}
+    low = {p.partition: _found(p, future).offset for p, future in lows.items()}
     return {p: PartitionView(low[p], end[p].offset, end[p].leader_epoch, high[p]) for p in low}
+
+
+def _found(place: TopicPartition, future: "Future[Any]", least: int = 0) -> Any:
+    """The answer about a partition's offset. Where its leader died just now, librdkafka gives OFFSET_INVALID (-1001)
+    and no error: taken for an offset, it would be a log that was cut.
+    """
+    answer = _answer(future)
+    if answer.offset < least:
+        raise _Transient(f"partition {place.partition} of {place.topic} has no leader that answers")
+    return answer
 
 
 def _compacts(admin: Any, topic: str) -> bool:
@@ -133,7 +144,7 @@ def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dic
         described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
         places = [TopicPartition(topic, item.id) for item in described.partitions]
         found = admin.list_offsets(dict.fromkeys(places, OffsetSpec.for_timestamp(milliseconds)), request_timeout=5)
-        at = {place.partition: _answer(future).offset for place, future in found.items()}
+        at = {place.partition: _found(place, future, least=OFFSET_END).offset for place, future in found.items()}
         ends = {number: held.end for number, held in _watermarks(admin, places).items()}
     except _Transient as error:
         raise BrokerAway(f"Kafka returned no offsets by time of topic {topic}: {error}") from error

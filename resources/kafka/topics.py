@@ -117,13 +117,13 @@ class KafkaTopics:
         earliest: dict[TopicPartition, Any] = dict.fromkeys(places, OffsetSpec.earliest())
         admin = self._admin()
         found = admin.list_offsets(earliest, request_timeout=self.timeout)
-        answers = {(at.topic, at.partition): self._answer(future, at.topic) for at, future in found.items()}
+        answers = {(at.topic, at.partition): self._offset(future, at.topic) for at, future in found.items()}
         return {at: answer if _failed(answer) else answer.offset for at, answer in answers.items()}
 
     def _partition(self, topic: str, low: int | TidegateError, end: "Future[Any]") -> PartitionView | TidegateError:
         if isinstance(low, TidegateError):
             return low
-        last = self._answer(end, topic)
+        last = self._offset(end, topic)
         return last if _failed(last) else PartitionView(low, last.offset, last.leader_epoch)
 
     def _view(
@@ -143,6 +143,13 @@ class KafkaTopics:
                 return held
             found[item.id] = held
         return TopicView(topic, cluster, topic_id, found)
+
+    def _offset(self, future: "Future[Any]", topic: str) -> Any:
+        """As `_answer`. Where a leader died just now, librdkafka gives OFFSET_INVALID (-1001) and no error."""
+        answer = self._answer(future, topic)
+        if _failed(answer) or answer.offset >= 0:
+            return answer
+        return BrokerAway(f"a partition of {topic} has no leader that answers at the moment")
 
     def _answer(self, future: "Future[Any]", topic: str) -> Any:
         """The answer about one topic, or the error that takes its place."""

@@ -14,7 +14,7 @@ class BrokerKiller:
     """
 
     def __init__(self, cluster: ThreeBrokers, seed: int) -> None:
-        print(f"brokers are killed by seed {seed}")  # noqa: T201  # pytest shows it where a test fails
+        self.seed = seed
         self._cluster, self._random, self._over = cluster, random.Random(seed), threading.Event()
         self._thread = threading.Thread(target=self._kill_on, name="broker killer")
         self._failure: BaseException | None = None

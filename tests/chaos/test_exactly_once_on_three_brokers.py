@@ -57,6 +57,7 @@ def killer(cluster: ThreeBrokers) -> Iterator[BrokerKiller]:
 
 @pytest.fixture
 def world(world: World, cluster: ThreeBrokers, killer: BrokerKiller) -> World:
+    print(f"brokers are killed by TIDEGATE_TEST_SEED={killer.seed}")  # noqa: T201  # shown where a test fails
     killer.check()
     there = cluster.world(world)
     return WorldOfThree(there.endpoints, there.spark, there.replicas)

@@ -21,7 +21,10 @@ from confluent_kafka.cimpl import NewTopic
 from platform_defs.cli.stack import needs_registry
 from platform_defs.errors import BadInput
 from resources.endpoints import connection
-from resources.local import kafka, postgres, stack, state
+from resources.local import kafka, postgres, processes, stack, state
+from resources.local.jars import broker_classpath
+from resources.local.java import find_java
+from resources.local.kafka_node import Node, Program, new_id
 from resources.local.processes import ServerFailed
 from resources.local.stack import StackStatus
 from resources.settings import PROJECT_ROOT
@@ -247,6 +250,24 @@ def test_given_endpoints_start_nothing(elsewhere: Path, monkeypatch: pytest.Monk
     assert given.kafka == stack.KafkaStatus("broker.invalid:9092", None, embedded=False)
     assert given.postgres.pid is None
     assert not elsewhere.exists()
+
+
+@pytest.mark.slow
+def test_a_home_that_an_older_version_formatted_is_started(elsewhere: Path) -> None:
+    """It formatted its one controller as `--standalone`, noted no voters, and one server in stack.json."""
+    node, program = Node(elsewhere, 1, (state.Server(1, 2, 3),)), Program(find_java(), broker_classpath(stack.silent))
+    node.write_properties()
+    ours = ["format", "--standalone", "--cluster-id", new_id(), "--config", str(node.properties)]
+    subprocess.run([*node.java(program), "kafka.tools.StorageTool", *ours], check=True, capture_output=True)
+    port = processes.kept_or_free_port(None, stack.silent)
+    kept = {"kafka": {"port": port, "controller_port": None, "pid": None}, "postgres": {}}
+    (elsewhere / "stack.json").write_text(json.dumps(kept))
+    try:
+        assert stack.up().kafka.address == f"127.0.0.1:{port}"
+        produce("kept.by.one", b"here")
+        assert read_first("kept.by.one") == b"here"
+    finally:
+        stack.down()
 
 
 def test_without_java_the_error_says_what_to_install(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
