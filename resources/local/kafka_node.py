@@ -14,7 +14,6 @@ from resources.local.state import Cluster, Server, kafka_folder, kafka_propertie
 
 # A broker that was killed registers again only when its old session has ended: 9 s by default.
 SESSION_MS = 4000
-RACKS = "abc"
 
 # INTERNAL is for the brokers among themselves, EXTERNAL for everybody else; each client gets the address of the one
 # that it came in by. Few partitions of internal topics, so that a first start is quick. Leaders that a killed broker
@@ -106,7 +105,7 @@ class Node:
         count = len(self.servers)
         text = PROPERTIES.format(
             number=self.number,
-            rack=RACKS[(self.number - 1) % len(RACKS)],
+            rack=rack_of(self.number),
             listeners=self.listeners,
             protocols=PROTOCOLS,
             controllers=",".join(f"127.0.0.1:{one.controller_port}" for one in self.servers),
@@ -145,6 +144,11 @@ class Node:
         arguments = ["format", "--ignore-formatted", "--cluster-id", cluster.cluster_id]
         arguments += ["--initial-controllers", ",".join(cluster.voters), "--config", str(self.properties)]
         return [*self.java(program), "kafka.tools.StorageTool", *arguments]
+
+
+def rack_of(number: int) -> str:
+    """The rack of the broker of that number: each its own."""
+    return "abc"[number - 1]
 
 
 def new_cluster(servers: Sequence[Server]) -> Cluster:
