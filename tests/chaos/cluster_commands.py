@@ -20,6 +20,7 @@ from tests.chaos.three_brokers import NODES, THREE_BROKERS, ThreeBrokers, three_
 from tests.commands import Called, tidegate
 from tests.world import World, transfers
 
+PARTITIONS = 3  # one for each broker to lead
 UNHEALTHY = UNDER_WAY = 10
 NAMED, LOST = 10.0, 15.0  # seconds in which a dead broker is named, and a quorum that is lost
 BALLAST = 8  # megabytes of each partition of a topic that takes a while to copy
@@ -28,7 +29,7 @@ BALLAST = 8  # megabytes of each partition of a topic that takes a while to copy
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def killed_broker_is_named_waited_for_and_leads_again(chaos: Chaos) -> Verdict:
     """`health` names it before the controller has noticed, and waits for it; `elect` gives it back what it led."""
-    cluster, chaos, pipeline = _sent(chaos, partitions=3)
+    cluster, chaos, pipeline = _sent(chaos)
     topic = pipeline.contract.topic
     _cluster(chaos.world, "elect", topic)
     before = _skew(chaos.world, topic)
@@ -49,7 +50,7 @@ def killed_broker_is_named_waited_for_and_leads_again(chaos: Chaos) -> Verdict:
     assert _skew(chaos.world, topic)["leader_skew_percent"] > 0
     elected = _cluster(chaos.world, "elect", topic)
     assert elected.code == 0, elected.document
-    assert elected.document["before"]["preferred"] < elected.document["after"]["preferred"] == 3
+    assert elected.document["before"]["preferred"] < elected.document["after"]["preferred"] == PARTITIONS
     assert _skew(chaos.world, topic) == before
     return chaos.judge(pipeline, 1, "named, waited for, led again by its own")
 
@@ -57,7 +58,7 @@ def killed_broker_is_named_waited_for_and_leads_again(chaos: Chaos) -> Verdict:
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def two_voters_of_three_killed(chaos: Chaos) -> Verdict:
     """`health` says that the quorum is lost, and which brokers do not answer. With them back all is read."""
-    cluster, chaos, pipeline = _sent(chaos, partitions=3)
+    cluster, chaos, pipeline = _sent(chaos)
     cluster.kill([2, 3])
     began = time.monotonic()
     told = _cluster(chaos.world, "health")
@@ -130,12 +131,12 @@ def _skew(world: World, topic: str) -> Mapping[str, Any]:
     return _cluster(world, "skew", topic).document["topics"][0]
 
 
-def _sent(chaos: Chaos, partitions: int) -> tuple[ThreeBrokers, Chaos, Pipeline]:
-    """Three brokers, and a pipeline with unread messages on all of them."""
+def _sent(chaos: Chaos) -> tuple[ThreeBrokers, Chaos, Pipeline]:
+    """Three brokers, and a pipeline with unread messages in three partitions on all of them."""
     cluster = three_brokers()
     chaos = replace(chaos, world=cluster.world(chaos.world))
-    pipeline = chaos.world.new_pipeline(partitions=partitions)
-    chaos.world.send(pipeline, transfers(60))
+    pipeline = chaos.world.new_pipeline(partitions=PARTITIONS)
+    _send(chaos.world, pipeline, 0)
     cluster.wait_until_whole(pipeline.contract.topic)
     return cluster, chaos, pipeline
 
@@ -148,20 +149,27 @@ def _on_two(chaos: Chaos) -> tuple[ThreeBrokers, Chaos, Pipeline]:
     topic = f"{pipeline.contract.topic}.two"
     pipeline = replace(pipeline, contract=replace(pipeline.contract, topic=topic))
     _create_on_two(chaos.world, topic)
-    chaos.world.send(pipeline, transfers(60))
+    _send(chaos.world, pipeline, 0)
     return cluster, chaos, pipeline
+
+
+def _send(world: World, pipeline: Pipeline, start: int) -> int:
+    """Ten transfers to each partition, numbered from `start`; the number of the next one."""
+    for partition in range(PARTITIONS):
+        world.send(pipeline, transfers(10, start=start + 10 * partition), partition=partition)
+    return start + 10 * PARTITIONS
 
 
 def _create_on_two(world: World, topic: str) -> None:
     admin = world.admin()
-    new = NewTopic(topic, 3, replica_assignment=[[1, 2]] * 3, config={"min.insync.replicas": "1"})
+    new = NewTopic(topic, PARTITIONS, replica_assignment=[[1, 2]] * PARTITIONS, config={"min.insync.replicas": "1"})
     admin.create_topics([new])[topic].result(20)
 
 
 def _fill(world: World, topic: str) -> None:
     producer = Producer({**world.endpoints.kafka_options(), "message.max.bytes": 1_000_000})
-    for number in range(3 * 10 * BALLAST):
-        producer.produce(topic, b"x" * 100_000, partition=number % 3)
+    for number in range(PARTITIONS * 10 * BALLAST):
+        producer.produce(topic, b"x" * 100_000, partition=number % PARTITIONS)
     assert producer.flush(30) == 0
 
 
@@ -174,8 +182,7 @@ def _sending(world: World, pipeline: Pipeline) -> Generator[Event]:
         number = 1000
         try:
             while not stopped.is_set():
-                world.send(pipeline, transfers(10, start=number))
-                number += 10
+                number = _send(world, pipeline, number)
                 sent.set()
         except BaseException as error:  # noqa: BLE001  # raised again in the scenario's own thread
             failed.append(error)
