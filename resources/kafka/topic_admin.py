@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
-from platform_defs.topics.steps import AddPartitions, Create, Move, Reassign, SetConfig, Step
+from platform_defs.topics.steps import ORDER, AddPartitions, Create, Move, Reassign, SetConfig, Step
 from resources.kafka.cluster import KafkaCluster
 from resources.kafka.topics import KafkaTopics
 
@@ -52,8 +52,8 @@ class TopicAdmin(KafkaTopics):
 
     def apply(self, steps: Sequence[Step], show: Show = lambda _: None) -> None:
         """Do the steps, in their order, and wait until each is seen. What was done stays done if one fails."""
-        for kind in (Create, SetConfig, AddPartitions, Reassign):
-            chosen = [step for step in steps if isinstance(step, kind)]
+        for kind in ORDER:
+            chosen = [step for step in steps if step.step == kind]
             self._ask(chosen, check=False)
             for step in chosen:
                 self._await(step)
