@@ -17,6 +17,8 @@ from platform_defs.topics.plan import Plan, plan_of
 from platform_defs.topics.rules import judge
 from platform_defs.topics.still import difference
 from platform_defs.topics.verdicts import Place, Verdict
+from platform_defs.topics.written_keys import keys_needed, partitioner_kept, to_sample
+from resources.kafka.key_samples import sample_keys
 from resources.kafka.topic_admin import TopicAdmin
 from resources.postgres.topics_ledger import TopicsLedger
 
@@ -83,7 +85,9 @@ class Topics:
         said = self.declared()
         observed = self.admin.observe(said.topics)
         evidence = Witness(self.admin.options, self.ledger).evidence(said.topics, observed)
+        keys = sample_keys(self.admin.options, to_sample(said.topics, observed))
         verdicts = [*said.refused, *judge(said.topics, observed), *_by_evidence(said.topics, observed, evidence)]
+        verdicts += [*partitioner_kept(said.topics, keys), *keys_needed(said.topics, observed, keys)]
         plan = plan_of(said.topics.values(), observed)
         return Judged(plan, tuple(_allow(verdicts, allowed or Allowed(), observed)), said.topics, evidence)
 

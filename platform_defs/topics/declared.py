@@ -7,6 +7,7 @@ from typing import Literal
 from platform_defs.contract.model import Contract
 from platform_defs.contract.topic import KeyOrder, TopicKeys
 from platform_defs.contract.topics_file import ListedTopic
+from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST
 from platform_defs.topics.steps import Create
 from platform_defs.topics.verdicts import Place, Verdict
 
@@ -18,6 +19,7 @@ class Reader:
     pipeline: str
     disposition: Literal["append", "upsert"]
     seconds: float = 30.0  # after which a run starts for its oldest unread message
+    partitioner: str = OF_TOPICS_THAT_EXIST  # of producers by its contract
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ def declarations(contracts: Iterable[Contract], listed: Iterable[ListedTopic], f
 
 def _of_contract(contract: Contract) -> _Source:
     disposition = "upsert" if contract.row_table.disposition == "upsert" else "append"
-    reader = Reader(contract.pipeline, disposition, contract.limits.lag_seconds)
+    partitioner = str(contract.producing.options.get("partitioner", OF_TOPICS_THAT_EXIST))
+    reader = Reader(contract.pipeline, disposition, contract.limits.lag_seconds, partitioner)
     return _Source(contract.topic, contract.topic_keys, str(contract.path or contract.pipeline), reader=reader)
 
 

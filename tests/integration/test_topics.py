@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from assets import ASSETS
@@ -261,3 +262,22 @@ def test_a_contract_that_cannot_be_read_refuses_a_plan_of_all_and_none_of_anothe
     assert (done.code, verdicts(done)["contract"]["file"]) == (1, str(path))
     assert site.run("apply", "--yes", "--topic", f"{site.name}.a").code == 0
     assert site.run("apply", "--yes", "--topic", f"{site.name}.b").code == 1
+
+
+def test_producers_that_would_put_keys_elsewhere_and_messages_without_keys_are_seen_in_the_log(site: Site) -> None:
+    site.declare(partitions="3", producerOptions="{partitioner: keyed-crc32}")
+    assert site.run("apply", "--yes").code == 0
+    client = Producer({**site.world.endpoints.kafka_options(), "partitioner": "murmur2_random"})
+    for number in range(60):
+        client.produce(site.topic, b"{}", key=f"key-{number}".encode())
+    assert client.flush(30) == 0
+    said = verdicts(site.run("plan", "-o", "json"))["partitioner_kept"]
+    assert (said["severity"], f"keys of {site.topic} were written by murmur2" in said["message"]) == ("warn", True)
+    site.declare(partitions="3", producerOptions="{partitioner: keyed}")
+    assert "partitioner_kept" not in verdicts(site.run("plan", "-o", "json"))
+    other = f"{site.name}.plain"
+    site.world.create_topic(other, 1)
+    client.produce(other, b"{}")
+    assert client.flush(30) == 0
+    site.list_others(f"- name: {other}", "  config: {cleanup.policy: compact}")
+    assert verdicts(site.run("plan", "-o", "json"))["keys_needed"]["severity"] == "refuse"

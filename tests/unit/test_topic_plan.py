@@ -92,6 +92,7 @@ def test_a_plan_survives_its_file_and_still_holds_wherever_it_is_interrupted(
         if isinstance(step, AddPartitions) and step.replicas is None:
             return  # Kafka chose the replicas: the plan is made again
         assert difference(stored, observed) is None
+        assert set(map(repr, plan_of(declared, observed).steps)) <= set(map(repr, stored.steps))
 
 
 HELD = topic((1, 2), (2, 3), topic_id="held", retention_ms="1000")
