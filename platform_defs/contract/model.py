@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.message_path import MessagePath, spell_path
 from platform_defs.contract.topic import NO_KEYS, TopicKeys
+from platform_defs.producing.chosen import Producing
 from platform_defs.recent import Counted
 
 if TYPE_CHECKING:  # a command that only reads contracts does not wait for Arrow's import
@@ -214,6 +215,7 @@ class Contract:
     wire: WireFormat = UNFRAMED
     # How the topic is kept: no part of what rows are, so that it makes no other contract.
     topic_keys: TopicKeys = field(default=NO_KEYS, compare=False, repr=False)
+    producing: Producing = field(default_factory=Producing, compare=False, repr=False)  # how it is written; the same
 
     @property
     def transform_path(self) -> Path | None:

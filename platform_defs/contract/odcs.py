@@ -15,6 +15,7 @@ from platform_defs.contract.limits import read_delivery, read_evolution, read_li
 from platform_defs.contract.model import Contract
 from platform_defs.contract.names import checked_name, custom_values
 from platform_defs.contract.node import Node, one_of
+from platform_defs.contract.producing import read_producing
 from platform_defs.contract.reserved import output_clash, pipeline_mistake
 from platform_defs.contract.schema_keys import MESSAGE
 from platform_defs.contract.tables import read_tables
@@ -40,6 +41,7 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None) -
     message.refuse_keys_outside(MESSAGE)
     topic = checked_topic(message.child("physicalName"))
     kind, wire = read_wire(document, topic)
+    of_topic = custom_values(message, TOPIC_PROPERTIES)
     description = document.value.description
     contract = Contract(
         pipeline=_pipeline(document.child("id")),
@@ -55,7 +57,8 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None) -
         delivery=read_delivery(document),
         evolution=read_evolution(document),
         wire=wire,
-        topic_keys=read_topic_keys(custom_values(message, TOPIC_PROPERTIES)),
+        topic_keys=read_topic_keys(of_topic),
+        producing=read_producing(of_topic),
     )
     _refuse_duplicates(contract, tables)
     return contract

@@ -4,6 +4,9 @@ They decide nothing about rows: a contract that differs in them alone is the sam
 """
 
 from platform_defs.contract.section import REQUIRED, Key, Section
+from platform_defs.producing.options import OPTIONS, PROMISED
+from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST
+from platform_defs.producing.presets import DEFAULT, PRESETS
 
 _KEYS = (
     Key(
@@ -38,12 +41,31 @@ _KEYS = (
     ),
 )
 
+_PRODUCERS = (
+    Key(
+        "producer",
+        "How the topic is written: a preset of `tidegate presets`, which says what each promises.",
+        ", ".join(PRESETS),
+        DEFAULT,
+        "synchronous",
+    ),
+    Key(
+        "producerOptions",
+        "Options of librdkafka's producer in place of the preset's. TIDEGATE_KAFKA_* come after them, and --option "
+        f"after those; {', '.join(PROMISED)} are never taken from TIDEGATE_KAFKA_*. Without partitioner, keys go where "
+        f"Tidegate has always put them: {OF_TOPICS_THAT_EXIST}.",
+        f"a mapping with any of {', '.join(OPTIONS)}",
+        "none",
+        "{linger.ms: 50, partitioner: keyed}",
+    ),
+)
+
 TOPIC_PROPERTIES = Section(
     "The topic",
     "schema[physicalType: topic].customProperties[property]",
     "How the topic is kept by `tidegate topics`, which touches nothing that is not written here. Each entry is "
     "{property, value}. Contracts of one topic have to agree. No key here changes what rows are.",
-    _KEYS,
+    (*_KEYS, *_PRODUCERS),
 )
 
 TOPICS_FILE = Section(

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from platform_defs.errors import BadInput
 from platform_defs.producing.contradictions import contradiction
 from platform_defs.producing.options import OPTIONS, PROMISED, Value, own_name
+from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST
 from platform_defs.producing.presets import DEFAULT, PRESETS, Preset
 from platform_defs.producing.values import read_option
 
@@ -32,6 +33,16 @@ class Producing:
 
     preset: str = DEFAULT
     options: Mapping[str, Value] = field(default_factory=dict[str, Value])
+
+    def chosen(
+        self,
+        preset: str | None = None,
+        environment: Mapping[str, str] = NOTHING_SET,
+        given: Mapping[str, Value] = NO_OPTIONS,
+    ) -> Chosen:
+        """The options of a producer of the contract's topic: of another preset, where one is given."""
+        contract = {"partitioner": OF_TOPICS_THAT_EXIST, **self.options}
+        return choose(preset or self.preset, contract, environment, given)
 
 
 def preset_named(name: object) -> Preset:
