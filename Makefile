@@ -52,7 +52,7 @@ test: install  ## lint, types, all tests but the slow ones: a scenario of each f
 	@set -o pipefail; $(PYTEST) -m "not slow" $(TESTS) $(BESIDE_LINT)
 
 test-fast: install  ## lint, types, unit tests: under a minute, no server (TESTS="-k offsets" for some)
-	@set -o pipefail; $(PYTEST) -m "unit and not slow" $(or $(TESTS),tests/unit) $(BESIDE_LINT)
+	@set -o pipefail; TIDEGATE_TEST_EXAMPLES=0.25 $(PYTEST) -m "unit and not slow" $(or $(TESTS),tests/unit) $(BESIDE_LINT)
 
 test-rest: install  ## what make test leaves out
 	@$(PYTEST) -m slow $(TESTS)

@@ -32,6 +32,8 @@ from tests.world import World
 SESSION = "TIDEGATES_TEST_SESSION"
 # C1 alone: a JVM that lives for seconds spends half of its CPU on compiling what it then hardly uses.
 JAVA = "-XX:TieredStopAtLevel=1"
+# The share of a property's examples that is tried; `make test-fast` tries a quarter.
+EXAMPLES = float(os.environ.get("TIDEGATE_TEST_EXAMPLES", "1"))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -66,6 +68,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks each test with its room and what it shares a worker with; the longest come first."""
     for item in items:
         item.add_marker(room_of(item))
+    for test in {item.obj for item in items if isinstance(item, pytest.Function)}:
+        _try_a_share_of_the_examples(test)
     items[:] = first_the_longest(items)
 
 
@@ -89,6 +93,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     processes.end(_left_running(within=10.0), signal.SIGKILL, within=5.0)
     if exitstatus == pytest.ExitCode.OK:
         shutil.rmtree(session.config.option.basetemp, ignore_errors=True)
+
+
+def _try_a_share_of_the_examples(test: Any) -> None:
+    """Of a property test; of any other, nothing changes."""
+    given = getattr(test, "_hypothesis_internal_use_settings", None)  # hypothesis has no public name for it
+    if given is not None:
+        most = max(1, round(given.max_examples * EXAMPLES))
+        test._hypothesis_internal_use_settings = hypothesis_settings(given, max_examples=most)
 
 
 def _is_worker(config: pytest.Config) -> bool:

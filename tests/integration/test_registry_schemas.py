@@ -17,7 +17,6 @@ from resources.registry.address import Pace, Registry
 from resources.registry.client import AT_ONCE, LARGEST_ID
 from resources.registry.schemas import RegistrySchemas
 from tests.unit.registry_double import (
-    ONCE,
     Answer,
     Answered,
     after,
@@ -48,7 +47,7 @@ def ledger(world: World) -> SchemaLedger:
 
 
 def schemas(ledger: SchemaLedger, server: Answered, *in_use: SchemaInUse, **more: object) -> RegistrySchemas:
-    address = Registry({"url": server.url}, patience=0.5, pace=ONCE)
+    address = Registry({"url": server.url}, patience=0.5)
     given: dict[str, object] = {"opened": (), "address": address, "pauses": (0.0, 0.0), **more}
     return RegistrySchemas(ledger, topic_id="now", in_use=in_use, **given)  # type: ignore[arg-type]
 
