@@ -6,6 +6,8 @@ UV = $$(command -v uv || ls .uv/bin/uv 2>/dev/null || echo python3 -m uv)
 RUN = $(UV) run --no-sync
 SHELL = bash
 export DAGSTER_DISABLE_TELEMETRY := 1
+# Where it is set (images for containers do), each of a run's hundreds of processes would compile every module again.
+export PYTHONDONTWRITEBYTECODE :=
 
 help:  ## show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12

@@ -274,6 +274,8 @@ OWN: Mapping[type[TidegateError], Verdict] = {
     errors.LedgerAway: AWAY,
     errors.OutcomeUnknown: AWAY,
     errors.RowsLost: RETRY,
+    errors.NotDelivered: RETRY,
+    errors.ProducerBroken: RETRY,
     errors.RowRefused: REFUSED,
     errors.TransformFailed: SUSPECT,
     errors.BatchRejected: RETRY,

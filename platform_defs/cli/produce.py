@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, progress
+from platform_defs.cli.output import Output, OutputOption, print_error, print_fields, print_json, print_line, progress
+from platform_defs.cli.produce_options import chosen_for
 from platform_defs.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.contract.model import Contract
-    from platform_defs.samples.mixture import Mixture
-    from resources.kafka.producer import Sender
+    from platform_defs.samples.sending import Sending
 
 app = typer.Typer(add_completion=False)
 
@@ -39,6 +39,16 @@ def produce(
     bad_share: float | None = typer.Option(None, min=0, max=1, help="The share of bad messages, such as 0.01."),
     seed: int | None = typer.Option(None, help="Makes the same messages each time, except for ids and times."),
     partitions: int = typer.Option(4, min=1, help="How many partitions the topic gets if it has to be created."),
+    preset: str | None = typer.Option(
+        None, help="How to send, such as synchronous (tidegate presets).", show_default="the contract's"
+    ),
+    partitioner: str | None = typer.Option(
+        None,
+        help="keyed, keyed-crc32, sticky, round-robin, partition=N, or one of librdkafka's.",
+        show_default="the contract's, else keyed-crc32",
+    ),
+    option: list[str] = typer.Option([], metavar="NAME=VALUE", help="An option of librdkafka's; may be repeated."),
+    ids: bool = typer.Option(False, help="Give each message the header tidegate-id."),
     output: OutputOption = Output.human,
 ) -> None:
     """Send made-up messages, and say which dead letters to expect.
@@ -46,30 +56,48 @@ def produce(
     The messages fit the pipeline's contract, except for those asked to be bad.
     They are in its format: Avro, Protobuf and framed JSON by the schema that
     is registered under its subject. Nothing is registered on the way: that is
-    for tidegate contract register.
+    for tidegate contract register. It ends with the first message that Kafka
+    does not acknowledge, and with exit code 1.
+
+    \b
+    JSON:
+      pipeline, topic, preset, partitioner
+      produced    messages handed over: good, tombstones and bad
+      delivered   messages acknowledged (of acks=0: written to the socket)
+      failed      messages that were not, by librdkafka's error code
+      bad         dead letters to expect, by reason
+      partitions  delivered messages, by partition
+      latency_ms  p50, p99, max, from the call to the acknowledgement
+      seconds, messages_per_second
     """
     from assets import find_contract
     from platform_defs.samples.mixture import Mixture
     from platform_defs.samples.outlet import samples_of
+    from platform_defs.samples.sending import Sending
     from resources.endpoints import connection
-    from resources.kafka.producer import Sender, topic_partitions
+    from resources.kafka.producer import Producer, topic_partitions
 
     amount = _amount(count, rate, seconds, bad, bad_share)
     contract = find_contract(pipeline)
     outside = connection()
     options = outside.kafka_options()
+    chosen = chosen_for(contract, preset, partitioner, option, outside.librdkafka)
     with progress() as show:
         samples, headers = samples_of(contract, outside.registry, seed)
         mixture = Mixture(samples, amount.bad_share)
         compacted = contract.row_table.disposition == "upsert"
         there = topic_partitions(options, contract.topic, partitions, compacted=compacted)
-        sender = Sender(options, contract.topic, there, headers)
-        _send(sender, mixture, amount, show)
-    answer = _answer(contract, sender, mixture)
-    if output is Output.json:
-        print_json(asdict(answer))
-    else:
-        _print(answer)
+        producer = Producer(
+            options,
+            contract.topic,
+            chosen,
+            client_id=f"tidegate.{contract.pipeline}.produce",
+            ids=ids,
+            partitions=there,
+        )
+        sending = Sending(producer, mixture, tuple(headers))
+        _send(sending, amount, show)
+    _report(_answer(contract, sending), output)
 
 
 @dataclass(frozen=True)
@@ -100,32 +128,32 @@ def _amount(
     return _Amount(total, rate, seconds, bad_share)
 
 
-def _send(sender: "Sender", mixture: "Mixture", amount: _Amount, show: Callable[[str], None]) -> None:
+def _send(sending: "Sending", amount: _Amount, show: Callable[[str], None]) -> None:
     if amount.rate is not None:
-        _send_at_rate(sender, mixture, amount, amount.rate, show)
+        _send_at_rate(sending, amount, amount.rate, show)
     else:
         total = amount.total or 0
         for done in range(0, total, BURST):
-            sender.send(mixture.take(min(BURST, total - done)))
-            show(f"{sender.total:,} of {plural(total, 'message')} sent")
-    sender.finish()
+            sending.send(min(BURST, total - done))
+            if sending.failed:
+                break
+            show(f"{sending.total:,} of {plural(total, 'message')} sent")
+    sending.finish()
 
 
-def _send_at_rate(
-    sender: "Sender", mixture: "Mixture", amount: _Amount, rate: float, show: Callable[[str], None]
-) -> None:
+def _send_at_rate(sending: "Sending", amount: _Amount, rate: float, show: Callable[[str], None]) -> None:
     """Send `rate` messages a second until the time or the messages are used up, or a signal asks to stop."""
     started, shown_at = time.monotonic(), 0.0
     with _signals() as received:
-        while not received:
+        while not received and not sending.failed:
             elapsed = time.monotonic() - started
             due = int(rate * min(elapsed, elapsed if amount.seconds is None else amount.seconds))
             due = due if amount.total is None else min(due, amount.total)
-            sender.send(mixture.take(due - sender.total))
+            sending.send(due - sending.total)
             if due == amount.total or (amount.seconds is not None and elapsed >= amount.seconds):
                 return
             if elapsed - shown_at >= SHOWN_EVERY:
-                show(f"{plural(sender.total, 'message')} sent")
+                show(f"{plural(sending.total, 'message')} sent")
                 shown_at = elapsed
             time.sleep(TICK)
 
@@ -151,35 +179,64 @@ class Sent:
 
     pipeline: str
     topic: str
-    produced: int  # messages: good, tombstones and bad
+    preset: str
+    partitioner: str
+    produced: int  # messages handed over: good, tombstones and bad
+    delivered: int
+    failed: Mapping[str, int]  # the name of librdkafka's code → messages
     good: int
     tombstones: int
     bad: Mapping[str, int]  # the reason of the dead letter to expect → messages
-    partitions: Mapping[str, int]  # number → messages
+    partitions: Mapping[str, int]  # number → messages delivered
+    latency_ms: Mapping[str, float | None]  # p50, p99, max; None where nothing was delivered
     seconds: float
     messages_per_second: int
 
 
-def _answer(contract: "Contract", sender: "Sender", mixture: "Mixture") -> Sent:
+def _answer(contract: "Contract", sending: "Sending") -> Sent:
+    mixture, producer, told = sending.mixture, sending.producer, sending.producer.told
+    shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     return Sent(
         contract.pipeline,
         contract.topic,
-        produced=sender.total,
+        producer.chosen.preset.name,
+        producer.chosen.partitioner,
+        produced=sending.total,
+        delivered=told.delivered,
+        failed=dict(told.failed),
         good=mixture.good,
         tombstones=mixture.tombstones,
         bad=dict(mixture.bad),
-        partitions={str(number): messages for number, messages in sorted(sender.sent.items())},
-        seconds=round(sender.seconds, 3),
-        messages_per_second=round(sender.total / max(sender.seconds, 1e-9)),
+        partitions={str(number): messages for number, messages in sorted(told.partitions.items())},
+        latency_ms={name: told.latencies.milliseconds(share) for name, share in shares.items()},
+        seconds=round(sending.seconds, 3),
+        messages_per_second=round(sending.total / max(sending.seconds, 1e-9)),
     )
+
+
+def _report(sent: Sent, output: Output) -> None:
+    """Print what was sent. Raises typer.Exit where some of it was not acknowledged."""
+    if output is Output.json:
+        print_json(asdict(sent))
+    else:
+        _print(sent)
+    if sent.failed:
+        failed = ", ".join(f"{messages:,} {reason}" for reason, messages in sent.failed.items())
+        print_error(
+            f"Kafka did not acknowledge {sum(sent.failed.values()):,} of {plural(sent.produced, 'message')} to topic "
+            f"{sent.topic}: {failed}. Nothing more was sent"
+        )
+        raise typer.Exit(1)
 
 
 def _print(sent: Sent) -> None:
     print_line(
         f"{plural(sent.produced, 'message')} sent to topic {sent.topic} in {sent.seconds:.1f} s"
-        f" ({sent.messages_per_second:,} a second)"
+        f" ({sent.messages_per_second:,} a second), preset {sent.preset}"
     )
     print_fields({"good": sent.good, "tombstones": sent.tombstones, "bad": sum(sent.bad.values())})
+    if sent.delivered:
+        print_fields({f"{name} until acknowledged": f"{value} ms" for name, value in sent.latency_ms.items()})
     if sent.bad:
         print_line("Dead letters to expect:")
         print_fields({f"  {reason}": number for reason, number in sent.bad.items()})

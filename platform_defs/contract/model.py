@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.message_path import MessagePath, spell_path
+from platform_defs.contract.topic import NO_KEYS, TopicKeys
+from platform_defs.producing.chosen import Producing
 from platform_defs.recent import Counted
 
 if TYPE_CHECKING:  # a command that only reads contracts does not wait for Arrow's import
@@ -211,6 +213,9 @@ class Contract:
     delivery: Delivery = "exactly_once"  # engine/publish.py says what each of them commits when
     evolution: Evolution = "manual"  # whether a run may apply a free change by itself (platform_defs/evolution/)
     wire: WireFormat = UNFRAMED
+    # How the topic is kept: no part of what rows are, so that it makes no other contract.
+    topic_keys: TopicKeys = field(default=NO_KEYS, compare=False, repr=False)
+    producing: Producing = field(default_factory=Producing, compare=False, repr=False)  # how it is written; the same
 
     @property
     def transform_path(self) -> Path | None:

@@ -62,7 +62,12 @@ class Node(Generic[T]):
 
     def refused(self, message: str) -> BadInput:
         """The error to raise for what is written here, or missing here."""
-        return BadInput(message, file=str(self.text.path), line=self.text.line(*self.place), field=self.name)
+        return BadInput(message, file=str(self.text.path), line=self.line, field=self.name)
+
+    @property
+    def line(self) -> int:
+        """Its line in the file, counted from 1."""
+        return self.text.line(*self.place)
 
     def refuse_keys_outside(self, section: Section) -> None:
         """Raise for a key that Tidegate neither reads nor shows: accepting it would promise what nothing holds to."""

@@ -4,7 +4,6 @@ contract/keys.py says which of ODCS' keys are read, what each means and what hol
 https://bitol-io.github.io/open-data-contract-standard/v3.1.0/
 """
 
-import re
 from pathlib import Path
 
 from open_data_contract_standard.model import SchemaObject
@@ -14,16 +13,17 @@ from platform_defs.contract.fields import read_fields
 from platform_defs.contract.keys import CONTRACT
 from platform_defs.contract.limits import read_delivery, read_evolution, read_limits
 from platform_defs.contract.model import Contract
-from platform_defs.contract.names import checked_name
+from platform_defs.contract.names import checked_name, custom_values
 from platform_defs.contract.node import Node, one_of
+from platform_defs.contract.producing import read_producing
 from platform_defs.contract.reserved import output_clash, pipeline_mistake
 from platform_defs.contract.schema_keys import MESSAGE
 from platform_defs.contract.tables import read_tables
+from platform_defs.contract.topic import checked_topic, read_topic_keys
+from platform_defs.contract.topic_keys import TOPIC_PROPERTIES
 from platform_defs.contract.wire import read_wire
 from platform_defs.contract.yaml_text import Beside
 from platform_defs.errors import BadInput
-
-TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's org.apache.kafka.common.internals.Topic
 
 
 def load(path: Path, content: str | None = None, beside: Beside | None = None) -> Contract:
@@ -39,8 +39,9 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None) -
         raise document.child("apiVersion").refused("apiVersion is missing, or not v3: write apiVersion: v3.1.0")
     message, tables = _objects(document)
     message.refuse_keys_outside(MESSAGE)
-    topic = _topic(message.child("physicalName"))
+    topic = checked_topic(message.child("physicalName"))
     kind, wire = read_wire(document, topic)
+    of_topic = custom_values(message, TOPIC_PROPERTIES)
     description = document.value.description
     contract = Contract(
         pipeline=_pipeline(document.child("id")),
@@ -56,6 +57,8 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None) -
         delivery=read_delivery(document),
         evolution=read_evolution(document),
         wire=wire,
+        topic_keys=read_topic_keys(of_topic),
+        producing=read_producing(of_topic),
     )
     _refuse_duplicates(contract, tables)
     return contract
@@ -118,14 +121,6 @@ def _pipeline(node: Node[str]) -> str:
     if wrong := pipeline_mistake(name):
         raise node.refused(wrong)
     return name
-
-
-def _topic(node: Node[str | None]) -> str:
-    topic = node.value or ""
-    if not TOPIC.fullmatch(topic) or topic in (".", ".."):
-        hint = "physicalName is the topic: letters, digits, '.', '_' and '-', at most 249 of them"
-        raise node.refused(f"{hint}; not {topic!r}")
-    return topic
 
 
 def _refuse_duplicates(contract: Contract, tables: list[Node[SchemaObject]]) -> None:

@@ -35,13 +35,11 @@ MESSAGE = Section(
             "bank.transfers",
         ),
         Key("properties", "The fields; see Field.", "a list", REQUIRED),
+        Key("customProperties", "How the topic is kept; see The topic.", "a list", ""),
         Key("description", "For readers.", "text"),
     ),
     (*ELEMENT, "logicalType", "dataGranularityDescription", "context"),
-    {
-        "quality": "batch rules judge rows: write them at the row table",
-        "customProperties": "disposition belongs to a table; limits to the contract, at the top",
-    },
+    {"quality": "batch rules judge rows: write them at the row table"},
 )
 
 FIELD = Section(

@@ -16,6 +16,7 @@ TidegateError
 │   ├── StagingLost          staged rows or coverage are missing or disagree; the same ranges are read again
 │   ├── NotReproduced        a failure could not be reproduced; the same ranges are read again
 │   ├── MessagesSuspected    some messages fail in the transform; dead letters if they still do after a while
+│   ├── TransactionAborted   a producer's transaction was aborted, and none of it is read; it can be sent again
 │   ├── ChangedMeanwhile     what a person was shown, or what this depends on, has changed; look again
 │   └── OutcomeUnknown       the connection died in COMMIT and its outcome could not be read; the ledger has it
 ├── RowsLost                 at_most_once: the offsets were committed and the rows were not
@@ -26,6 +27,9 @@ TidegateError
 │   ├── TransformBroken      the transform, or what it calls, fails on every message that it is tried on
 │   ├── TooManyRefused       more messages fail in the transform or the table than are isolated one by one
 │   └── BatchTooSlow         its Spark job was still running after the time limit, and was cancelled
+├── NotDelivered             Kafka did not acknowledge a message; the error says whether it may be in the log
+├── ProducerBroken           a producer cannot go on; a new one settles what it left open
+│   └── ProducerFenced       a newer producer with the same transactional.id took over
 ├── InternalError            a mistake of Tidegate's own; nothing was lost, and it is tried again after a back-off
 ├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
@@ -65,6 +69,7 @@ from platform_defs.errors.batches import (
     TransformBroken,
     TransformFailed,
 )
+from platform_defs.errors.producing import NotDelivered, ProducerBroken, ProducerFenced, TransactionAborted
 from platform_defs.errors.registry import RegistryAway, SchemasNotGiven
 from platform_defs.errors.retryable import (
     BrokerAway,
@@ -104,12 +109,15 @@ __all__ = [
     "MessageMisplaced",
     "MessageUnreadable",
     "MessagesSuspected",
+    "NotDelivered",
     "NotReproduced",
     "OffsetsUnavailable",
     "OtherCluster",
     "OtherInstall",
     "OutcomeUnknown",
     "PipelineHeld",
+    "ProducerBroken",
+    "ProducerFenced",
     "RegistryAway",
     "Retryable",
     "RowRefused",
@@ -121,6 +129,7 @@ __all__ = [
     "TidegateError",
     "TooManyRefused",
     "TopicMissing",
+    "TransactionAborted",
     "TransformBroken",
     "TransformFailed",
     "from_json",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from platform_defs.contract.message_path import spell_path
 from platform_defs.contract.model import Format
-from platform_defs.contract.odcs import TOPIC
+from platform_defs.contract.topic import TOPIC
 from platform_defs.errors import BadInput
 from platform_defs.exchange.column_names import pipeline_name, plain_name, table_name
 from platform_defs.exchange.contract_yaml import Draft, contract_yaml

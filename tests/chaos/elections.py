@@ -14,7 +14,7 @@ from tests.logs import transaction
 from tests.world import World, transfers
 
 UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-OTHER, LEADER = 2, 3  # neither is the controller
+OTHER, LEADER = 2, 3  # killed, both: until one is back, broker 1 has no controller
 
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)

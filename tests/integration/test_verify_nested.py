@@ -16,11 +16,12 @@ from platform_defs.contract.model import Column, Contract, Field, RowRule
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.samples.mixture import Mixture
 from platform_defs.samples.samples import Samples
+from platform_defs.samples.sending import Sending
 from platform_defs.verification.documents import NotTheType, canonical, check_jsonb, parse
 from platform_defs.verification.report import BAD, Report
 from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints
-from resources.kafka.producer import Sender
+from resources.kafka.producer import Producer
 from tests.world import World
 
 TYPES = {
@@ -54,9 +55,11 @@ def nested(pipeline: Pipeline, transform: Any = None) -> Pipeline:
 def produce(world: World, contract: Contract, count: int, bad_share: float) -> Mixture:
     """As `tidegate produce` does."""
     mixture = Mixture(Samples(contract, seed=3), bad_share)
-    sender = Sender(world.endpoints.kafka_options(), contract.topic, 4)
-    sender.send(mixture.take(count))
-    sender.finish()
+    options = world.endpoints.kafka_options()
+    sending = Sending(Producer(options, contract.topic, contract.producing.chosen()), mixture)
+    sending.send(count)
+    sending.finish()
+    assert sending.producer.told.delivered == count
     return mixture
 
 

@@ -51,7 +51,7 @@ def _avro(
     schemas = [_avro_schema(fields, name) for fields, name in zip((before, after), names, strict=True)]
     payloads = [encode(schema, {"id": "1", **value}) for schema, value in zip(schemas, values, strict=True)]
     texts, bodies = (json.dumps(schemas[0]), json.dumps(schemas[1])), (payloads[0], payloads[1])
-    return change("avro", name, texts, bodies, wanted, becomes, registry, *ddl, follow=follow)
+    return change("avro", name, texts, lambda: bodies, wanted, becomes, registry, *ddl, follow=follow)
 
 
 def _retyped(

@@ -24,7 +24,7 @@ def _json(
     schemas = [json.dumps({"type": "object", **given}) for given in (before, after)]
     bodies = (json.dumps({"id": "1", "a": "x"}).encode(), json.dumps({"id": "1", **value}).encode())
     pair = (schemas[0], schemas[1])
-    return change("json", name, pair, bodies, wanted, becomes, registry, *ddl, follow=follow)
+    return change("json", name, pair, lambda: bodies, wanted, becomes, registry, *ddl, follow=follow)
 
 
 def _open(*required: str, **properties: Any) -> dict[str, Any]:

@@ -29,11 +29,14 @@ def _protobuf(
 ) -> Change:
     """`values` differ from BASE, and so does the row; None: not written."""
     written = {key: value for key, value in {**BASE, **values}.items() if value is not None}
-    before = FIRST + new(HEAD + was, "M", **BASE).SerializeToString()
-    later = index + new(head + after, "M", **written).SerializeToString()
-    row = {"n": 5, "a": "x", "state": "DONE", **becomes} if isinstance(becomes, dict) else becomes
     schemas = (HEAD + was, head + after)
-    return change("protobuf", name, schemas, (before, later), wanted, row, registry, *ddl, follow=follow)
+
+    def payloads() -> tuple[bytes, bytes]:
+        before, later = new(schemas[0], "M", **BASE), new(schemas[1], "M", **written)
+        return FIRST + before.SerializeToString(), index + later.SerializeToString()
+
+    row = {"n": 5, "a": "x", "state": "DONE", **becomes} if isinstance(becomes, dict) else becomes
+    return change("protobuf", name, schemas, payloads, wanted, row, registry, *ddl, follow=follow)
 
 
 def _with(**columns: str) -> Wanted:

@@ -6,7 +6,7 @@ reverse: it compares schemas with each other, and this compares each with the ta
 in changes_avro.py, changes_protobuf.py and changes_json.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ class Change:
     name: str
     format: Format
     schemas: tuple[str, str]  # before, after
-    payloads: tuple[bytes, bytes]  # a message of each
+    payloads: Callable[[], tuple[bytes, bytes]]  # makes a message of each: Protobuf's need the compiler
     contract: Contract
     becomes: Row | str  # of the second message: its row, or the class of its dead letter
     registry: Said
@@ -71,7 +71,7 @@ def change(
     kind: Format,
     name: str,
     schemas: tuple[str, str],
-    payloads: tuple[bytes, bytes],
+    payloads: Callable[[], tuple[bytes, bytes]],
     wanted: Wanted,
     becomes: Any,
     registry: Said,

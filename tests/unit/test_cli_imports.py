@@ -10,7 +10,7 @@ from tests.commands import HEAVY, run, tidegate
 
 SYSTEMS = {*HEAVY, "psycopg", "confluent_kafka", "pyarrow", "numpy"}
 SUBCOMMANDS = ["stack up", "stack down", "stack status", "stack reset", "ui up", "ui down", "ui status"]
-SUBCOMMANDS += ["dlq list", "dlq show", "contract diff", "contract apply", "contract check"]
+SUBCOMMANDS += ["presets show", "dlq list", "dlq show", "contract diff", "contract apply", "contract check"]
 SUBCOMMANDS += ["contract export", "contract register", "contract import", "schema list", "schema show", "schema fetch"]
 
 

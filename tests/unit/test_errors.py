@@ -55,6 +55,8 @@ EXAMPLES: list[TidegateError] = [
     errors.TooManyRefused.of_batch("p", 3, 20, "division by zero"),
     errors.BatchTooSlow.after("p", 3, 900.0, "transfers.py"),
     errors.RunStopped.before("p", 3),
+    errors.NotDelivered("timed out", code=-192, reason="_MSG_TIMED_OUT", outcome="unknown"),
+    errors.TransactionAborted("aborted", code=10, reason="MSG_SIZE_TOO_LARGE", outcome="poison"),
     *(Halt("p", read_detail(code, stored), "seen.") for code, stored in SAMPLE.items()),
     BadInput("no such column", file="a.odcs.yaml", line=3, field="amount"),
     errors.TopicMissing.named("t"),

@@ -25,7 +25,7 @@ BLOCK = 70  # messages of each: enough for the readers of blocks
 
 def _framed(change: Change) -> list[bytes]:
     """Messages of the old schema, and as many of the new one."""
-    before, after = (b"\0" + number.to_bytes(4) + body for number, body in enumerate(change.payloads, 1))
+    before, after = (b"\0" + number.to_bytes(4) + body for number, body in enumerate(change.payloads(), 1))
     return [before] * BLOCK + [after] * BLOCK
 
 

@@ -60,7 +60,8 @@ from assets import find_contract
 from platform_defs.cli import produce
 from platform_defs.samples.mixture import Mixture
 from resources.endpoints import connection
-from resources.kafka.producer import Sender
+from platform_defs.samples.sending import Sending
+from resources.kafka.producer import Producer
 print(*sorted({"pyspark", "dagster", "pandas", "great_expectations", "openlineage", "requests"} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,0 +1,201 @@
+"""Whether a cluster is well, and what helps where it is not."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from platform_defs.cluster.observed import Broker, Observed, Quorum, Voter, by_topic
+from platform_defs.cluster.partition_states import Counts, Judged, State, count, judged, worst
+from platform_defs.words import noun_for, plural
+
+SILENT_MS = 5000  # a voter that follows fetches every half second
+WAIT = "tidegate cluster health --exit-when-healthy"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to know, and the command that helps. Only what is `unhealthy` makes the cluster so."""
+
+    code: str
+    unhealthy: bool
+    sentence: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Health:
+    """`healthy` is None where it cannot be told: nothing is wrong in what could be seen, but not all could be."""
+
+    healthy: bool | None
+    counts: Counts
+    worst: tuple[Judged, ...]
+    findings: tuple[Finding, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 healthy, 10 unhealthy, 1 cannot tell."""
+        return {True: 0, False: 10, None: 1}[self.healthy]
+
+
+def health(observed: Observed, *, embedded: bool) -> Health:
+    """What is wrong, worst first. `embedded` says whether the brokers are those of `tidegate stack`."""
+    states = judged(observed)
+    counts = count(states)
+    findings = (
+        *_of_quorum(observed, embedded=embedded),
+        *_of_brokers(observed.brokers, embedded=embedded),
+        *_of_partitions(observed, states, counts, embedded=embedded),
+        *_of_internal_topics(observed),
+        *_of_reassignments(observed),
+    )
+    ordered = tuple(sorted(findings, key=lambda finding: not finding.unhealthy))
+    well = False if any(item.unhealthy for item in ordered) else None if observed.unknown else True
+    return Health(well, counts, worst(states), ordered, observed.unknown)
+
+
+def _start(brokers: Sequence[int], *, embedded: bool) -> str:
+    if embedded:
+        return "tidegate stack up"
+    return f"start {noun_for(len(brokers), 'broker')} {_and(brokers)} (its log says why it ended), then {WAIT}"
+
+
+def _and(numbers: Sequence[int]) -> str:
+    *most, last = map(str, sorted(numbers))
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _of_quorum(observed: Observed, *, embedded: bool) -> Iterator[Finding]:
+    if observed.quorum_lost is not None:
+        yield _lost_quorum(observed, observed.quorum_lost, embedded=embedded)
+    if observed.quorum is None:
+        return
+    behind = [voter for voter in observed.quorum.voters if _is_behind(voter, observed.quorum)]
+    for voter in behind:
+        yield _behind(voter, observed.quorum, embedded=embedded)
+    if len(observed.quorum.voters) % 2 == 0:
+        yield _even(len(observed.quorum.voters))
+
+
+def _lost_quorum(observed: Observed, reason: str, *, embedded: bool) -> Finding:
+    silent = [broker.id for broker in observed.brokers if not broker.answers]
+    who = f" {noun_for(len(silent), 'Broker')} {_and(silent)} {_do(silent)} not answer." if silent else ""
+    return Finding(
+        "quorum_lost",
+        True,
+        f"the quorum of controllers is lost ({reason}): no leader is elected, no topic changes, and a broker that dies "
+        f"is not replaced, until a majority of the voters runs.{who}",
+        _start(silent, embedded=embedded) if silent else "start the controllers: a majority of the voters must run",
+    )
+
+
+def _do(items: Sequence[object]) -> str:
+    return "does" if len(items) == 1 else "do"
+
+
+def _is_behind(voter: Voter, quorum: Quorum) -> bool:
+    return voter.id != quorum.leader and (voter.silent_ms is None or voter.silent_ms > SILENT_MS)
+
+
+def _behind(voter: Voter, quorum: Quorum, *, embedded: bool) -> Finding:
+    since = "since the leader was elected" if voter.silent_ms is None else f"for {voter.silent_ms / 1000:.0f} s"
+    lag = "" if voter.lag is None else f", {plural(voter.lag, 'record')} behind"
+    return Finding(
+        "voter_behind",
+        True,
+        f"voter {voter.id} has not followed the quorum's leader {quorum.leader} {since}{lag}",
+        "tidegate stack up" if embedded else f"start controller {voter.id}, or look into its log",
+    )
+
+
+def _even(voters: int) -> Finding:
+    borne = (voters - 1) // 2
+    return Finding(
+        "even_voters",
+        False,
+        f"{voters} voters bear the loss of {borne or 'none'}, as {voters - 1} {'does' if voters == 2 else 'do'}",
+        "kafka-metadata-quorum.sh add-controller, or remove-controller, for an odd number",
+    )
+
+
+def _of_brokers(brokers: Sequence[Broker], *, embedded: bool) -> Iterator[Finding]:
+    for broker in brokers:
+        if not broker.answers:
+            noticed = "is fenced and does" if broker.fenced else "does"
+            sentence = f"broker {broker.id} ({broker.address}) {noticed} not answer"
+            yield Finding("broker_silent", True, sentence, _start([broker.id], embedded=embedded))
+        elif broker.fenced:
+            sentence = (
+                f"broker {broker.id} ({broker.address}) answers but is fenced: it leads nothing until it caught up"
+            )
+            yield Finding("broker_fenced", True, sentence, WAIT)
+
+
+def _of_partitions(
+    observed: Observed, states: Sequence[Judged], counts: Counts, *, embedded: bool
+) -> Iterator[Finding]:
+    away = [broker.id for broker in observed.brokers if broker.fenced or not broker.answers]
+    mend = _start(away, embedded=embedded) if away else WAIT
+    if counts.offline:
+        yield Finding("offline", True, _offline(states, counts), _for_offline(states, away, mend))
+    if counts.under_min_in_sync:
+        refused = "with fewer replicas in sync than min.insync.replicas: writes with acks=all are refused"
+        yield Finding("under_min_in_sync", True, f"{_of(counts.under_min_in_sync)} {refused}", mend)
+    if counts.under_replicated:
+        yield Finding("under_replicated", True, f"{_of(counts.under_replicated)} with replicas out of sync", mend)
+    yield from _of_minima(states, len(observed.brokers))
+    if counts.not_preferred:
+        sentence = f"{_of(counts.not_preferred)} not led by the first of the replicas"
+        yield Finding("not_preferred", False, sentence, mend if away else "tidegate cluster elect")
+
+
+def _of(partitions: int) -> str:
+    return plural(partitions, "partition")
+
+
+def _offline(states: Sequence[Judged], counts: Counts) -> str:
+    first = next(item.partition for item in states if item.state is State.offline)
+    return f"{_of(counts.offline)} without a leader, {first} among them: neither read nor written"
+
+
+def _for_offline(states: Sequence[Judged], away: Sequence[int], mend: str) -> str:
+    """An unclean election is offered only where every replica in sync is away, and another one is not."""
+    for item in states:
+        replicas = set(item.partition.replicas) - set(away)
+        if item.state is State.offline and replicas and not replicas & set(item.partition.in_sync):
+            topic = item.partition.topic
+            unclean = f"tidegate cluster elect {topic} --unclean --confirm {topic}"
+            return f"{mend}; if that cannot be: {unclean} (what only lost replicas hold is lost)"
+    return mend
+
+
+def _of_minima(states: Sequence[Judged], brokers: int) -> Iterator[Finding]:
+    """Partitions that lack nothing, and of which none may be lost. A topic with one replica wants it that way."""
+    at = [item.partition for item in states if item.state is State.at_min_in_sync and not item.missing]
+    several = [item for item in at if len(item.replicas) > 1]
+    if several:
+        topic, factor = several[0].topic, len(several[0].replicas) + 1
+        sentence = f"{_of(len(several))} with as many replicas as min.insync.replicas, such as {several[0]}: "
+        sentence += "one broker down stops writes with acks=all"
+        more = f"tidegate cluster reassign plan {topic} --replication-factor {factor}"
+        command = more if factor <= brokers else f"lower min.insync.replicas of {topic} to {factor - 2}"
+        yield Finding("at_min_in_sync", False, sentence, command)
+
+
+def _of_internal_topics(observed: Observed) -> Iterator[Finding]:
+    wanted = min(3, len(observed.brokers))
+    for topic, partitions in by_topic(observed.partitions).items():
+        factor = min(len(item.replicas) for item in partitions)
+        if topic in observed.internal and factor < wanted:
+            yield Finding(
+                "internal_topic",
+                False,
+                f"{topic} has {plural(factor, 'replica')} in a cluster of {plural(len(observed.brokers), 'broker')}: "
+                "what Kafka itself remembers is lost with them",
+                f"tidegate cluster reassign plan {topic} --replication-factor {wanted}",
+            )
+
+
+def _of_reassignments(observed: Observed) -> Iterator[Finding]:
+    if observed.moving:
+        sentence = f"replicas of {_of(len(observed.moving))} are being reassigned"
+        yield Finding("moving", False, sentence, "tidegate cluster reassign status")

@@ -1,0 +1,176 @@
+"""Where replicas should be: evenly on brokers and racks, with the fewest moves, led evenly.
+
+A partition of a topic keeps its number of replicas unless another one is asked for. What counts, in this order: each
+partition on min(replicas, racks) racks; as even a number of replicas of the topic on each broker as that allows; the
+fewest replicas moved; then, which moves no byte, as even a number of leaders.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from platform_defs.cluster.levelling import Held, level
+
+Replicas = tuple[int, ...]
+OfTopic = Mapping[int, Replicas]  # by partition, the replicas in the order of preference
+
+
+@dataclass(frozen=True)
+class Site:
+    """The brokers that may hold replicas, with their racks (None: a rack of its own), and what they carry already.
+
+    `load` counts the replicas of all other topics on each: of two equal choices the less loaded broker is taken.
+    """
+
+    racks: Mapping[int, str | None]
+    load: Mapping[int, int] = field(default_factory=dict[int, int])
+
+    @property
+    def brokers(self) -> list[int]:
+        return sorted(self.racks)
+
+    def rack(self, broker: int) -> str:
+        """A broker that is not of the site is on no rack that counts."""
+        return self.racks.get(broker) or f"broker {broker}"
+
+    def spread(self, replicas: Iterable[int]) -> int:
+        """On how many racks of the site these replicas are."""
+        return len({self.rack(broker) for broker in replicas if broker in self.racks})
+
+    def weight(self, broker: int) -> tuple[int, int]:
+        return self.load.get(broker, 0), broker
+
+
+def rearranged(observed: OfTopic, site: Site, replication_factor: int | None = None) -> dict[int, Replicas]:
+    """The new assignment of a topic. `replication_factor` must not be above the brokers of the site."""
+    resized = observed if replication_factor is None else with_factor(observed, site, replication_factor)
+    return led_evenly(spread_evenly(resized, site, observed))
+
+
+def with_factor(observed: OfTopic, site: Site, replication_factor: int) -> dict[int, Replicas]:
+    """The assignment of a topic with another number of replicas: those that stay keep their order.
+
+    What is added is on a new rack if there is one, on the brokers with the fewest replicas of the topic. What is taken
+    away shares a rack if one does, from the brokers with the most; never the first, which leads.
+    """
+    held = {number: list(replicas) for number, replicas in sorted(observed.items())}
+    counts = Counter(broker for replicas in held.values() for broker in replicas)
+    for replicas in held.values():
+        while len(replicas) < replication_factor:
+            added = min(
+                (broker for broker in site.brokers if broker not in replicas),
+                key=lambda broker: (-site.spread([*replicas, broker]), counts[broker], site.weight(broker)),
+            )
+            replicas.append(added)
+            counts[added] += 1
+        while len(replicas) > replication_factor:
+            counts[_take_one(replicas, site, counts)] -= 1
+    return {number: tuple(replicas) for number, replicas in held.items()}
+
+
+def _take_one(replicas: list[int], site: Site, counts: Counter[int]) -> int:
+    def without(broker: int) -> int:
+        return site.spread(other for other in replicas if other != broker)
+
+    taken = max(replicas[1:], key=lambda broker: (without(broker), counts[broker], site.weight(broker)))
+    replicas.remove(taken)
+    return taken
+
+
+def spread_evenly(assigned: OfTopic, site: Site, observed: OfTopic | None = None) -> dict[int, Replicas]:
+    """The replicas of a topic on brokers of the site alone, on enough racks, evenly, with the fewest moves away from
+    where they were `observed` (by default, from `assigned`). A replica that moves leaves its place in the order to the
+    one that comes.
+    """
+    held = {number: list(replicas) for number, replicas in sorted(assigned.items())}
+    first = {number: frozenset(replicas) for number, replicas in (observed or assigned).items()}
+    counts = Counter(dict.fromkeys(site.brokers, 0))
+    counts.update(broker for replicas in held.values() for broker in replicas if broker in site.racks)
+    for replicas in held.values():
+        _mend(replicas, site, counts)
+
+    def options(broker: int) -> Iterable[tuple[Held, int, int]]:
+        for number, replicas in held.items():
+            if broker in replicas:
+                for other in site.brokers:
+                    if _fits(replicas, broker, other, site):
+                        yield number, other, (other not in first[number]) - (broker not in first[number])
+
+    def move(number: Held, source: int, target: int) -> bool:
+        if source not in held[number] or not _fits(held[number], source, target, site):
+            return False
+        held[number][held[number].index(source)] = target
+        return True
+
+    level(counts, options, move, site.weight)
+    return {number: tuple(replicas) for number, replicas in held.items()}
+
+
+def _mend(replicas: list[int], site: Site, counts: Counter[int]) -> None:
+    """Bring a partition onto brokers of the site, and onto as many racks as it can be on."""
+    wanted = min(len(replicas), site.spread(site.brokers))
+    while site.spread(replicas) < wanted or any(broker not in site.racks for broker in replicas):
+        _, source, target = min(
+            (
+                (
+                    -site.spread(_replaced(replicas, source, target)),
+                    counts[target] - counts[source],
+                    site.weight(target),
+                ),
+                source,
+                target,
+            )
+            for source in _to_leave(replicas, site)
+            for target in site.brokers
+            if target not in replicas
+        )
+        replicas[replicas.index(source)] = target
+        counts[target] += 1
+        counts[source] -= 1
+
+
+def _to_leave(replicas: Sequence[int], site: Site) -> list[int]:
+    return [broker for broker in replicas if broker not in site.racks] or list(replicas)
+
+
+def _replaced(replicas: Sequence[int], source: int, target: int) -> list[int]:
+    return [target if broker == source else broker for broker in replicas]
+
+
+def _fits(replicas: Sequence[int], source: int, target: int, site: Site) -> bool:
+    if target in replicas:
+        return False
+    return site.spread(_replaced(replicas, source, target)) >= site.spread(replicas)
+
+
+def led_evenly(assigned: OfTopic) -> dict[int, Replicas]:
+    """The same replicas, each partition's in an order in which every broker is first equally often, as far as can be.
+
+    No byte moves. Orders change in as few partitions as possible.
+    """
+    held = {number: list(replicas) for number, replicas in sorted(assigned.items())}
+    counts = Counter({broker: 0 for replicas in held.values() for broker in replicas})
+    counts.update(replicas[0] for replicas in held.values())
+
+    def options(broker: int) -> Iterable[tuple[Held, int, int]]:
+        for number, replicas in held.items():
+            if replicas[0] == broker:
+                for other in replicas[1:]:
+                    was = assigned[number][0]
+                    yield number, other, (other != was) - (broker != was)
+
+    def move(number: Held, source: int, target: int) -> bool:
+        replicas = held[number]
+        if replicas[0] != source:
+            return False
+        replicas.remove(target)
+        replicas.insert(0, target)
+        return True
+
+    level(counts, options, move, lambda broker: (0, broker))
+    return {number: tuple(replicas) for number, replicas in held.items()}
+
+
+def moved(observed: OfTopic, planned: OfTopic) -> int:
+    """How many replicas are on brokers that did not hold them before."""
+    return sum(len(set(planned[number]) - set(observed[number])) for number in planned)

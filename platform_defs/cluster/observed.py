@@ -1,0 +1,108 @@
+"""What was seen of a cluster, and what could not be seen."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition, as brokers describe it: `replicas` in the order of preference, no `leader` while it is offline."""
+
+    topic: str
+    number: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    min_in_sync: int = 1  # min.insync.replicas of the topic
+
+    @property
+    def led_by_preferred(self) -> bool:
+        return self.leader == self.replicas[0]
+
+    @property
+    def under_replicated(self) -> bool:
+        return len(self.in_sync) < len(self.replicas)
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.number}]"
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker that is registered. `answers` says whether it gave its metadata when it was asked itself."""
+
+    id: int
+    address: str
+    rack: str | None = None
+    fenced: bool = False
+    answers: bool = True
+
+
+@dataclass(frozen=True)
+class Voter:
+    """A controller with a vote. `lag` is how many records of the metadata log it does not have, None if not known;
+    `silent_ms` how long ago it last fetched.
+    """
+
+    id: int
+    lag: int | None
+    silent_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """The controllers, as their leader describes them."""
+
+    leader: int
+    epoch: int
+    voters: tuple[Voter, ...]
+
+
+@dataclass(frozen=True)
+class Moving:
+    """A partition whose replicas are being reassigned."""
+
+    topic: str
+    number: int
+    replicas: tuple[int, ...]  # the present ones and those to come
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that it will have."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.number}]"
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A cluster. `unknown` names what could not be asked, and why; `quorum` is None where no broker could say."""
+
+    cluster_id: str
+    brokers: tuple[Broker, ...]
+    partitions: tuple[Partition, ...]
+    quorum: Quorum | None
+    quorum_lost: str | None = None  # why the controllers have no leader
+    moving: tuple[Moving, ...] = ()
+    internal: frozenset[str] = frozenset()  # names of Kafka's own topics
+    unknown: tuple[str, ...] = ()
+
+
+Assignment = Mapping[tuple[str, int], tuple[int, ...]]  # by topic and partition, the replicas in order of preference
+Bytes = Mapping[tuple[str, int, int], int]  # by topic, partition and broker
+
+
+def assignment(partitions: Iterable[Partition]) -> dict[tuple[str, int], tuple[int, ...]]:
+    """The replicas of each partition."""
+    return {(item.topic, item.number): item.replicas for item in partitions}
+
+
+def by_topic(partitions: Iterable[Partition]) -> dict[str, Sequence[Partition]]:
+    """The partitions of each topic, by number."""
+    found: dict[str, list[Partition]] = {}
+    for item in sorted(partitions, key=lambda item: (item.topic, item.number)):
+        found.setdefault(item.topic, []).append(item)
+    return dict(found)

@@ -1,0 +1,94 @@
+"""What is wrong with single partitions, as Kafka's own metrics count it; the worst of them first."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from platform_defs.cluster.observed import Observed, Partition
+
+WORST = 10  # partitions that are named
+
+
+class State(IntEnum):
+    """The worst that can be said of a partition, in the order of severity."""
+
+    whole = 0
+    under_replicated = 1
+    at_min_in_sync = 2  # one replica less, and nothing can be written with acks=all
+    under_min_in_sync = 3
+    offline = 4
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A partition, its state, and how many replicas it lacks."""
+
+    partition: Partition
+    state: State
+    missing: int
+
+    @property
+    def under_replicated(self) -> bool:
+        return self.missing > 0
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many partitions; one that is offline is under-replicated as well, as in Kafka's metrics."""
+
+    partitions: int
+    offline: int
+    under_min_in_sync: int
+    at_min_in_sync: int
+    under_replicated: int
+    not_preferred: int  # with a leader, which is not the first of their replicas
+
+
+def judged(observed: Observed) -> tuple[Judged, ...]:
+    """Every partition. One whose leader does not answer is offline: the controller only has not noticed yet.
+
+    A replica that a reassignment is adding is not missed (Kafka's ReplicaManager does the same).
+    """
+    silent = {broker.id for broker in observed.brokers if not broker.answers}
+    adding = {(item.topic, item.number): len(item.adding) for item in observed.moving}
+    return tuple(_judge(item, silent, adding) for item in observed.partitions)
+
+
+def _judge(item: Partition, silent: set[int], adding: Mapping[tuple[str, int], int]) -> Judged:
+    wanted = len(item.replicas) - adding.get((item.topic, item.number), 0)
+    missing = max(0, wanted - len(item.in_sync))
+    return Judged(item, _state(item, missing, led=item.leader is not None and item.leader not in silent), missing)
+
+
+def _state(item: Partition, missing: int, *, led: bool) -> State:
+    if not led:
+        return State.offline
+    if len(item.in_sync) < item.min_in_sync:
+        return State.under_min_in_sync
+    if len(item.in_sync) == item.min_in_sync:
+        return State.at_min_in_sync
+    return State.under_replicated if missing else State.whole
+
+
+def count(found: Iterable[Judged]) -> Counts:
+    """The counts of all of them."""
+    items = list(found)
+    below = [item for item in items if len(item.partition.in_sync) < item.partition.min_in_sync]
+    return Counts(
+        partitions=len(items),
+        offline=sum(item.state is State.offline for item in items),
+        under_min_in_sync=len(below),
+        at_min_in_sync=sum(len(item.partition.in_sync) == item.partition.min_in_sync for item in items),
+        under_replicated=sum(item.under_replicated for item in items),
+        not_preferred=sum(item.state is not State.offline and not item.partition.led_by_preferred for item in items),
+    )
+
+
+def worst(found: Iterable[Judged]) -> tuple[Judged, ...]:
+    """At most WORST of them, what is to be seen to first. One at its minimum that lacks nothing is not among them."""
+    bad = [item for item in found if item.missing or item.state in (State.offline, State.under_min_in_sync)]
+    return tuple(sorted(bad, key=_severity)[:WORST])
+
+
+def _severity(item: Judged) -> tuple[int, int, str, int]:
+    return -item.state, -item.missing, item.partition.topic, item.partition.number

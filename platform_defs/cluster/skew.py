@@ -1,0 +1,128 @@
+"""How evenly a topic and a cluster lie on the brokers.
+
+The percentages are CMAK's, by its own formulas (TopicIdentity in yahoo/CMAK, app/kafka/manager/model/ActorModel.scala):
+they count replicas in sync, and brokers that hold one. A topic that lies on one broker of three alone is 0% skewed by
+them, which its spread (33%) tells apart.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from platform_defs.cluster.observed import Bytes, Partition
+
+
+@dataclass(frozen=True)
+class BrokerOfTopic:
+    """What one broker holds of a topic: its replicas in sync, and the partitions that it leads."""
+
+    broker: int
+    replicas: int
+    leaders: int
+    skewed: bool
+    leader_skewed: bool
+
+
+@dataclass(frozen=True)
+class TopicSkew:
+    """CMAK's numbers of one topic, in whole percent."""
+
+    topic: str
+    partitions: int
+    replication_factor: int
+    skew_percent: int  # of the brokers that hold a replica in sync: those with more than their share
+    leader_skew_percent: int  # of the same brokers: those that lead more than their share
+    spread_percent: int  # of all brokers: those that hold a replica in sync
+    preferred_percent: int  # of the partitions: those led by the first of their replicas
+    brokers: tuple[BrokerOfTopic, ...]
+
+
+def topic_skew(partitions: Sequence[Partition], brokers: int) -> TopicSkew:
+    """The skew of a topic, given all its partitions (at least one) and how many brokers the cluster has."""
+    factor = len(partitions[0].replicas)
+    holders = _holders(partitions, factor)
+    return TopicSkew(
+        partitions[0].topic,
+        len(partitions),
+        factor,
+        skew_percent=_percent(sum(item.skewed for item in holders), len(holders), otherwise=0),
+        leader_skew_percent=_percent(sum(item.leader_skewed for item in holders), len(holders), otherwise=0),
+        spread_percent=_percent(len(holders), brokers, otherwise=100),
+        preferred_percent=_percent(sum(item.led_by_preferred for item in partitions), len(partitions), otherwise=100),
+        brokers=holders,
+    )
+
+
+def _holders(partitions: Sequence[Partition], factor: int) -> tuple[BrokerOfTopic, ...]:
+    replicas = Counter(broker for item in partitions for broker in item.in_sync)
+    leaders = Counter(item.leader for item in partitions if item.leader in item.in_sync)
+    if not replicas:
+        return ()
+    share = math.ceil(len(partitions) / len(replicas) * factor)  # in CMAK's order: floating point rounds as there
+    leader_share = math.ceil(len(partitions) / len(replicas))
+    return tuple(
+        BrokerOfTopic(broker, count, leaders[broker], count > share, leaders[broker] > leader_share)
+        for broker, count in sorted(replicas.items())
+    )
+
+
+def _percent(part: int, whole: int, *, otherwise: int) -> int:
+    return 100 * part // whole if whole else otherwise
+
+
+@dataclass(frozen=True)
+class BrokerLoad:
+    """What one broker carries of the whole cluster. A deviation is (count - mean) / mean, and 0 where the mean is 0;
+    that of bytes is None where they are not known.
+    """
+
+    broker: int
+    replicas: int
+    leaders: int
+    bytes: int | None
+    replicas_deviation: float
+    leaders_deviation: float
+    bytes_deviation: float | None
+
+
+def cluster_load(
+    partitions: Iterable[Partition], brokers: Iterable[int], sizes: Bytes | None = None
+) -> tuple[BrokerLoad, ...]:
+    """What each broker carries, and how far that is from the mean over all of them, in the order of their ids.
+
+    Replicas are those assigned, in sync or not.
+    """
+    known, held = sorted(set(brokers)), list(partitions)
+    replicas = _over(known, Counter(broker for item in held for broker in item.replicas))
+    leaders = _over(known, Counter(item.leader for item in held if item.leader is not None))
+    carried = None if sizes is None else _over(known, _by_broker(sizes, {(item.topic, item.number) for item in held}))
+    return tuple(
+        BrokerLoad(
+            broker,
+            replicas[broker],
+            leaders[broker],
+            None if carried is None else carried[broker],
+            _deviation(replicas, broker),
+            _deviation(leaders, broker),
+            None if carried is None else _deviation(carried, broker),
+        )
+        for broker in known
+    )
+
+
+def _over(brokers: Iterable[int], counts: Mapping[int, int]) -> dict[int, int]:
+    return {broker: counts.get(broker, 0) for broker in brokers}
+
+
+def _by_broker(sizes: Bytes, wanted: set[tuple[str, int]]) -> Counter[int]:
+    total: Counter[int] = Counter()
+    for (topic, number, broker), size in sizes.items():
+        if (topic, number) in wanted:
+            total[broker] += size
+    return total
+
+
+def _deviation(counts: Mapping[int, int], broker: int) -> float:
+    mean = sum(counts.values()) / len(counts)
+    return (counts[broker] - mean) / mean if mean else 0.0

@@ -1,0 +1,138 @@
+"""What is seen of Kafka's addresses: facts only. `platform_defs.doctor.reach` and `.cluster` say what they mean."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Literal
+
+Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]  # a client's security.protocol
+
+Kind = Literal[
+    "unknown_name",  # the name has no address here
+    "refused",  # nothing listens at that port
+    "unreachable",  # no way there: no route, or a firewall that says so
+    "no_connection",  # no answer to the attempt to connect
+    "silent",  # connected, and nothing was said in time
+    "speaks_tls",  # we spoke plainly, and TLS is spoken there
+    "speaks_plainly",  # we began TLS, and Kafka without TLS is spoken there
+    "certificate_name",  # the certificate is trusted, and made out to other names
+    "certificate",  # the certificate is not trusted
+    "tls",  # TLS fails in another way
+    "not_kafka",  # something answers, and it is not Kafka
+    "closed",  # the connection was closed on our request
+    "wants_login",  # the same, because the listener wants SASL
+    "no_login_there",  # we wanted to log in, and the listener has no SASL
+    "mechanism",  # the listener has other mechanisms of SASL
+    "login_refused",  # user or password are wrong
+    "login_untried",  # a mechanism of SASL that only librdkafka speaks
+    "kafka_error",  # Kafka answered with an error
+]
+
+
+@dataclass(frozen=True, order=True)
+class Address:
+    """A host (a name or an IP address, IPv6 without brackets) and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it leads each machine to itself."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host.rstrip(".").lower() in ("localhost", "localhost.localdomain")
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why an address was of no use. `said`: the system's own words; `more`: names in a certificate, mechanisms."""
+
+    kind: Kind
+    said: str
+    more: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker as the answering one tells clients of it."""
+
+    number: int  # its node.id
+    address: Address
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back through an address."""
+
+    cluster_id: str | None
+    brokers: tuple[Broker, ...]
+    answering: int | None = None  # the node.id of the broker that answered; None where it would not say
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])  # of that broker: listeners, ...
+
+    def broker(self, number: int | None) -> Broker | None:
+        """The broker of that number, if the answer names it."""
+        return next((one for one in self.brokers if one.number == number), None)
+
+    @property
+    def listener(self) -> str | None:
+        """By the answering broker's configuration, the name of the listener through which one came in. A broker tells
+        of itself the address that this listener advertises.
+        """
+        me = self.broker(self.answering)
+        names = [name for name, address in self.advertised.items() if me and address == me.address]
+        return names[0] if len(names) == 1 else None
+
+    @property
+    def advertised(self) -> dict[str, Address]:
+        """What each listener of the answering broker advertises, by name."""
+        return listeners(self.settings.get("advertised.listeners") or self.settings.get("listeners") or "")
+
+    def protocol_of(self, listener: str | None) -> str | None:
+        """The listener's security protocol, by the answering broker's listener.security.protocol.map."""
+        pairs = (pair.strip().partition(":") for pair in self.settings.get(PROTOCOLS, "").split(","))
+        return next((protocol for name, _, protocol in pairs if name == listener), None)
+
+
+PROTOCOLS = "listener.security.protocol.map"
+LISTENER_SETTINGS = ("listeners", "advertised.listeners", PROTOCOLS)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One address, tried: an answer, or the trouble. `ips` is how many IP addresses its name has."""
+
+    address: Address
+    outcome: Answer | Trouble
+    ips: int = 1
+
+    @property
+    def answer(self) -> Answer | None:
+        """The answer, if there was one."""
+        return self.outcome if isinstance(self.outcome, Answer) else None
+
+
+def listeners(setting: str) -> dict[str, Address]:
+    """The addresses in a broker's `listeners` or `advertised.listeners`, by the listener's name."""
+    found = dict[str, Address]()
+    for one in setting.split(","):
+        name, separator, where = one.strip().partition("://")
+        if separator and (address := parsed(where)) is not None:
+            found[name] = address
+    return found
+
+
+def parsed(text: str, default: int | None = None) -> Address | None:
+    """The address in `host:port` or `[ipv6]:port`, perhaps behind `PROTOCOL://`; None where it is none."""
+    where = text.strip().rpartition("://")[2]
+    host, separator, port = where.rpartition(":")
+    if not separator or where.endswith("]"):
+        host, port = where, "" if default is None else str(default)
+    host = host.strip().removeprefix("[").removesuffix("]")
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
+        return None
+    return Address(host, int(port))

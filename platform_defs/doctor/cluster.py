@@ -1,0 +1,178 @@
+"""What the brokers' addresses mean together: who is told what, who answers where, and whether it is one cluster."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from platform_defs.doctor.addresses import Address, Answer, Broker, Seen, Trouble
+from platform_defs.doctor.findings import Finding, Severity, error, warning, well
+from platform_defs.doctor.reach import Case, Told, explain
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Every address that was tried. `source` is the setting that names the bootstrap addresses."""
+
+    source: str
+    protocol: str  # the client's security.protocol
+    bootstrap: Sequence[Seen]
+    advertised: Mapping[Address, Seen]  # the bootstrap addresses among them were tried once
+
+
+def told(bootstrap: Iterable[Seen]) -> list[tuple[Broker, Told]]:
+    """Each broker's address, once, as the answers by the bootstrap addresses name it."""
+    found = dict[tuple[int, Address], tuple[Broker, Told]]()
+    for address, answer in _answers(bootstrap):
+        for broker in answer.brokers:
+            found.setdefault((broker.number, broker.address), (broker, Told(broker.number, address, answer)))
+    return list(found.values())
+
+
+def _answers(looked: Iterable[Seen]) -> Iterator[tuple[Address, Answer]]:
+    return ((seen.address, seen.outcome) for seen in looked if isinstance(seen.outcome, Answer))
+
+
+def findings(looks: Looks) -> list[Finding]:
+    """All that the addresses say."""
+    named = told(looks.bootstrap)
+    return [
+        *_bootstrap(looks),
+        *_several_clusters(looks.bootstrap),
+        *(finding for broker, by in named for finding in _advertised(looks, broker, by)),
+        *_shared(named),
+        *_alone(looks),
+    ]
+
+
+def reached(looks: Looks) -> set[int]:
+    """The brokers that clients reach where they are told to come to, as far as that can be told."""
+    return {broker.number for broker, by in told(looks.bootstrap) if _is_well(looks, broker, by)}
+
+
+def _is_well(looks: Looks, broker: Broker, by: Told) -> bool:
+    return all(finding.severity is not Severity.ERROR for finding in _advertised(looks, broker, by))
+
+
+def _bootstrap(looks: Looks) -> Iterator[Finding]:
+    for seen in looks.bootstrap:
+        if isinstance(seen.outcome, Trouble):
+            yield explain(Case(seen.address, seen.outcome, looks.protocol, looks.source))
+        else:
+            yield well(
+                "kafka", str(seen.address), f"The bootstrap address {seen.address} leads to {_who(seen.outcome)}."
+            )
+
+
+def _who(answer: Answer) -> str:
+    broker = "a broker" if answer.answering is None else f"broker {answer.answering}"
+    listener = "" if answer.listener is None else f" (listener {answer.listener})"
+    return f"{broker}{listener} of the cluster {answer.cluster_id}"
+
+
+def _advertised(looks: Looks, broker: Broker, by: Told) -> Iterator[Finding]:
+    seen = looks.advertised[broker.address]
+    if broker.address.is_loopback and not by.by.is_loopback:
+        yield _localhost(broker, by)
+    elif isinstance(seen.outcome, Trouble):
+        yield explain(Case(seen.address, seen.outcome, looks.protocol, looks.source, by))
+    elif (wrong := _answered_by_another(broker, by, seen.outcome)) is not None:
+        yield wrong
+    else:
+        yield _reached(broker, seen.outcome)
+
+
+def _localhost(broker: Broker, by: Told) -> Finding:
+    return error(
+        "kafka",
+        str(broker.address),
+        f"Broker {broker.number} tells clients to come to {broker.address}, which leads every machine to itself."
+        f"{by.came_in}",
+        f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address that clients on other "
+        "machines can reach. Clients beside the broker can have a listener of their own that is advertised as "
+        "localhost.",
+    )
+
+
+def _answered_by_another(broker: Broker, by: Told, answer: Answer) -> Finding | None:
+    if answer.cluster_id != by.answer.cluster_id:
+        return error(
+            "kafka",
+            str(broker.address),
+            f"Broker {broker.number} of the cluster {by.answer.cluster_id} tells clients to come to "
+            f"{broker.address}. A broker of another cluster answers there, of {answer.cluster_id}.{by.came_in}",
+            f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address of its own; or the "
+            "port mapping or name of that address must lead to this broker.",
+        )
+    if answer.answering in (None, broker.number):
+        return None
+    return error(
+        "kafka",
+        str(broker.address),
+        f"Broker {broker.number} tells clients to come to {broker.address}. Broker {answer.answering} answers "
+        f"there, so clients ask the wrong one for the partitions of broker {broker.number}.{by.came_in}",
+        f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address of its own; or the port "
+        "mapping, load balancer or name of that address must lead to this broker.",
+    )
+
+
+def _reached(broker: Broker, answer: Answer) -> Finding:
+    if answer.answering is None:
+        return warning(
+            "kafka",
+            str(broker.address),
+            f"Broker {broker.number} tells clients to come to {broker.address}, and a broker of its cluster answers "
+            "there; which one cannot be told, because the brokers do not show their settings to this user.",
+            "Grant the user DescribeConfigs on the cluster to have the doctor ask who answers, and by which of its "
+            "advertised.listeners.",
+        )
+    return well("kafka", str(broker.address), f"Broker {broker.number} is reached at {broker.address}.")
+
+
+def _listener(by: Told) -> str:
+    return "its listener" if by.answer.listener is None else f"its listener {by.answer.listener}"
+
+
+def _several_clusters(bootstrap: Sequence[Seen]) -> Iterator[Finding]:
+    by_cluster = dict[str | None, list[Address]]()
+    for address, answer in _answers(bootstrap):
+        by_cluster.setdefault(answer.cluster_id, []).append(address)
+    if len(by_cluster) > 1:
+        parts = (f"{', '.join(map(str, where))} to {cluster}" for cluster, where in by_cluster.items())
+        yield error(
+            "kafka",
+            "bootstrap addresses",
+            f"The bootstrap addresses lead to different clusters: {'; '.join(parts)}. Which one a client joins is "
+            "chance.",
+            "Name the brokers of one cluster alone.",
+        )
+
+
+def _shared(named: Sequence[tuple[Broker, Told]]) -> Iterator[Finding]:
+    at = dict[tuple[str | None, Address], list[tuple[Broker, Told]]]()
+    for broker, by in named:
+        at.setdefault((by.answer.cluster_id, broker.address), []).append((broker, by))
+    for (_, address), sharing in at.items():
+        if len(sharing) > 1:
+            numbers = [str(broker.number) for broker, _ in sharing]
+            who = f"{', '.join(numbers[:-1])} and {numbers[-1]}"
+            yield error(
+                "kafka",
+                str(address),
+                f"Brokers {who} all tell clients to come to {address}: only one of them can answer there."
+                f"{sharing[0][1].came_in}",
+                f"advertised.listeners of each of the brokers {who} must give {_listener(sharing[0][1])} an address of "
+                "its own: another host or another port.",
+            )
+
+
+def _alone(looks: Looks) -> Iterator[Finding]:
+    if len(looks.bootstrap) != 1 or (seen := looks.bootstrap[0]).answer is None or seen.ips > 1:
+        return
+    if len(seen.answer.brokers) > 1:
+        others = [str(one.address) for one in seen.answer.brokers if one.address != seen.address]
+        yield warning(
+            "kafka",
+            str(seen.address),
+            f"{looks.source} names one address alone, and the cluster has {len(seen.answer.brokers)} brokers: while "
+            f"the one behind {seen.address} is down, no client can begin, though the others would serve it.",
+            f"Name a second one as well, such as {others[0]}.",
+        )

@@ -1,0 +1,58 @@
+"""What is to be said of this machine: Java, Spark, disk."""
+
+from dataclasses import dataclass
+
+from platform_defs.doctor.findings import Finding, error, warning, well
+
+SPACE = 2_000_000_000  # bytes of disk: Spark's scratch space and the embedded servers' logs grow within hours
+
+
+@dataclass(frozen=True)
+class SparkLook:
+    """`master` None where Spark runs inside each run; `problem` None where the master takes connections."""
+
+    version: str
+    master: str | None = None
+    problem: str | None = None
+    tried: bool = True
+
+
+def java(version: int, path: str, oldest: int) -> Finding:
+    """The Java on the PATH or in JAVA_HOME, which runs Spark's driver and the embedded servers."""
+    if version >= oldest:
+        return well("java", path, f"Java {version} ({path}).")
+    return error(
+        "java",
+        path,
+        f"{path} is Java {version}; Spark needs Java {oldest} or newer.",
+        f"Install Java {oldest} or newer, and put it on the PATH or in JAVA_HOME.",
+    )
+
+
+def spark(look: SparkLook) -> Finding:
+    """Where batches run."""
+    if look.master is None:
+        return well("spark", "local", f"Spark {look.version} runs inside each run's own process.")
+    if look.problem is not None:
+        return error(
+            "spark",
+            look.master,
+            f"TIDEGATE_SPARK_MASTER names {look.master}, and no connection can be made to it ({look.problem}).",
+            "Start the master, correct TIDEGATE_SPARK_MASTER, or unset it: Spark then runs inside each run's own "
+            "process.",
+        )
+    said = "takes connections" if look.tried else "was not tried: only spark:// addresses are"
+    return well("spark", look.master, f"Spark {look.version}; the master {look.master} {said}.")
+
+
+def disk(folder: str, free: int) -> Finding:
+    """The disk of TIDEGATE_HOME."""
+    if free >= SPACE:
+        return well("disk", folder, f"The disk that holds {folder} has {free / 1e9:,.0f} GB left.")
+    return warning(
+        "disk",
+        folder,
+        f"The disk that holds {folder} has {free / 1e6:,.0f} MB left: Spark and the embedded servers stop when it "
+        "fills.",
+        "Free some space, or set TIDEGATE_HOME to a folder on another disk.",
+    )

@@ -1,0 +1,207 @@
+"""What is to be said of Postgres, the ledger in it, Dagster's daemon, and the clocks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from platform_defs.doctor.findings import Finding, error, warning, well
+from platform_defs.words import noun_for, plural
+
+ENOUGH = 20  # sessions left: a run and its Spark tasks have a dozen, Dagster's processes a few each
+CLOCK_SECONDS = 2.0  # by which two clocks may differ; the look itself takes a part of it
+HEARTBEAT_SECONDS = 300.0  # Dagster's daemons are heard of every 30 s
+
+
+@dataclass(frozen=True)
+class Vitals:
+    """Of the server, by sql/doctor.sql. `behind`: seconds by which this machine's clock is behind the server's."""
+
+    version: str
+    fsync: str
+    full_page_writes: str
+    synchronous_commit: str
+    most_sessions: int
+    sessions: int
+    role_limit: int | None
+    role_sessions: int
+    encrypted: bool
+    local: bool
+    bytes: int
+    behind: float
+    role: str
+    database: str
+    may_create: bool
+
+
+@dataclass(frozen=True)
+class LedgerState:
+    """The ledger: the migrations that are `missing` (None where there is no ledger), and those unknown here."""
+
+    missing: Sequence[str] | None
+    unknown: Sequence[str] = ()
+    unreadable: Sequence[str] = ()
+    unwritable: Sequence[str] = ()
+    may_stage: bool = True
+
+
+def server(vitals: Vitals) -> Iterator[Finding]:
+    """The server itself."""
+    size = f"{vitals.bytes / 1e9:.1f} GB" if vitals.bytes >= 1e9 else f"{vitals.bytes / 1e6:.0f} MB"
+    yield well("postgres", "version", f"Postgres {vitals.version} answers; the database {vitals.database} has {size}.")
+    yield from _durability(vitals)
+    yield _sessions(vitals)
+    yield _encryption(vitals)
+
+
+def _durability(vitals: Vitals) -> Iterator[Finding]:
+    if vitals.fsync == "off":
+        yield error(
+            "postgres",
+            "fsync",
+            "fsync is off: when the machine crashes, what was committed is lost, and the database may be damaged.",
+            "Set fsync = on in postgresql.conf, and reload.",
+        )
+    if vitals.full_page_writes == "off":
+        yield warning(
+            "postgres",
+            "full_page_writes",
+            "full_page_writes is off: a page that is half written when the machine crashes stays damaged.",
+            "Set full_page_writes = on, unless the file system never writes half a page.",
+        )
+    if vitals.synchronous_commit == "off":
+        yield warning(
+            "postgres",
+            "synchronous_commit",
+            "synchronous_commit is off. Tidegate switches it on for its own publications; whatever else writes to this "
+            "database may lose its last commits in a crash.",
+            "Set synchronous_commit = on for the database or the role.",
+        )
+    if "off" not in (vitals.fsync, vitals.full_page_writes, vitals.synchronous_commit):
+        yield well(
+            "postgres",
+            "durability",
+            f"A commit lasts: fsync and full_page_writes are on, synchronous_commit is {vitals.synchronous_commit}.",
+        )
+
+
+def _sessions(vitals: Vitals) -> Finding:
+    left = vitals.most_sessions - vitals.sessions
+    whose, remedy = "max_connections", "Raise max_connections, or end sessions that nobody needs (pg_stat_activity)."
+    if vitals.role_limit is not None and vitals.role_limit - vitals.role_sessions < left:
+        left = vitals.role_limit - vitals.role_sessions
+        whose = f"the limit of the role {vitals.role}"
+        remedy = f"Raise it: ALTER ROLE {vitals.role} CONNECTION LIMIT ..."
+    said = f"{plural(max(0, left), 'more connection')} may be opened ({whose})"
+    if left >= ENOUGH:
+        return well("postgres", "connections", f"{said}.")
+    return warning(
+        "postgres", "connections", f"{said}; a run, its Spark tasks and Dagster together need about {ENOUGH}.", remedy
+    )
+
+
+def _encryption(vitals: Vitals) -> Finding:
+    if vitals.encrypted:
+        return well("postgres", "tls", "The connection is encrypted (TLS).")
+    if vitals.local:
+        return well("postgres", "tls", "The connection is not encrypted, and does not leave this machine.")
+    return warning(
+        "postgres",
+        "tls",
+        "The connection to another machine is not encrypted: rows and password can be read on the way.",
+        "Add sslmode=verify-full (and sslrootcert) to TIDEGATE_POSTGRES_URL.",
+    )
+
+
+def ledger(state: LedgerState, vitals: Vitals) -> Iterator[Finding]:
+    """The ledger, and what the role may do with it."""
+    if state.missing is None:
+        yield _no_ledger(vitals)
+        return
+    yield _version(state)
+    if state.unreadable:
+        yield error(
+            "ledger",
+            "rights",
+            f"The role {vitals.role} may not read {_tables(state.unreadable)} of the ledger.",
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA tidegate TO {vitals.role};",
+        )
+    elif state.unwritable or not state.may_stage:
+        what = _tables(state.unwritable) if state.unwritable else "the schema tidegate_staging"
+        yield warning(
+            "ledger",
+            "rights",
+            f"The role {vitals.role} may read the ledger and may not write to {what}: what only shows works, runs "
+            "fail.",
+            "Let runs have the role that owns the ledger (TIDEGATE_POSTGRES_URL), or grant the right.",
+        )
+    else:
+        yield well("ledger", "rights", f"The role {vitals.role} may read and write the ledger.")
+
+
+def _no_ledger(vitals: Vitals) -> Finding:
+    if vitals.may_create:
+        return well("ledger", "version", "There is no ledger yet; the first run creates it (or: tidegate migrate).")
+    return error(
+        "ledger",
+        "version",
+        f"There is no ledger yet, and the role {vitals.role} may not create one.",
+        f"GRANT CREATE ON DATABASE {vitals.database} TO {vitals.role}; or run tidegate migrate as a role that has it.",
+    )
+
+
+def _version(state: LedgerState) -> Finding:
+    if state.unknown:
+        return error(
+            "ledger",
+            "version",
+            f"A newer version of Tidegate has migrated the ledger ({', '.join(state.unknown)}).",
+            "Use that version; this one refuses to run.",
+        )
+    if state.missing:
+        return warning(
+            "ledger",
+            "version",
+            f"The ledger is older than this version of Tidegate: {', '.join(state.missing)} "
+            f"{noun_for(len(state.missing), 'is', 'are')} missing.",
+            "tidegate migrate (the next run does it as well).",
+        )
+    return well("ledger", "version", "The ledger is that of this version of Tidegate.")
+
+
+def _tables(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{noun_for(len(names), 'the table', 'the tables')} {', '.join(names[:3])}{more}"
+
+
+def daemon(heartbeats: Mapping[str, float] | None) -> Finding:
+    """Dagster's daemons, by the seconds since each was last heard of; None where Dagster has never run here."""
+    remedy = "Start it: tidegate ui up, or dagster-daemon run where Dagster is yours."
+    if not heartbeats:
+        return warning(
+            "dagster", "daemon", "Dagster's daemon has never run with this database: nothing starts runs.", remedy
+        )
+    oldest = min(heartbeats.values())
+    if oldest > HEARTBEAT_SECONDS:
+        return warning(
+            "dagster",
+            "daemon",
+            f"Dagster's daemon was last heard of {plural(round(oldest / 60), 'minute')} ago: no sensor and no schedule "
+            "starts a run.",
+            remedy,
+        )
+    late = [name for name, seconds in heartbeats.items() if seconds > HEARTBEAT_SECONDS]
+    if "SENSOR" in late:
+        return warning("dagster", "daemon", "Dagster's sensor daemon is not heard of: no sensor starts a run.", remedy)
+    return well("dagster", "daemon", f"Dagster's daemon was heard of {plural(round(oldest), 'second')} ago.")
+
+
+def clock(behind: float) -> Finding:
+    """This machine's clock against Postgres'."""
+    if abs(behind) <= CLOCK_SECONDS:
+        return well("clock", "postgres", "This machine's clock and Postgres' agree within two seconds.")
+    return warning(
+        "clock",
+        "postgres",
+        f"This machine's clock is {abs(behind):,.0f} s {'behind' if behind > 0 else 'ahead of'} Postgres': times that "
+        "are shown, and waits after a failure, are wrong by as much.",
+        "Let both machines keep time by NTP (timedatectl, chronyc tracking).",
+    )

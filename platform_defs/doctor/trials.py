@@ -1,0 +1,89 @@
+"""What reading and writing for a trial came to."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from platform_defs.doctor.findings import Finding, error, well
+from platform_defs.doctor.topics import TopicLook, TopicState
+from platform_defs.words import plural
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to read: a partition, led by that broker, at its end or at an offset."""
+
+    topic: str
+    partition: int
+    leader: int | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """A message written for a trial, or the problem."""
+
+    topic: str
+    partition: int | None = None
+    offset: int | None = None
+    problem: str | None = None
+
+
+def places_to_read(looks: Sequence[TopicLook]) -> list[Place]:
+    """One partition of the pipelines' topics for each broker that leads any: each of them has to answer a fetch."""
+    found = dict[int, Place]()
+    for look in looks:
+        for partition, leader in look.outcome.leaders.items() if isinstance(look.outcome, TopicState) else ():
+            if leader is not None:
+                found.setdefault(leader, Place(look.topic, partition, leader))
+    return list(found.values())
+
+
+def reading(answers: Mapping[Place, str | None]) -> Iterator[Finding]:
+    """What reading from each broker came to."""
+    if not answers:
+        yield well("kafka", "reading", "Reading was not tried: there is no topic of a pipeline to read from.")
+    worked = [place for place, problem in answers.items() if problem is None]
+    if worked:
+        brokers = ", ".join(sorted({str(place.leader) for place in worked}))
+        yield well("kafka", "reading", f"Reading works, from {plural(len(worked), 'partition')} on brokers {brokers}.")
+    for place, problem in answers.items():
+        if problem is not None:
+            yield error(
+                "kafka",
+                "reading",
+                f"Partition {place.partition} of {place.topic} could not be read from its leader, broker "
+                f"{place.leader}: {problem}.",
+                f"Settle what is said of the address of broker {place.leader} and of the rights on {place.topic} "
+                "first; then its log says more.",
+            )
+
+
+def writing(written: Written, read_back: str | None) -> Finding:
+    """What writing a message, and reading it again, came to."""
+    if written.problem is not None:
+        return error(
+            "kafka",
+            "writing",
+            f"A message could not be written to {written.topic}: {written.problem}.",
+            f"The user needs Write on {written.topic}; with too few replicas in sync, start the brokers that are down "
+            "(the findings about topics name them).",
+        )
+    where = f"offset {written.offset} of partition {written.partition} of {written.topic}"
+    if read_back is not None:
+        return error(
+            "kafka",
+            "writing",
+            f"A message was written to {where}, and could not be read again: {read_back}.",
+            f"The user needs Read on {written.topic}; the findings about addresses say whether its leader is reached.",
+        )
+    return well("kafka", "writing", f"Writing works: one message, at {where}, was written and read again.")
+
+
+def not_written() -> Finding:
+    """Writing is tried only where a topic is named for it."""
+    return well(
+        "kafka",
+        "writing",
+        "Writing was not tried, because every message stays in its topic. To try it: tidegate doctor --write TOPIC, "
+        "with a topic that no pipeline reads.",
+    )

@@ -1,0 +1,38 @@
+"""Several looks at the same time, none of which can hold up the others or the end."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def at_once(looks: Mapping[str, Callable[[], T]], seconds: float) -> dict[str, T | None]:
+    """What each look gives, by name; None for one that gives nothing in so many seconds. Raises what a look raises.
+
+    Threads that nothing waits for: a system call that hangs (a name service, a database behind a dead network) cannot
+    be ended, and a pool would wait for it when the process ends.
+    """
+    answers = queue.SimpleQueue[tuple[str, T | None, BaseException | None]]()
+    for name, look in looks.items():
+        threading.Thread(target=_ask, args=(name, look, answers), daemon=True).start()
+    found: dict[str, T | None] = dict.fromkeys(looks)
+    deadline = time.monotonic() + seconds
+    for _ in looks:
+        try:
+            name, answer, error = answers.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            break
+        if error is not None:
+            raise error
+        found[name] = answer
+    return found
+
+
+def _ask(name: str, look: Callable[[], T], answers: "queue.SimpleQueue[tuple[str, T | None, BaseException | None]]"):
+    try:
+        answers.put((name, look(), None))
+    except BaseException as error:  # noqa: BLE001  # raised again by whoever asked
+        answers.put((name, None, error))

@@ -1,0 +1,133 @@
+"""Everything that `tidegate doctor` looks at. Kafka, Postgres, Spark, Java and the disk are looked at side by side."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from platform_defs.contract.catalogue import BrokenContract, Contracts
+from platform_defs.doctor import machine
+from platform_defs.doctor import postgres as of_postgres
+from platform_defs.doctor.findings import Finding, error, warning
+from platform_defs.errors import BadInput, TidegateError
+from platform_defs.operations.doctor.at_once import at_once
+from platform_defs.operations.doctor.kafka import KafkaExamination
+
+UNANSWERED = 8  # times the time-out: of the questions to one system that may follow one another
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What to look at, and for how long.
+
+    `bootstrap` and `postgres_url` are None where the embedded server is wanted and is not running. `source` names the
+    setting that `bootstrap` is from. `write`: a topic to write one message to. `seconds`: for each thing that is asked.
+    """
+
+    bootstrap: str | None
+    source: str
+    options: Mapping[str, str]
+    postgres_url: str | None
+    contracts: Contracts
+    spark_master: str | None
+    home: Path
+    write: str | None = None
+    seconds: float = 3.0
+
+    def findings(self) -> list[Finding]:
+        """All findings, system by system. Raises BadInput for what the caller has written wrongly."""
+        looks: dict[str, Callable[[], list[Finding]]] = {
+            "kafka": self._kafka,
+            "postgres": self._postgres,
+            "spark": self._spark,
+            "java": self._java,
+            "disk": partial(_disk, self.home),
+        }
+        found = at_once(looks, self.seconds * UNANSWERED)
+        return [one for system, said in found.items() for one in (said if said is not None else [self._hangs(system)])]
+
+    def _hangs(self, system: str) -> Finding:
+        return error(
+            system,
+            "answer",
+            f"What was asked of {system} had no answer within {self.seconds * UNANSWERED:g} s.",
+            "See whether it hangs, or what is between here and there: a firewall, a pooler, a name service.",
+        )
+
+    def _kafka(self) -> list[Finding]:
+        if self.bootstrap is None:
+            return [_not_running("kafka")]
+        options = {**self.options, "bootstrap.servers": self.bootstrap}
+        asked = KafkaExamination(self.source, options, self.contracts.good, self.write, self.seconds)
+        return [*asked.findings(), *_without_topic(self.contracts.broken)]
+
+    def _postgres(self) -> list[Finding]:
+        if self.postgres_url is None:
+            return [_not_running("postgres")]
+        from resources.postgres.vitals import look
+
+        try:
+            seen = look(self.postgres_url, self.seconds)
+        except TidegateError as refused:
+            return [_no_postgres(refused)]
+        return [
+            *of_postgres.server(seen.vitals),
+            *of_postgres.ledger(seen.ledger, seen.vitals),
+            of_postgres.daemon(seen.heartbeats),
+            of_postgres.clock(seen.vitals.behind),
+        ]
+
+    def _spark(self) -> list[Finding]:
+        from resources.spark.master import look
+
+        return [machine.spark(look(self.spark_master, self.seconds))]
+
+    def _java(self) -> list[Finding]:
+        from resources.local import java
+
+        try:
+            path = java.find_java()
+            return [machine.java(java.java_version(path), path, java.OLDEST)]
+        except BadInput as missing:
+            return [error("java", "java", "There is no Java that Spark can use.", str(missing))]
+
+
+def _without_topic(contracts: Iterable[BrokenContract]) -> list[Finding]:
+    return [
+        warning(
+            "topics",
+            broken.name,
+            f"The contract of {broken.name} cannot be used, so its topic was not looked at: {broken.error}",
+            "Correct the contract.",
+        )
+        for broken in contracts
+    ]
+
+
+def _not_running(system: str) -> Finding:
+    name = system.capitalize()
+    variable = {"kafka": "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "postgres": "TIDEGATE_POSTGRES_URL"}[system]
+    return error(
+        system,
+        "embedded",
+        f"The embedded {name} is not running, and no other is named.",
+        f"tidegate stack up; or set {variable}.",
+    )
+
+
+def _no_postgres(refused: TidegateError) -> Finding:
+    said = " ".join(str(refused.__cause__ or refused).split())  # libpq's own words, which never hold the password
+    return error(
+        "postgres",
+        "connection",
+        f"Postgres cannot be used: {said}",
+        "Correct TIDEGATE_POSTGRES_URL (host, port, user, password, database, sslmode), start the server (tidegate "
+        "stack up for the embedded one), or open the way to it (listen_addresses, pg_hba.conf, a firewall).",
+    )
+
+
+def _disk(home: Path) -> list[Finding]:
+    import shutil
+
+    there = next(folder for folder in (home, *home.parents) if folder.exists())
+    return [machine.disk(str(home), shutil.disk_usage(there).free)]

@@ -1,0 +1,90 @@
+"""Which options a producer gets: preset < contract < environment < command line. None contradict each other."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from platform_defs.errors import BadInput
+from platform_defs.producing.contradictions import contradiction
+from platform_defs.producing.options import OPTIONS, PROMISED, Value, own_name
+from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST
+from platform_defs.producing.presets import DEFAULT, PRESETS, Preset
+from platform_defs.producing.values import read_option
+
+NO_OPTIONS: Mapping[str, Value] = {}
+NOTHING_SET: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A preset and the options that follow from it and from what was given besides."""
+
+    preset: Preset
+    options: Mapping[str, Value]  # by our names, `partitioner` among them
+
+    @property
+    def partitioner(self) -> str:
+        return str(self.options["partitioner"])
+
+
+@dataclass(frozen=True)
+class Producing:
+    """What a contract says of its topic's producers: a preset, and options in place of the preset's."""
+
+    preset: str = DEFAULT
+    options: Mapping[str, Value] = field(default_factory=dict[str, Value])
+
+    def chosen(
+        self,
+        preset: str | None = None,
+        environment: Mapping[str, str] = NOTHING_SET,
+        given: Mapping[str, Value] = NO_OPTIONS,
+    ) -> Chosen:
+        """The options of a producer of the contract's topic: of another preset, where one is given."""
+        contract = {"partitioner": OF_TOPICS_THAT_EXIST, **self.options}
+        return choose(preset or self.preset, contract, environment, given)
+
+
+def preset_named(name: object) -> Preset:
+    """Raises BadInput for a name that no preset has."""
+    if (found := PRESETS.get(str(name))) is not None:
+        return found
+    close = get_close_matches(str(name), PRESETS, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"the presets are {', '.join(PRESETS)}"
+    raise BadInput(f"there is no preset {name!r}; {hint}", field=str(name))
+
+
+def choose(
+    preset: str,
+    contract: Mapping[str, Value] = NO_OPTIONS,
+    environment: Mapping[str, str] = NOTHING_SET,
+    given: Mapping[str, Value] = NO_OPTIONS,
+) -> Chosen:
+    """The options of a producer. `environment`: those of TIDEGATE_KAFKA_*, of which no promise is taken.
+
+    Raises BadInput, whose field is the option, where they contradict each other.
+    """
+    found = preset_named(preset)
+    options = {**found.options, **contract, **_of_environment(environment), **given}
+    if (wrong := refusal(found, options)) is not None:
+        option, sentence = wrong
+        raise BadInput(f"{sentence} (preset {found.name})", field=option)
+    return Chosen(found, options)
+
+
+def refusal(preset: Preset, options: Mapping[str, Value]) -> tuple[str, str] | None:
+    """The option that the preset cannot be used with, and why; None where it can."""
+    transactional = preset.waits == "commit"
+    if "transactional.id" in options and not transactional:
+        return "transactional.id", "transactional.id belongs to the preset transactional, which opens transactions"
+    return contradiction({"transactional.id": "any", **options} if transactional else options)
+
+
+def unused(environment: Iterable[str]) -> list[str]:
+    """The options of TIDEGATE_KAFKA_* that would change what a preset promises, and are not taken."""
+    return sorted(name for name in environment if own_name(name) in PROMISED)
+
+
+def _of_environment(environment: Mapping[str, str]) -> Mapping[str, Value]:
+    tuned = ((name, text) for name, text in environment.items() if own_name(name) in {*OPTIONS} - {*PROMISED})
+    return dict(read_option(name, text) for name, text in tuned)

@@ -1,0 +1,80 @@
+"""Made-up messages, sent as a preset says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from platform_defs.errors import NotDelivered, TransactionAborted
+from platform_defs.producing.message import Message
+
+if TYPE_CHECKING:
+    from platform_defs.samples.mixture import Mixture
+    from resources.kafka.producer import Producer
+
+COMMIT_EVERY = 10_000  # messages of a transaction at most
+TRIES = 3  # of a transaction that was aborted
+
+
+class Sending:
+    """Sends what `mixture` makes until a message fails; the producer then knows which and why (`told`)."""
+
+    def __init__(self, producer: Producer, mixture: Mixture, headers: tuple[tuple[str, bytes], ...] = ()) -> None:
+        """`headers` are those of every message."""
+        self.producer, self.mixture, self._headers = producer, mixture, headers
+        self._started = self._ended = time.monotonic()
+
+    @property
+    def total(self) -> int:
+        """Messages handed over."""
+        return self.mixture.taken
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.producer.told.failed)
+
+    @property
+    def seconds(self) -> float:
+        """From the start until everything was acknowledged (`finish`)."""
+        return self._ended - self._started
+
+    def send(self, count: int) -> None:
+        """Send the next `count` messages; fewer where one fails."""
+        headers = self._headers
+        messages = (Message(sample.value, sample.key, headers) for sample in self.mixture.take(count))
+        if self.producer.chosen.preset.waits != "commit":
+            self._send(messages)
+            return
+        while not self.failed and (some := list(islice(messages, COMMIT_EVERY))):
+            self._commit(some)
+
+    def finish(self) -> None:
+        """Wait until everything is acknowledged or has failed."""
+        with suppress(NotDelivered):  # `told` has it
+            self.producer.flush()
+        self._ended = time.monotonic()
+
+    def _send(self, messages: Iterable[Message]) -> None:
+        send, failed = self.producer.send, self.producer.told.failed
+        with suppress(NotDelivered):  # `told` has it
+            for message in messages:
+                send(message)
+                if failed:
+                    return
+
+    def _commit(self, messages: Sequence[Message]) -> None:
+        """Send the messages in one transaction. One that was aborted is tried again, unless it would fail again."""
+        for tries in range(1, TRIES + 1):
+            try:
+                with self.producer.transaction():
+                    for message in messages:
+                        self.producer.send(message)
+            except (TransactionAborted, NotDelivered) as error:
+                if error.outcome == "poison" or tries == TRIES:
+                    self.producer.told.failed[error.reason] += len(messages)
+                    return
+            else:
+                return

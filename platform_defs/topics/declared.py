@@ -1,0 +1,145 @@
+"""What is declared of a topic, by every contract that reads it or by topics.yaml, as one thing with its places."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from platform_defs.contract.model import Contract
+from platform_defs.contract.topic import KeyOrder, TopicKeys
+from platform_defs.contract.topics_file import ListedTopic
+from platform_defs.topics.verdicts import Place, Verdict
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A pipeline that reads the topic."""
+
+    pipeline: str
+    disposition: Literal["append", "upsert"]
+    seconds: float = 30.0  # after which a run starts for its oldest unread message
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A topic as it should be; None where nothing is said."""
+
+    topic: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    config: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
+    key_order: KeyOrder = "none"
+    readers: tuple[Reader, ...] = ()
+    places: Mapping[str, Place] = field(default_factory=dict[str, Place])  # of each key; "" is that of the topic
+
+    def place(self, *keys: str) -> Place | None:
+        """Where the first of `keys` that is declared is; else where the topic is."""
+        return next((self.places[key] for key in keys if key in self.places), self.places.get(""))
+
+    @property
+    def upserted(self) -> bool:
+        """Whether a pipeline keeps the latest message of each key."""
+        return any(reader.disposition == "upsert" for reader in self.readers)
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """Every topic of which something is declared, by name, and what contradicts itself."""
+
+    topics: Mapping[str, Declared]
+    undeclared: Mapping[str, Declared]  # read by a contract that says nothing of how the topic is kept
+    refused: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One file's word about a topic."""
+
+    topic: str
+    keys: TopicKeys
+    file: str
+    line: int | None = None
+    reader: Reader | None = None
+
+    def place(self, key: str) -> Place:
+        return Place(self.file, self.keys.lines.get(key, self.line), f"{self.topic}.{key}" if key else self.topic)
+
+    def values(self) -> dict[str, int | str | None]:
+        """What is written, by key; config's entries as config.retention.ms."""
+        counts = {"partitions": self.keys.partitions, "replicationFactor": self.keys.replication_factor}
+        given = {**counts, "keyOrder": self.keys.key_order}
+        written = {key: value for key, value in given.items() if value is not None}
+        return {**written, **{f"config.{name}": value for name, value in self.keys.config.items()}}
+
+
+def declarations(contracts: Iterable[Contract], listed: Iterable[ListedTopic], file: str) -> Declarations:
+    """What the contracts and `file` (topics.yaml) declare, topic by topic."""
+    sources: dict[str, list[_Source]] = {}
+    for source in (*map(_of_contract, contracts), *(_Source(one.name, one.keys, file, one.line) for one in listed)):
+        sources.setdefault(source.topic, []).append(source)
+    refused = [verdict for found in sources.values() for verdict in _contradictions(found)]
+    merged = {topic: _merged(topic, found) for topic, found in sources.items()}
+    kept = {topic for topic, found in sources.items() if any(_declares(one) for one in found)}
+    return Declarations(
+        {topic: one for topic, one in merged.items() if topic in kept},
+        {topic: one for topic, one in merged.items() if topic not in kept},
+        tuple(refused),
+    )
+
+
+def _of_contract(contract: Contract) -> _Source:
+    disposition = "upsert" if contract.row_table.disposition == "upsert" else "append"
+    reader = Reader(contract.pipeline, disposition, contract.limits.lag_seconds)
+    return _Source(contract.topic, contract.topic_keys, str(contract.path or contract.pipeline), reader=reader)
+
+
+def _declares(source: _Source) -> bool:
+    return source.keys.declared or source.reader is None
+
+
+def _merged(topic: str, sources: list[_Source]) -> Declared:
+    """The first word of each key; an order that one of them needs is needed."""
+    values, places = dict[str, int | str | None](), {"": sources[0].place("")}
+    for source in sources:
+        for key, value in source.values().items():
+            values.setdefault(key, value)
+            places.setdefault(key, source.place(key))
+    partitions, factor = values.get("partitions"), values.get("replicationFactor")
+    return Declared(
+        topic,
+        partitions=partitions if isinstance(partitions, int) else None,
+        replication_factor=factor if isinstance(factor, int) else None,
+        config={k.removeprefix("config."): _text(v) for k, v in values.items() if k.startswith("config.")},
+        key_order="strict" if any(map(_needs_order, sources)) else "none",
+        readers=tuple(source.reader for source in sources if source.reader),
+        places=places,
+    )
+
+
+def _needs_order(source: _Source) -> bool:
+    if source.keys.key_order is not None:
+        return source.keys.key_order == "strict"
+    return source.reader is not None and source.reader.disposition == "upsert"
+
+
+def _text(value: int | str | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _contradictions(sources: list[_Source]) -> list[Verdict]:
+    """A key with two values; and a topic of topics.yaml that a contract reads, which would be declared twice."""
+    first, found = dict[str, _Source](), list[Verdict]()
+    for source in sources:
+        for key, value in source.values().items():
+            other = first.setdefault(key, source)
+            if (before := other.values()[key]) != value:
+                found.append(_refused(source, key, f"{key} is {value} here and {before} in {other.place(key)}"))
+    listed = [source for source in sources if source.reader is None]
+    if listed and len(sources) > 1:
+        wrong = f"{sources[0].topic} is the topic of {sources[0].file}: declare it there, and take it out of here"
+        found.append(_refused(listed[0], "", wrong))
+    return found
+
+
+def _refused(source: _Source, key: str, message: str) -> Verdict:
+    message = f"{message}; let both say the same" if key else message
+    return Verdict("refuse", "declared_once", source.topic, message, source.place(key))

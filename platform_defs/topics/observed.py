@@ -1,0 +1,76 @@
+"""A cluster's topics as a broker described them in one moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Replicas = tuple[int, ...]  # broker ids, the preferred leader first
+
+
+@dataclass(frozen=True)
+class PartitionState:
+    """Where a partition is; `leader` is None where it has none."""
+
+    replicas: Replicas
+    in_sync: Replicas = ()
+    leader: int | None = None
+
+
+@dataclass(frozen=True)
+class ObservedTopic:
+    """One topic. `overrides` are what was set for it, `effective` is every setting that holds for it."""
+
+    topic_id: str
+    partitions: tuple[PartitionState, ...]  # by number
+    overrides: Mapping[str, str] = field(default_factory=dict[str, str])
+    effective: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def replicas(self) -> tuple[Replicas, ...]:
+        return tuple(one.replicas for one in self.partitions)
+
+    @property
+    def replication_factor(self) -> int:
+        """The fewest replicas of any of its partitions."""
+        return min(map(len, self.replicas), default=0)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The live brokers by id, each with its rack; the topics that were asked about and exist; every topic's name."""
+
+    cluster_id: str
+    brokers: Mapping[int, str | None]
+    topics: Mapping[str, ObservedTopic]
+    names: frozenset[str] = frozenset()
+    defaults: Mapping[str, str] = field(default_factory=dict[str, str])  # of a broker, where it may be asked
+
+
+def setting(observed: Observed, topic: str, config: Mapping[str, str | None], name: str) -> str | None:
+    """The value that `name` has once `config` is set; None where that is not known."""
+    if config.get(name) is not None:
+        return config[name]
+    there = observed.topics.get(topic)
+    if there is not None and name not in config:
+        return there.effective.get(name)
+    return observed.defaults.get(name)
+
+
+def same_value(one: str | None, other: str | None) -> bool:
+    """Whether Kafka takes the two for one value: it writes numbers, words and lists in its own way."""
+    if one is None or other is None:
+        return one is other
+    return one == other or _normal(one) == _normal(other)
+
+
+def _normal(value: str) -> object:
+    parts = [part.strip() for part in value.split(",")]
+    if len(parts) > 1:
+        return parts
+    try:
+        return int(parts[0])
+    except ValueError:
+        pass
+    try:
+        return float(parts[0])
+    except ValueError:
+        return parts[0].lower() if parts[0].lower() in ("true", "false") else parts[0]

@@ -1,0 +1,79 @@
+"""From what is declared and what was observed to the steps between them; and whether a plan still holds.
+
+Only declared keys are compared. No step makes partitions fewer, deletes a topic, or names a key that is not declared.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from platform_defs.topics.declared import Declared
+from platform_defs.topics.observed import Observed, ObservedTopic, Replicas, same_value
+from platform_defs.topics.placement import added, replaced, spread_over
+from platform_defs.topics.steps import (
+    ORDER,
+    AddPartitions,
+    Create,
+    Move,
+    Reassign,
+    Seen,
+    SetConfig,
+    Step,
+    Value,
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps, in order, and what was seen of each topic that has one: None where it does not exist."""
+
+    cluster_id: str
+    topics: Mapping[str, Seen | None]
+    steps: tuple[Step, ...]
+
+
+def plan_of(declared: Iterable[Declared], observed: Observed) -> Plan:
+    """What to do so that each topic is as declared. Where a rule refuses (topics/rules.py), the plan is not applied."""
+    steps = [step for one in declared for step in _steps(one, observed)]
+    steps.sort(key=lambda step: ORDER.index(step.step))
+    found = {step.topic: observed.topics.get(step.topic) for step in steps}
+    seen = {topic: None if there is None else Seen.of(there) for topic, there in found.items()}
+    return Plan(observed.cluster_id, seen, tuple(steps))
+
+
+def _steps(declared: Declared, observed: Observed) -> list[Step]:
+    there = observed.topics.get(declared.topic)
+    if there is None:
+        config = {name: value for name, value in declared.config.items() if value is not None}
+        return [Create(declared.topic, declared.partitions, declared.replication_factor, config)]
+    return [*_config(declared, there), *_partitions(declared, there, observed)]
+
+
+def _config(declared: Declared, there: ObservedTopic) -> list[Step]:
+    wanted = {
+        name: Value(there.overrides.get(name), value)
+        for name, value in declared.config.items()
+        if not same_value(there.overrides.get(name), value)
+    }
+    return [SetConfig(declared.topic, wanted)] if wanted else []
+
+
+def _partitions(declared: Declared, there: ObservedTopic, observed: Observed) -> list[Step]:
+    """More partitions, then other replicas, of the new ones too: Kafka adds them with the replication factor of old."""
+    steps, replicas = list[Step](), list(there.replicas)
+    factor = declared.replication_factor
+    if factor is not None and factor > len(observed.brokers):
+        factor = None
+    if declared.partitions is not None and declared.partitions > len(replicas):
+        more = declared.partitions - len(replicas)
+        new = None if factor is None else tuple(added(replicas, more, len(replicas[0]), observed.brokers))
+        steps.append(AddPartitions(declared.topic, len(replicas), declared.partitions, new))
+        replicas += new or ()
+    return steps if factor is None else [*steps, *_reassigned(declared.topic, replicas, factor, observed)]
+
+
+def _reassigned(topic: str, replicas: list[Replicas], factor: int, observed: Observed) -> list[Step]:
+    if all(len(one) == factor and spread_over(one, observed.brokers) for one in replicas):
+        return []
+    wanted = replaced(replicas, factor, observed.brokers)
+    moves = [Move(n, *pair) for n, pair in enumerate(zip(replicas, wanted, strict=True)) if pair[0] != pair[1]]
+    return [Reassign(topic, tuple(moves))]

@@ -1,0 +1,192 @@
+"""The rules that a declared topic has to keep: each a function from what is declared and observed to its verdicts.
+
+A verdict names the file and line of the key at fault, and says what to do. The rules that need more than the cluster's
+description, such as what pipelines have not read yet, are in topics/evidence_rules.py.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import lcm
+
+from platform_defs.topics.declared import Declared
+from platform_defs.topics.observed import Observed, setting
+from platform_defs.topics.placement import spread_over
+from platform_defs.topics.verdicts import Severity, Verdict
+from platform_defs.words import noun_for, plural
+
+ISR, UNCLEAN, POLICY = "min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy"
+Rule = Callable[[Declared, Observed], Iterator[Verdict]]
+
+
+def said(
+    declared: Declared, severity: Severity, rule: str, message: str, *keys: str, topic: str | None = None
+) -> Verdict:
+    """The verdict, at the place of the first of `keys` that is declared."""
+    return Verdict(severity, rule, topic or declared.topic, message, declared.place(*keys))
+
+
+def replication_fits(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+    factor, live = declared.replication_factor, len(observed.brokers)
+    if factor is not None and factor > live:
+        yield said(
+            declared,
+            "refuse",
+            "replication_fits",
+            f"replicationFactor {factor} needs as many brokers, and {live} live here. Write {live} at most, or add "
+            "brokers first",
+            "replicationFactor",
+        )
+
+
+def writable(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+    """min.insync.replicas against the replication factor."""
+    factor, least = _factor(declared, observed), _least(declared, observed)
+    if factor is None or least is None or not _is_about(declared, observed, "replicationFactor", f"config.{ISR}"):
+        return
+    keys = (f"config.{ISR}", "replicationFactor")
+    if least > factor:
+        message = f"{ISR} {least} is more than the {plural(factor, 'replica')} of {declared.topic}: every write with "
+        message += f"acks=all would fail. Write {ISR} {max(1, factor - 1)}, or a larger replicationFactor"
+        yield said(declared, "refuse", "writable", message, *keys)
+    elif least == factor > 1:
+        message = f"{ISR} {least} is all {factor} replicas of {declared.topic}: one broker down stops every write with "
+        yield said(declared, "warn", "writable", f"{message}acks=all. Write {ISR} {factor - 1}", *keys)
+
+
+def durable(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+    """Whether data that was acknowledged to acks=all can be lost with one broker."""
+    factor, least = _factor(declared, observed), _least(declared, observed)
+    if not _is_about(declared, observed, "replicationFactor", f"config.{ISR}", f"config.{UNCLEAN}"):
+        return
+    lost = "acknowledged messages are lost with"
+    if factor == 1:
+        message = f"{declared.topic} has one replica: {lost} its broker. Write replicationFactor 3 and {ISR} 2"
+        yield said(declared, "warn", "durable", message, "replicationFactor")
+    elif factor is not None and least == 1:
+        message = f"{ISR} 1: {lost} the one broker that has them, even those of acks=all. Write {ISR} 2"
+        yield said(declared, "warn", "durable", message, f"config.{ISR}", "replicationFactor")
+    if (setting(observed, declared.topic, declared.config, UNCLEAN) or "").lower() == "true":
+        message = f"{UNCLEAN} lets a replica that lacks messages lead: {lost} it. Write false"
+        yield said(declared, "warn", "durable", message, f"config.{UNCLEAN}")
+
+
+def never_fewer(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+    there, wanted = observed.topics.get(declared.topic), declared.partitions
+    if there is not None and wanted is not None and wanted < len(there.partitions):
+        yield said(
+            declared,
+            "refuse",
+            "never_fewer",
+            f"{declared.topic} has {plural(len(there.partitions), 'partition')}, and {wanted} are declared: Kafka "
+            f"takes none away. Write {len(there.partitions)}, or make a new topic with {wanted} and move to it "
+            "(docs/how-to/change-partitions.md)",
+            "partitions",
+        )
+
+
+def order_kept(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+    """More partitions move keys, and so break the order of a key's messages."""
+    there, wanted = observed.topics.get(declared.topic), declared.partitions
+    if there is None or wanted is None or wanted <= len(there.partitions) or declared.key_order != "strict":
+        return
+    moved = moved_share(len(there.partitions), wanted)
+    yield said(
+        declared,
+        "refuse",
+        "order_kept",
+        f"from {len(there.partitions)} to {wanted} partitions {moved:.0%} of the keys of {declared.topic} go to "
+        "another partition, and keyOrder is strict: later messages of a key could be read before earlier ones. Once "
+        "nothing writes to it and all is read: --break-key-order (docs/how-to/change-partitions.md)",
+        "partitions",
+    )
+
+
+def moved_share(before: int, becomes: int) -> float:
+    """The share of keys that another number of partitions moves: a key stays where both remainders are the same."""
+    return 1 - before / lcm(before, becomes)
+
+
+def compaction_fits(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+    """cleanup.policy against what the tables hold."""
+    wanted = setting(observed, declared.topic, declared.config, POLICY)
+    there = observed.topics.get(declared.topic)
+    before = there.effective.get(POLICY) if there else None
+    if f"config.{POLICY}" not in declared.places or wanted is None or wanted == before:
+        return
+    appended = [reader.pipeline for reader in declared.readers if reader.disposition == "append"]
+    if _compacts(wanted) and not _compacts(before) and appended:
+        message = f"{POLICY} {wanted} keeps one message of each key, and {appended[0]} appends a row for every one: "
+        message += "those not read yet would be lost. Leave it delete, or make the table upsert"
+        yield said(declared, "refuse", "compaction_fits", message, f"config.{POLICY}")
+    if _compacts(before) and not _compacts(wanted) and declared.upserted:
+        message = f"{POLICY} {wanted} deletes the latest messages of keys by age, and the table of "
+        message += f"{declared.readers[0].pipeline} is made of them: it could not be rebuilt. Leave it compact"
+        yield said(declared, "refuse", "compaction_fits", message, f"config.{POLICY}")
+
+
+def over_racks(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+    there = observed.topics.get(declared.topic)
+    narrow = [n for n, one in enumerate(there.replicas if there else ()) if not spread_over(one, observed.brokers)]
+    if narrow:
+        moves = "The plan moves them" if declared.replication_factor else "Declare replicationFactor to have them moved"
+        which = f"{noun_for(len(narrow), 'partition')} {_some(narrow)} of {declared.topic}"
+        message = (
+            f"{which}: all replicas are in fewer racks than they could be, and one rack down could take them all. "
+        )
+        yield said(declared, "warn", "over_racks", message + moves, "replicationFactor")
+
+
+def known_setting(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+    """Kafka's own names, as far as a described topic shows which there are."""
+    known = next((topic.effective.keys() for topic in observed.topics.values() if topic.effective), None)
+    for name in declared.config if known is not None else ():
+        if name not in (known or ()):
+            message = f"this Kafka has no setting {name} of a topic"
+            yield said(declared, "refuse", "known_setting", message, f"config.{name}")
+
+
+def names_apart(topics: Mapping[str, Declared], observed: Observed) -> Iterator[Verdict]:
+    """Kafka takes '.' and '_' for one in the names of metrics, and refuses the second of two such topics."""
+    taken = {name.replace(".", "_"): name for name in sorted(observed.names)}
+    for name, declared in topics.items():
+        other = taken.setdefault(name.replace(".", "_"), name)
+        if other != name and name not in observed.names:
+            message = f"{name} and {other} differ only by '.' and '_', which are one in the names of Kafka's metrics: "
+            yield said(declared, "refuse", "names_apart", f"{message}Kafka refuses the second. Choose another name")
+
+
+RULES: tuple[Rule, ...] = (
+    *(replication_fits, writable, durable, never_fewer, order_kept, compaction_fits, over_racks, known_setting),
+)
+
+
+def judge(topics: Mapping[str, Declared], observed: Observed) -> list[Verdict]:
+    """Every verdict of these rules, topic by topic."""
+    found: Iterable[Verdict] = (v for one in topics.values() for rule in RULES for v in rule(one, observed))
+    return [*found, *names_apart(topics, observed)]
+
+
+def _factor(declared: Declared, observed: Observed) -> int | None:
+    if declared.replication_factor is not None:
+        return declared.replication_factor
+    if (there := observed.topics.get(declared.topic)) is not None:
+        return there.replication_factor
+    default = observed.defaults.get("default.replication.factor")
+    return int(default) if default else None
+
+
+def _least(declared: Declared, observed: Observed) -> int | None:
+    value = setting(observed, declared.topic, declared.config, ISR)
+    return int(value) if value and value.isdecimal() else None
+
+
+def _is_about(declared: Declared, observed: Observed, *keys: str) -> bool:
+    """Whether one of the keys is declared, or the topic is made by the plan: else it is as somebody else wanted it."""
+    return declared.topic not in observed.topics or any(key in declared.places for key in keys)
+
+
+def _compacts(policy: str | None) -> bool:
+    return "compact" in (policy or "")
+
+
+def _some(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers[:5])) + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")

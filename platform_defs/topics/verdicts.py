@@ -1,0 +1,34 @@
+"""What a rule says of a declared topic, with the place in the file that says it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["refuse", "warn"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something is declared."""
+
+    file: str
+    line: int | None = None
+    field: str | None = None
+
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{where} ({self.field})" if self.field else where
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`refuse`: nothing of the plan is applied. `message` says what is the matter, and what to do."""
+
+    severity: Severity
+    rule: str
+    topic: str
+    message: str
+    place: Place | None = None
+
+    def __str__(self) -> str:
+        word = "refused" if self.severity == "refuse" else "warning"
+        return f"{f'{self.place}: ' if self.place else ''}{word} by {self.rule}: {self.message}"

@@ -1,0 +1,131 @@
+"""Tries one address of Kafka as a client would: name, TCP, TLS, ApiVersions, SASL, metadata, and who answers."""
+
+import ssl
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from platform_defs.doctor.addresses import LISTENER_SETTINGS, Address, Answer, Seen
+from resources.kafka.conversation import Conversation, Stopped
+from resources.kafka.encryption import context_of, trusting
+from resources.kafka.login import NO_SASL_HERE, log_in
+from resources.kafka.ways import Place, connected, encrypted, resolve
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Goes to addresses as a client with librdkafka's `options` would; several threads may share it."""
+
+    options: Mapping[str, str]
+    seconds: float = (
+        3.0  # for its name, and for each connection; there is a second one only where the first was not silent
+    )
+
+    @property
+    def protocol(self) -> str:
+        """The client's security.protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+        return self.options.get("security.protocol", "plaintext").upper()
+
+    def look(self, address: Address) -> Seen:
+        """What is seen at `address`. Raises BadInput where the certificates of the options cannot be read."""
+        places: Sequence[Place] = ()
+        try:
+            places = resolve(address, self._deadline())
+            return Seen(address, self._ask(address, places), len(places))
+        except Stopped as stopped:
+            return Seen(address, self._second_look(address, places, stopped).trouble, len(places))
+
+    def _ask(self, address: Address, places: Sequence[Place]) -> Answer:
+        with self._conversation(address, places, self._context()) as conversation:
+            conversation.api_versions()
+            if self._logs_in:
+                log_in(conversation, self.options)
+            found = self._metadata(conversation)
+            numbers = [broker.number for broker in found.brokers]
+            known = conversation.settings_of_the_one_that_answers(numbers, LISTENER_SETTINGS)
+            return found if known is None else replace(found, answering=known[0], settings=known[1])
+
+    def _metadata(self, conversation: Conversation) -> Answer:
+        """A listener with SASL closes the connection on whoever has not logged in."""
+        try:
+            return conversation.metadata()
+        except Stopped as stopped:
+            if stopped.trouble.kind == "closed" and not self._logs_in:
+                raise Stopped("wants_login", stopped.trouble.said) from stopped
+            raise
+
+    def _second_look(self, address: Address, places: Sequence[Place], first: Stopped) -> Stopped:
+        """What is behind `first`, by another connection, where that can tell. What hangs is not asked again."""
+        kind, said = first.trouble.kind, first.trouble.said
+        if kind == "certificate_name":
+            return Stopped(kind, said, self._names(places))
+        if kind == "closed" and not self._encrypts and self._speaks_tls(address, places):
+            return Stopped("speaks_tls", said)
+        if kind == "tls" and self._speaks_plainly(address, places):
+            return Stopped("speaks_plainly", said)
+        if kind == "wants_login":
+            return self._wants_login(address, places, said)
+        return first
+
+    def _names(self, places: Sequence[Place]) -> Sequence[str]:
+        """The names in the certificate, which is trusted."""
+        context = context_of(self.options)
+        context.check_hostname = False
+        try:
+            with connected(places, self._deadline()) as plain, encrypted(plain, context, None, self._deadline()) as way:
+                found = way.getpeercert() or {}
+        except Stopped:
+            return ()
+        names = found.get("subjectAltName", ())
+        return [str(pair[1]) for pair in names]
+
+    def _speaks_tls(self, address: Address, places: Sequence[Place]) -> bool:
+        try:
+            with self._conversation(address, places, trusting()):
+                return True
+        except Stopped:
+            return False
+
+    def _speaks_plainly(self, address: Address, places: Sequence[Place]) -> bool:
+        try:
+            with self._conversation(address, places, None) as conversation:
+                conversation.api_versions()
+                return True
+        except Stopped:
+            return False
+
+    def _wants_login(self, address: Address, places: Sequence[Place], said: str) -> Stopped:
+        try:
+            with self._conversation(address, places, self._context()) as conversation:
+                conversation.api_versions()
+                code, offered = conversation.mechanisms("none of them")
+        except Stopped:
+            return Stopped("closed", said)
+        return Stopped("closed", said) if code == NO_SASL_HERE else Stopped("wants_login", said, offered)
+
+    @contextmanager
+    def _conversation(
+        self, address: Address, places: Sequence[Place], context: ssl.SSLContext | None
+    ) -> Generator[Conversation]:
+        deadline = self._deadline()
+        with connected(places, deadline) as plain:
+            if context is None:
+                yield Conversation(plain, deadline)
+                return
+            with encrypted(plain, context, address.host, deadline) as connection:
+                yield Conversation(connection, deadline)
+
+    def _context(self) -> ssl.SSLContext | None:
+        return context_of(self.options) if self._encrypts else None
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self.seconds
+
+    @property
+    def _encrypts(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def _logs_in(self) -> bool:
+        return self.protocol.startswith("SASL")

@@ -1,0 +1,224 @@
+"""Topics as they are, and the steps that change them: create, configure, add partitions, delete.
+
+A step has happened once a description shows it: a broker answers before the others have heard. Configuration is set by
+IncrementalAlterConfigs alone: AlterConfigs would take every override away that is not named.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing
+from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
+from platform_defs.topics.steps import AddPartitions, Create, Reassign, SetConfig, Step
+from resources.kafka.topics import KafkaTopics
+
+SHOWN = 60.0  # seconds within which what was done is in every description
+BETWEEN = 0.1  # seconds between two descriptions
+ASKED = 30.0  # seconds for one request that changes something
+Show = Callable[[str], None]
+
+
+@dataclass
+class TopicAdmin(KafkaTopics):
+    """Looks at topics, as KafkaTopics, and changes them. Raises BrokerAway, and BadInput for what Kafka refuses."""
+
+    timeout: float = 15.0
+
+    def observe(self, topics: Iterable[str]) -> Observed:
+        """The cluster with those of `topics` that exist. Raises for a topic that may not be described."""
+        admin, wanted = self._admin(), list(dict.fromkeys(topics))
+        cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster")
+        brokers = {node.id: node.rack for node in cluster.nodes}
+        found = self._topics(wanted)
+        names = frozenset({*self._names(), *found})
+        return Observed(cluster.cluster_id, brokers, found, names, self._defaults(min(brokers)))
+
+    def rehearse(self, steps: Sequence[Step]) -> None:
+        """Let Kafka check the steps without doing them. Raises BadInput for one that it would refuse."""
+        for kind in (Create, SetConfig, AddPartitions):
+            self._ask([step for step in steps if isinstance(step, kind)], check=True)
+
+    def apply(self, steps: Sequence[Step], show: Show = lambda _: None) -> None:
+        """Do the steps, in their order, and wait until each is seen. What was done stays done if one fails."""
+        for kind in (Create, SetConfig, AddPartitions):
+            chosen = [step for step in steps if isinstance(step, kind)]
+            self._ask(chosen, check=False)
+            for step in chosen:
+                self._await(step)
+                show(f"{step.topic}: {step.sentence()}")
+
+    def delete(self, topic: str, topic_id: str) -> None:
+        """Delete the topic of that id, and wait until it is gone."""
+        there = self._topics([topic]).get(topic)
+        if there is None or there.topic_id != topic_id:
+            raise TopicMissing.named(topic)
+        admin = self._admin()
+        self._done(admin.delete_topics([topic], operation_timeout=ASKED, request_timeout=ASKED)[topic], topic, "delete")
+        self._until(lambda: topic not in self._topics([topic]), f"{topic} is still there")
+
+    def _topics(self, names: Sequence[str]) -> dict[str, ObservedTopic]:
+        """Those that exist, by name."""
+        if not names:
+            return {}
+        described = {name: item for name, item in self._described(list(names)).items() if _exists(item)}
+        wanted = [ConfigResource(ResourceType.TOPIC, name) for name in described]
+        settings = self._configured(wanted) if wanted else {}
+        return {name: _observed(item, settings[name]) for name, item in described.items() if _exists(settings[name])}
+
+    def _names(self) -> Iterable[str]:
+        """Of every topic that this user may describe."""
+        try:
+            return self._admin().list_topics(timeout=self.timeout).topics
+        except KafkaException as error:
+            raise self._refused(error.args[0], "the cluster's topics") from error
+
+    def _defaults(self, broker: int) -> dict[str, str]:
+        """A broker's settings; none where this user may not ask for them."""
+        resource = ConfigResource(ResourceType.BROKER, str(broker))
+        try:
+            (found,) = self._configured([resource]).values()
+        except BrokerAway:
+            return {}
+        if isinstance(found, TidegateError):
+            return {}
+        return {name: entry.value for name, entry in found.items() if entry.value is not None}
+
+    def _ask(self, steps: Sequence[Step], *, check: bool) -> None:
+        """One request for all of them, which are of one kind. The first refusal is raised once all were answered."""
+        if not steps:
+            return
+        failed = list[TidegateError]()
+        for step, future in self._asked(steps, check):
+            try:
+                self._done(future, step.topic, "change" if not isinstance(step, Create) else "create")
+            except TidegateError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def _asked(self, steps: Sequence[Step], check: bool) -> list[tuple[Step, "Future[Any]"]]:
+        admin, how = self._admin(), {"request_timeout": ASKED, "validate_only": check}
+        first, by_topic = steps[0], {step.topic: step for step in steps}
+        if isinstance(first, Create):
+            found = admin.create_topics([_new_topic(step) for step in steps if isinstance(step, Create)], **how)
+        elif isinstance(first, SetConfig):
+            wanted = [_resource(step) for step in steps if isinstance(step, SetConfig)]
+            answers = admin.incremental_alter_configs(wanted, **how)
+            found = {resource.name: future for resource, future in answers.items()}
+        else:
+            wanted = [_new_partitions(step) for step in steps if isinstance(step, AddPartitions)]
+            found = admin.create_partitions(wanted, **how)
+        return [(by_topic[name], future) for name, future in found.items()]
+
+    def _done(self, future: "Future[Any]", topic: str, what: str) -> None:
+        try:
+            future.result(timeout=2 * ASKED)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if reason.name() in REFUSALS:
+                raise BadInput(
+                    f"Kafka refuses to {what} {topic}: {reason.str()}{_remedy(reason)}", field=topic
+                ) from error
+            raise BrokerAway(
+                f"Kafka did not {what} {topic}: {reason.str()}. To go on, run the command again"
+            ) from error
+        except TimeoutError as error:
+            raise BrokerAway(f"Kafka did not answer whether it has {what}d {topic}. Run the command again") from error
+
+    def _await(self, step: Step) -> None:
+        self._until(
+            lambda: _shown(step, self._topics([step.topic]).get(step.topic)), f"{step.topic}: {step.sentence()}"
+        )
+
+    def _until(self, seen: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + SHOWN
+        while not seen():
+            if time.monotonic() > deadline:
+                raise BrokerAway(
+                    f"Kafka was told, and after {SHOWN:.0f} s does not show it ({what}). Are all brokers up? To go on, "
+                    "run the command again"
+                )
+            time.sleep(BETWEEN)
+
+
+REFUSALS = {
+    *("TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "TOPIC_DELETION_DISABLED"),
+    *("INVALID_PARTITIONS", "INVALID_REPLICATION_FACTOR", "INVALID_REPLICA_ASSIGNMENT", "INVALID_CONFIG"),
+    *("INVALID_REQUEST", "POLICY_VIOLATION", "REASSIGNMENT_IN_PROGRESS", "UNSUPPORTED_VERSION", "_INVALID_ARG"),
+    *("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "SASL_AUTHENTICATION_FAILED", "_AUTHENTICATION"),
+}
+
+
+def _remedy(reason: KafkaError) -> str:
+    if reason.name() == "TOPIC_ALREADY_EXISTS":
+        return ". It was made just now, or this user may not describe it (ACL Describe)"
+    if reason.name().endswith("AUTHORIZATION_FAILED"):
+        return ". It needs the ACLs Create, Alter, AlterConfigs, Delete, Describe and DescribeConfigs on the topic"
+    return ""
+
+
+def _exists(answer: Any) -> bool:
+    """Raises what is wrong with a topic otherwise than that it is not there."""
+    if isinstance(answer, TidegateError) and not isinstance(answer, TopicMissing):
+        raise answer
+    return not isinstance(answer, TopicMissing)
+
+
+def _observed(described: Any, config: Mapping[str, Any]) -> ObservedTopic:
+    ids = sorted(described.partitions, key=lambda item: item.id)
+    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    return ObservedTopic(
+        str(described.topic_id),
+        tuple(_partition(item) for item in ids),
+        {name: entry.value for name, entry in config.items() if entry.source == own and entry.value is not None},
+        {name: entry.value for name, entry in config.items() if entry.value is not None},
+    )
+
+
+def _partition(item: Any) -> PartitionState:
+    replicas, in_sync = (tuple(node.id for node in nodes) for nodes in (item.replicas, item.isr))
+    return PartitionState(replicas, in_sync, item.leader and item.leader.id)
+
+
+def _new_topic(step: Create) -> NewTopic:
+    """-1: the cluster's default (KIP-464)."""
+    return NewTopic(step.topic, step.partitions or -1, step.replication_factor or -1, config=dict(step.config))
+
+
+def _resource(step: SetConfig) -> ConfigResource:
+    entries = [
+        ConfigEntry(
+            name,
+            value.becomes,
+            incremental_operation=AlterConfigOpType.DELETE if value.becomes is None else AlterConfigOpType.SET,
+        )
+        for name, value in step.config.items()
+    ]
+    return ConfigResource(ResourceType.TOPIC, step.topic, incremental_configs=entries)
+
+
+def _new_partitions(step: AddPartitions) -> NewPartitions:
+    if step.replicas is None:
+        return NewPartitions(step.topic, step.becomes)
+    return NewPartitions(step.topic, step.becomes, [list(one) for one in step.replicas])
+
+
+def _shown(step: Step, there: ObservedTopic | None) -> bool:
+    """Whether the topic, as it is described, is as the step makes it."""
+    if there is None or not there.partitions:
+        return False
+    if isinstance(step, SetConfig):
+        return all(same_value(there.overrides.get(name), value.becomes) for name, value in step.config.items())
+    if isinstance(step, Reassign):
+        return all(there.partitions[move.partition].replicas == move.becomes for move in step.moves)
+    led = all(partition.leader is not None for partition in there.partitions)
+    wanted = step.partitions if isinstance(step, Create) else step.becomes
+    return led and wanted in (None, len(there.partitions))

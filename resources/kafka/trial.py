@@ -1,0 +1,76 @@
+"""Tries for `tidegate doctor` what a client does all day: read from a partition, write a message."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, Producer, TopicPartition
+
+from platform_defs.doctor.trials import Place, Written
+from resources.kafka.refusals import refusing
+from resources.kafka.source import LIBRDKAFKA, READING
+
+
+@dataclass(frozen=True)
+class Trial:
+    """`options` are librdkafka's, with `bootstrap.servers`; each trial takes at most so many seconds."""
+
+    options: Mapping[str, str]
+    seconds: float = 3.0
+
+    def read(self, places: Iterable[Place]) -> dict[Place, str | None]:
+        """Fetch from the end of each place, or from its offset: None where its leader answered the fetch, with a
+        message or with the end of the partition; else why not. No offset is committed and no group joined.
+        """
+        left = {(place.topic, place.partition): place for place in places}
+        answers = dict[Place, str | None]()
+        with refusing("a consumer"):
+            consumer = Consumer({**self.options, **READING}, logger=LIBRDKAFKA)
+        try:
+            consumer.assign([_start(place) for place in left.values()])
+            deadline = time.monotonic() + self.seconds
+            while left and (wait := deadline - time.monotonic()) > 0:
+                if (found := consumer.poll(wait)) is None:
+                    continue
+                if (place := left.pop((found.topic() or "", _partition(found)), None)) is not None:
+                    answers[place] = _refusal(found.error())
+        finally:
+            consumer.close()
+        return answers | dict.fromkeys(left.values(), f"no answer within {self.seconds:g} s")
+
+    def write(self, topic: str) -> Written:
+        """Write one message to `topic`, which exists: a producer would create one that does not."""
+        told = list[Written]()
+        own: dict[str, Any] = {"acks": "all", "enable.idempotence": True, "linger.ms": 0}
+        own["message.timeout.ms"] = round(self.seconds * 1000)
+        with refusing("a producer"):
+            producer = Producer({**self.options, **own}, logger=LIBRDKAFKA)
+
+        def note(error: KafkaError | None, message: Any) -> None:
+            told.append(_written(error, message))
+
+        producer.produce(topic, b"written by tidegate doctor", on_delivery=note)
+        producer.flush(self.seconds + 1)
+        return told[0] if told else Written(topic, problem=f"no answer within {self.seconds:g} s")
+
+
+def _start(place: Place) -> TopicPartition:
+    return TopicPartition(place.topic, place.partition, OFFSET_END if place.offset is None else place.offset)
+
+
+def _partition(found: Any) -> int:
+    partition: int | None = found.partition()
+    return -1 if partition is None else partition
+
+
+def _refusal(error: KafkaError | None) -> str | None:
+    if error is None or error.name() == "_PARTITION_EOF":
+        return None
+    return f"{error.str()} ({error.name()})"
+
+
+def _written(error: KafkaError | None, message: Any) -> Written:
+    if error is not None:
+        return Written(message.topic(), problem=_refusal(error))
+    return Written(message.topic(), message.partition(), message.offset())

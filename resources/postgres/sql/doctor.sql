@@ -1,0 +1,30 @@
+-- server_vitals: what decides whether a commit lasts, and how many more sessions may come.
+SELECT current_setting('server_version') AS version,
+       current_setting('fsync') AS fsync,
+       current_setting('full_page_writes') AS full_page_writes,
+       current_setting('synchronous_commit') AS synchronous_commit,
+       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+         - coalesce(current_setting('reserved_connections', true), '0')::int AS most_sessions,
+       (SELECT sum(numbackends) FROM pg_stat_database)::int AS sessions,
+       (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user) AS role_limit,
+       (SELECT count(*) FROM pg_stat_activity WHERE usename = current_user AND backend_type = 'client backend')::int AS role_sessions,
+       coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false) AS encrypted,
+       coalesce(host(inet_server_addr()) IN ('127.0.0.1', '::1'), true) AS local,
+       pg_database_size(current_database()) AS bytes,
+       extract(epoch FROM clock_timestamp())::float8 AS clock,
+       current_user::text AS role,
+       current_database()::text AS database,
+       has_database_privilege(current_database(), 'CREATE') AS may_create;
+
+-- ledger_rights: the ledger's tables that this role may not read, and those it may not write to; and what it may not
+-- make a table in.
+SELECT coalesce(array_agg(c.relname::text ORDER BY c.relname) FILTER (WHERE NOT readable), '{}') AS unreadable,
+       coalesce(array_agg(c.relname::text ORDER BY c.relname)
+                  FILTER (WHERE NOT writable AND c.relname <> 'migration'), '{}') AS unwritable,
+       coalesce(has_schema_privilege(to_regnamespace('tidegate_staging'), 'CREATE'), false) AS may_stage
+  FROM (SELECT relname, has_table_privilege(oid, 'SELECT') AS readable, has_table_privilege(oid, 'INSERT') AS writable
+          FROM pg_class WHERE relnamespace = to_regnamespace('tidegate') AND relkind IN ('r', 'p')) AS c;
+
+-- daemon_heartbeats: the seconds since each of Dagster's daemons was last heard of.
+SELECT daemon_type, extract(epoch FROM (now() AT TIME ZONE 'UTC') - "timestamp")::float8 AS seconds
+  FROM dagster.daemon_heartbeats ORDER BY daemon_type;

@@ -1,0 +1,67 @@
+"""What `tidegate doctor` asks Postgres: the server's settings, the ledger, Dagster's daemons. Reads only."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from psycopg.rows import dict_row
+
+from platform_defs.doctor.postgres import LedgerState, Vitals
+from resources.postgres.connection import Connection, connect, database_errors, queries
+from resources.postgres.migrations import version
+
+
+@dataclass(frozen=True)
+class PostgresLook:
+    """All that was seen over one connection. `heartbeats`: seconds since each daemon of Dagster's was heard of."""
+
+    vitals: Vitals
+    ledger: LedgerState
+    heartbeats: dict[str, float] | None
+
+
+def look(url: str, seconds: float = 3.0) -> PostgresLook:
+    """Ask the server at `url`; connecting, and each statement, take at most so many seconds.
+
+    Raises LedgerAway where it does not answer or is a standby, BadInput where it refuses the role.
+    """
+    settings = {"statement_timeout": f"{seconds:g}s", "lock_timeout": f"{seconds:g}s"}
+    with connect(_impatient(url, seconds), settings=settings) as connection, database_errors():
+        return PostgresLook(_vitals(connection), _ledger(connection), _heartbeats(connection))
+
+
+def _impatient(url: str, seconds: float) -> str:
+    if "connect_timeout" in dict(parse_qsl(url.partition("?")[2])):
+        return url
+    return f"{url}{'&' if '?' in url else '?'}connect_timeout={max(2, round(seconds))}"  # libpq takes no less than 2
+
+
+def _vitals(connection: Connection) -> Vitals:
+    row = _row(connection, "server_vitals")
+    return Vitals(**{name: value for name, value in row.items() if name != "clock"}, behind=row["clock"] - time.time())
+
+
+def _ledger(connection: Connection) -> LedgerState:
+    if _without_usage(connection):
+        return LedgerState((), unreadable=("every table",))
+    if (found := version(connection)) is None:
+        return LedgerState(None)
+    return LedgerState(found.missing, found.unknown, **_row(connection, "ledger_rights"))
+
+
+def _without_usage(connection: Connection) -> bool:
+    usable = "SELECT has_schema_privilege(to_regnamespace('tidegate'), 'USAGE')"  # null where there is no ledger
+    return connection.execute(usable).fetchone() == (False,)
+
+
+def _heartbeats(connection: Connection) -> dict[str, float] | None:
+    there = "SELECT has_table_privilege(to_regclass('dagster.daemon_heartbeats'), 'SELECT')"
+    if connection.execute(there).fetchone() != (True,):
+        return None
+    return dict(connection.execute(queries()["daemon_heartbeats"]).fetchall())
+
+
+def _row(connection: Connection, name: str) -> dict[str, Any]:
+    found = connection.cursor(row_factory=dict_row).execute(queries()[name]).fetchone()
+    return found or {}

@@ -1,0 +1,33 @@
+"""Spark as `tidegate doctor` sees it: its version, and whether the master takes connections. Starts no JVM."""
+
+import time
+from importlib.metadata import version
+
+from platform_defs.doctor.addresses import parsed
+from platform_defs.doctor.machine import SparkLook
+from resources.kafka.conversation import Stopped
+from resources.kafka.ways import connected, resolve
+
+SCHEME = "spark://"
+
+
+def look(master: str | None, seconds: float = 3.0) -> SparkLook:
+    """`master` as TIDEGATE_SPARK_MASTER has it, also several: spark://host:7077,host:7077."""
+    installed = version("pyspark")
+    if master is None:
+        return SparkLook(installed)
+    if not master.startswith(SCHEME):
+        return SparkLook(installed, master, tried=False)
+    problems = [_problem(one, time.monotonic() + seconds) for one in master.removeprefix(SCHEME).split(",")]
+    return SparkLook(installed, master, None if None in problems else problems[0])
+
+
+def _problem(text: str, deadline: float) -> str | None:
+    """None where a connection can be made."""
+    if (address := parsed(text)) is None:
+        return f"{text} is not an address like spark.example.com:7077"
+    try:
+        with connected(resolve(address, deadline), deadline):
+            return None
+    except Stopped as stopped:
+        return stopped.trouble.said

@@ -1,0 +1,132 @@
+"""Files in TIDEGATE_HOME/unsent for messages that were not delivered while Postgres was away.
+
+Each process appends to a file of its own and syncs it before it counts a message as kept. Whoever has Postgres again
+takes the files in: under the file's lock the messages are added to the table, and only then is the file deleted. A
+process that dies in between leaves both, and the table takes no message twice.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from platform_defs.errors import BadInput
+from platform_defs.producing.unsent import UnsentMessage, from_line, to_line
+
+AT_ONCE = 500  # messages, and
+MOST_BYTES = 16_000_000  # of their content, added to the table in one transaction
+SUFFIX = ".unsent"
+
+
+@dataclass(frozen=True)
+class UnsentFiles:
+    """The files in `folder`."""
+
+    folder: Path
+
+    def own(self) -> Path:
+        """The path of a new file for this process; it is made when something is appended."""
+        return self.folder / f"{time.time_ns()}-{os.getpid()}{SUFFIX}"
+
+    def append(self, path: Path, messages: Iterable[UnsentMessage]) -> None:
+        """Append the messages and wait until the disk has them. Raises OSError, and then the file is as before."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _locked(path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
+            whole = os.fstat(file).st_size
+            try:
+                for message in messages:
+                    _write(file, to_line(message))
+                os.fsync(file)
+            except BaseException:  # a disk that is full: what is torn must not stand before what comes later
+                os.ftruncate(file, whole)
+                raise
+        _sync(self.folder)
+
+    def waiting(self) -> list[Path]:
+        """The files that are there, oldest first."""
+        return sorted(self.folder.glob(f"*{SUFFIX}"))  # their names begin with the time
+
+    def take_in(self, keep: Callable[[Sequence[UnsentMessage]], None]) -> int:
+        """Hand every message to `keep`, which returns when they are committed; how many. Then the files are deleted.
+
+        What `keep` raises ends it, and no file is lost. Raises BadInput for a file that is damaged in the middle: the
+        messages that can be read were handed over, and the file stays under another name.
+        """
+        return sum(self._take(path, keep) for path in self.waiting())
+
+    def _take(self, path: Path, keep: Callable[[Sequence[UnsentMessage]], None]) -> int:
+        taken = 0
+        with suppress(FileNotFoundError), _locked(path, os.O_RDWR):
+            damaged: list[int] = []
+            for messages in _in_portions(_read(path, damaged)):
+                keep(messages)
+                taken += len(messages)
+            if damaged:
+                raise _damaged(path, path.rename(path.with_suffix(".damaged")), damaged)
+            path.unlink()
+            _sync(self.folder)
+        return taken
+
+
+@contextmanager
+def _locked(path: Path, flags: int) -> Generator[int]:
+    """The file, open and locked: that at `path`, not one that was deleted or renamed while the lock was waited for."""
+    while True:
+        file = os.open(path, flags, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
+                yield file
+                return
+        finally:
+            os.close(file)
+
+
+def _write(file: int, line: bytes) -> None:
+    while line:
+        line = line[os.write(file, line) :]
+
+
+def _sync(folder: Path) -> None:
+    """Wait until the disk knows which files are in the folder."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _read(path: Path, damaged: list[int]) -> Generator[UnsentMessage]:
+    """The messages in the file. The numbers of lines that cannot be read are added to `damaged`, except for a torn
+    last one: its process died while it wrote, and had not yet counted the message as kept.
+    """
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if (message := from_line(line)) is not None:
+                yield message
+            elif line.endswith(b"\n"):
+                damaged.append(number)
+
+
+def _in_portions(messages: Iterable[UnsentMessage]) -> Generator[list[UnsentMessage]]:
+    portion, size = list[UnsentMessage](), 0
+    for message in messages:
+        portion.append(message)
+        size += message.size
+        if len(portion) == AT_ONCE or size >= MOST_BYTES:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
+
+
+def _damaged(path: Path, kept: Path, lines: Sequence[int]) -> BadInput:
+    return BadInput(
+        f"{len(lines)} of the messages in this file cannot be read: their checksums do not match. The others were "
+        f"taken in. The file is kept as {kept.name}",
+        file=str(path),
+        line=lines[0],
+    )
