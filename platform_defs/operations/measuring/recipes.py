@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from platform_defs.operations.measuring.sending import HEAD, QUIET, Stream
+from platform_defs.operations.measuring.sending import OTHER, QUIET, Stream
 from platform_defs.operations.measuring.topic import Topic, wait_until
 from platform_defs.operations.measuring.zombie import Zombie
 from platform_defs.producing.journal import DELIVERED, FAILED
@@ -22,7 +22,6 @@ HELD_SECONDS = 1.0  # until a connection whose answers are held is reset
 FLAPS, FLAP_SECONDS = 10, 0.1
 DISTANCE_SECONDS = 0.02  # each way
 BEATS = 10  # messages of others while the setting stays
-OTHER = bytes(HEAD.size)  # of no producer that is measured
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from platform_defs.producing.journal import KEYS, Journal
 from platform_defs.producing.presets import Preset
 
 HEAD = struct.Struct(">HQQ")  # producer, number, nanoseconds of its clock when it was sent
+OTHER = bytes(HEAD.size)  # a message of producer 0, which is not measured
 SIZE = 180  # bytes of a message's value
 COMMIT_SECONDS = 0.1
 SETTLED_SECONDS = 90.0  # by when everything that was sent is told of; what is not is purged, and failed so
@@ -61,12 +62,18 @@ class Stream(threading.Thread):
         if self._preset.waits == "commit":
             self._client.init_transactions(60)
             self._client.begin_transaction()
+        self._warm_up()
         started = time.monotonic()
         while not self._ended.is_set() or self.journal.total < self._pace.messages:
             self._wait_for_turn(started)
             self._send()
             self._wait_for_answer()
         self._settle()
+
+    def _warm_up(self) -> None:
+        """Send a message that is not counted: the first waits for connections and a producer id, up to a second."""
+        self._client.produce(self._topic, OTHER)
+        self._client.flush(SETTLED_SECONDS)
 
     def _wait_for_turn(self, started: float) -> None:
         due = started + self.journal.total / self._pace.rate if self._pace.rate else 0.0
