@@ -42,7 +42,8 @@ example-protobuf: install  ## vehicles in Protobuf, likewise (docs/examples/flee
 	@$(EXAMPLE) dagster asset materialize -m platform_defs.definitions --select 'group:"fleet"'
 	@$(EXAMPLE) tidegate verify fleet_vehicles
 
-# Workers: one more than there are cores, each with Kafka, Postgres and Spark of its own (tests/conftest.py).
+# Workers: one more than there are cores, each with Kafka, Postgres and Spark of its own; as many as cores for unit tests
+# (tests/conftest.py).
 PYTEST = $(RUN) pytest -q -n auto $(if $(MAKE_TERMOUT),--color=yes)
 # Types are checked while the tests begin; the summary of the tests is what is shown last.
 BESIDE_LINT = | { $(MAKE) --no-print-directory check; checked=$$?; cat; exit $$checked; }
@@ -51,7 +52,7 @@ test: install  ## lint, types, all tests but the slow ones: a scenario of each f
 	@set -o pipefail; $(PYTEST) -m "not slow" $(TESTS) $(BESIDE_LINT)
 
 test-fast: install  ## lint, types, unit tests: under a minute, no server (TESTS="-k offsets" for some)
-	@set -o pipefail; $(PYTEST) -m "unit and not slow" $(TESTS) $(BESIDE_LINT)
+	@set -o pipefail; $(PYTEST) -m "unit and not slow" $(or $(TESTS),tests/unit) $(BESIDE_LINT)
 
 test-rest: install  ## what make test leaves out
 	@$(PYTEST) -m slow $(TESTS)

@@ -54,6 +54,14 @@ def registry_if_any() -> Registry | None:
     return None if url is None else Registry({**settings().registry_options, "url": url})
 
 
+def kafka_alone() -> dict[str, str]:
+    """A librdkafka configuration, for what needs no Postgres. Raises BadInput where the embedded Kafka is down."""
+    running = stack.status()
+    if running.kafka.address is None:
+        raise _not_running("Kafka", running)
+    return Endpoints("", running.kafka.address, settings().librdkafka_options).kafka_options()
+
+
 def ledger_alone() -> str:
     """The URL of the ledger's database, for what needs no Kafka. Raises BadInput where the embedded one is down."""
     running = stack.status()

@@ -5,6 +5,7 @@ test meets another worker's. What shares something expensive shares a worker: th
 the file's own, and those of an `xdist_group`.
 """
 
+import gc
 import os
 import shutil
 import signal
@@ -34,9 +35,9 @@ JAVA = "-XX:TieredStopAtLevel=1"
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: one worker more than there are cores, since tests wait half of the time."""
-    return (os.cpu_count() or 1) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """`-n auto`: one worker more than there are cores, since tests wait half of the time; unit tests hardly do."""
+    return (os.cpu_count() or 1) + (0 if config.option.markexpr.startswith("unit") else 1)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -50,6 +51,15 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SESSION] = uuid4().hex
         # Not pytest's usual folder: another pytest of this user closes that to others, and Postgres may run as another.
         config.option.basetemp = config.option.basetemp or tempfile.mkdtemp(prefix="tidegate-tests-")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is imported and collected stays to the end: Python's collector of cycles need not look through it, ever."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -88,8 +88,11 @@ class World:
         keys: Sequence[bytes | None] | None = None,
         headers: Any = None,
     ) -> list[tuple[int, int]]:
-        """Produce `values` round robin (or to one partition); (partition, offset) of each, in order."""
-        producer = Producer({**self.endpoints.kafka_options(), "linger.ms": 5, "message.max.bytes": 4_000_000})
+        """Produce `values` round robin (or to one partition); (partition, offset) of each, in order. Each is in the log
+        once, also where a broker of several dies meanwhile.
+        """
+        size = {"linger.ms": 5, "message.max.bytes": 4_000_000}
+        producer = Producer({**self.endpoints.kafka_options(), **size, "enable.idempotence": self.replicas > 1})
         places: dict[int, tuple[int, int]] = {}
 
         def delivered(number: int) -> Callable[..., None]:

@@ -31,8 +31,10 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "ack": "Show how to settle a halted pipeline; with --execute, settle it.",
     "replay": "Rebuild the tables beside the live ones, and put them in place.",
     "adopt": "Bind tables that were restored or moved to their pipeline again.",
+    "cluster": "The brokers: their health, how evenly they are loaded, and moving replicas.",
     "contract": "What a changed contract does; its schema, registered or imported.",
     "schema": "The schemas that a contract's messages are written with.",
+    "topics": "Topics as contracts and topics.yaml declare them: planned, applied, imported.",
     "migrate": "Create the ledger in Postgres, or bring it up to date.",
 }
 
@@ -75,8 +77,9 @@ def _version(wanted: bool) -> None:
 @app.callback(
     epilog=(
         "Every command takes -o json for one JSON document on stdout; progress and errors go to stderr.\n\n"
-        "Exit codes: 0: done; 1: the command failed, plan found a halt, or verify found a difference; "
-        "2: wrong usage; 130: interrupted."
+        "Exit codes: 0: done; 1: the command failed, plan found a halt, verify a difference, doctor an error; "
+        "2: wrong usage; 10: the cluster is unhealthy, a reassignment has not ended, or topics plan --exit-code found "
+        "changes; 130: interrupted."
     )
 )
 def tidegate(

@@ -38,7 +38,9 @@ def produce(
     ),
     bad_share: float | None = typer.Option(None, min=0, max=1, help="The share of bad messages, such as 0.01."),
     seed: int | None = typer.Option(None, help="Makes the same messages each time, except for ids and times."),
-    partitions: int = typer.Option(4, min=1, help="How many partitions the topic gets if it has to be created."),
+    partitions: int = typer.Option(
+        4, min=1, help="How many partitions the topic gets if it has to be created and the contract does not say."
+    ),
     preset: str | None = typer.Option(
         None, help="How to send, such as synchronous (tidegate presets).", show_default="the contract's"
     ),
@@ -47,7 +49,9 @@ def produce(
         help="keyed, keyed-crc32, sticky, round-robin, partition=N, or one of librdkafka's.",
         show_default="the contract's, else keyed-crc32",
     ),
-    option: list[str] = typer.Option([], metavar="NAME=VALUE", help="An option of librdkafka's; may be repeated."),
+    option: list[str] = typer.Option(
+        [], metavar="NAME=VALUE", help="An option of librdkafka's; may be repeated.", show_default="none"
+    ),
     ids: bool = typer.Option(False, help="Give each message the header tidegate-id."),
     output: OutputOption = Output.human,
 ) -> None:
@@ -74,8 +78,10 @@ def produce(
     from platform_defs.samples.mixture import Mixture
     from platform_defs.samples.outlet import samples_of
     from platform_defs.samples.sending import Sending
+    from platform_defs.topics.declared import first_made
     from resources.endpoints import connection
-    from resources.kafka.producer import Producer, topic_partitions
+    from resources.kafka.producer import Producer
+    from resources.kafka.topic_admin import made_topic
 
     amount = _amount(count, rate, seconds, bad, bad_share)
     contract = find_contract(pipeline)
@@ -85,8 +91,7 @@ def produce(
     with progress() as show:
         samples, headers = samples_of(contract, outside.registry, seed)
         mixture = Mixture(samples, amount.bad_share)
-        compacted = contract.row_table.disposition == "upsert"
-        there = topic_partitions(options, contract.topic, partitions, compacted=compacted)
+        there = made_topic(options, first_made(contract, partitions))
         producer = Producer(
             options,
             contract.topic,

@@ -65,17 +65,19 @@ def down(output: OutputOption = Output.human) -> None:
 
 @app.command()
 def status(output: OutputOption = Output.human) -> None:
-    """Show which servers are running, and where.
+    """Show which servers are running, where, and who leads three brokers.
 
     \b
     JSON:
       kafka     bootstrap_servers, pid, embedded, brokers (of the embedded
-                ones id, address, pid)
+                ones id, address, pid, rack), quorum (of several embedded
+                brokers leader, error; else null)
       postgres  url (with its password), pid, embedded
       registry  url, pid, embedded
       home      TIDEGATE_HOME
     The address is null where an embedded server is not running; the pid is
-    also null where the server is your own.
+    also null where the server is your own. The leader of the quorum is null,
+    with the error, where no broker names it within two seconds.
     """
     from resources.local import stack
 
@@ -103,6 +105,9 @@ def reset(
 
 
 def _print(status: StackStatus, output: Output) -> None:
+    from resources.local.stack import with_quorum
+
+    status = with_quorum(status)
     if output is Output.json:
         print_json(status.as_json())
         return
@@ -115,7 +120,10 @@ def _print(status: StackStatus, output: Output) -> None:
 def _kafka_lines(kafka: KafkaStatus) -> dict[str, str]:
     if len(kafka.brokers) < 2:
         return {"kafka": _line(kafka)}
-    return {f"kafka, broker {number}": _line(broker) for number, broker in enumerate(kafka.brokers, start=1)}
+    lines = {f"kafka, broker {one.id} in rack {one.rack}": _line(one) for one in kafka.brokers}
+    if (quorum := kafka.quorum) is not None:
+        lines["kafka, quorum"] = f"led by broker {quorum.leader}" if quorum.leader else f"not known: {quorum.error}"
+    return lines
 
 
 def needs_registry() -> bool:

@@ -7,6 +7,7 @@ from platform_defs.cluster.observed import Broker, Observed, Quorum, Voter, by_t
 from platform_defs.cluster.partition_states import Counts, Judged, State, count, judged, worst
 from platform_defs.words import noun_for, plural
 
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})  # Kafka's Topic.isInternal
 SILENT_MS = 5000  # a voter that follows fetches every half second
 WAIT = "tidegate cluster health --exit-when-healthy"
 
@@ -154,7 +155,7 @@ def _of(partitions: int) -> str:
 
 def _offline(states: Sequence[Judged], counts: Counts) -> str:
     first = next(item.partition for item in states if item.state is State.offline)
-    return f"{_of(counts.offline)} without a leader, {first} among them: neither read nor written"
+    return f"{_of(counts.offline)} without a leader that answers, such as {first}: neither read nor written"
 
 
 def _for_offline(states: Sequence[Judged], away: Sequence[int], mend: str) -> str:
@@ -185,7 +186,7 @@ def _of_internal_topics(observed: Observed) -> Iterator[Finding]:
     wanted = min(3, len(observed.brokers))
     for topic, partitions in by_topic(observed.partitions).items():
         factor = min(len(item.replicas) for item in partitions)
-        if topic in observed.internal and factor < wanted:
+        if topic in INTERNAL and factor < wanted:
             yield Finding(
                 "internal_topic",
                 False,

@@ -1,7 +1,7 @@
 """What was seen of a cluster, and what could not be seen."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class Partition:
     leader: int | None
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
-    min_in_sync: int = 1  # min.insync.replicas of the topic
+    min_in_sync: int = 0  # min.insync.replicas of the topic; 0 where it is not known
 
     @property
     def led_by_preferred(self) -> bool:
@@ -87,7 +87,7 @@ class Observed:
     quorum: Quorum | None
     quorum_lost: str | None = None  # why the controllers have no leader
     moving: tuple[Moving, ...] = ()
-    internal: frozenset[str] = frozenset()  # names of Kafka's own topics
+    topic_ids: Mapping[str, str] = field(default_factory=dict[str, str])  # of the topics that were asked for
     unknown: tuple[str, ...] = ()
 
 

@@ -65,9 +65,13 @@ def _state(item: Partition, missing: int, *, led: bool) -> State:
         return State.offline
     if len(item.in_sync) < item.min_in_sync:
         return State.under_min_in_sync
-    if len(item.in_sync) == item.min_in_sync:
+    if _at_minimum(item):
         return State.at_min_in_sync
     return State.under_replicated if missing else State.whole
+
+
+def _at_minimum(item: Partition) -> bool:
+    return 0 < item.min_in_sync == len(item.in_sync)
 
 
 def count(found: Iterable[Judged]) -> Counts:
@@ -78,7 +82,7 @@ def count(found: Iterable[Judged]) -> Counts:
         partitions=len(items),
         offline=sum(item.state is State.offline for item in items),
         under_min_in_sync=len(below),
-        at_min_in_sync=sum(len(item.partition.in_sync) == item.partition.min_in_sync for item in items),
+        at_min_in_sync=sum(_at_minimum(item.partition) for item in items),
         under_replicated=sum(item.under_replicated for item in items),
         not_preferred=sum(item.state is not State.offline and not item.partition.led_by_preferred for item in items),
     )

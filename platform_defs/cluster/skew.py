@@ -124,5 +124,5 @@ def _by_broker(sizes: Bytes, wanted: set[tuple[str, int]]) -> Counter[int]:
 
 
 def _deviation(counts: Mapping[int, int], broker: int) -> float:
-    mean = sum(counts.values()) / len(counts)
-    return (counts[broker] - mean) / mean if mean else 0.0
+    total = sum(counts.values())
+    return (counts[broker] * len(counts) - total) / total if total else 0.0  # (count - mean) / mean, rounded once

@@ -32,6 +32,8 @@ def read_topics_file(folder: Path, content: str | None = None) -> tuple[ListedTo
     text = YamlText(path, content)
     root = Node(text.value, text)
     entries = root.child("topics")
+    if text.value is None or text.value == {"topics": None}:
+        return ()
     if (as_mapping(text.value) or {}).keys() - {"topics"} or as_list(entries.value) is None:
         raise root.refused(f"{NAME} has one key, topics: a list of topics, each with its name")
     found = dict[str, ListedTopic]()

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Literal
 
-Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]  # a client's security.protocol
-
 Kind = Literal[
     "unknown_name",  # the name has no address here
     "refused",  # nothing listens at that port
@@ -25,6 +23,7 @@ Kind = Literal[
     "mechanism",  # the listener has other mechanisms of SASL
     "login_refused",  # user or password are wrong
     "login_untried",  # a mechanism of SASL that only librdkafka speaks
+    "tls_untried",  # certificates that only librdkafka reads
     "kafka_error",  # Kafka answered with an error
 ]
 
@@ -98,6 +97,7 @@ class Answer:
         return next((protocol for name, _, protocol in pairs if name == listener), None)
 
 
+UNTRIED: frozenset[Kind] = frozenset({"login_untried", "tls_untried"})  # librdkafka may succeed all the same
 PROTOCOLS = "listener.security.protocol.map"
 LISTENER_SETTINGS = ("listeners", "advertised.listeners", PROTOCOLS)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from platform_defs.doctor.addresses import Address, Answer, Broker, Seen, Trouble
+from platform_defs.doctor.addresses import UNTRIED, Address, Answer, Broker, Seen, Trouble
 from platform_defs.doctor.findings import Finding, Severity, error, warning, well
 from platform_defs.doctor.reach import Case, Told, explain
 
@@ -43,9 +43,17 @@ def findings(looks: Looks) -> list[Finding]:
     ]
 
 
-def reached(looks: Looks) -> set[int]:
-    """The brokers that clients reach where they are told to come to, as far as that can be told."""
-    return {broker.number for broker, by in told(looks.bootstrap) if _is_well(looks, broker, by)}
+def reached(looks: Looks) -> dict[int, Address]:
+    """The brokers that clients reach where they are told to come to, as far as that can be told; of one cluster."""
+    named = told(looks.bootstrap)
+    ours = (pair for pair in named if pair[1].answer.cluster_id == named[0][1].answer.cluster_id)
+    return {broker.number: broker.address for broker, by in ours if _is_well(looks, broker, by)}
+
+
+def is_untried(looks: Looks) -> bool:
+    """Whether only librdkafka can tell: it has the login or the certificates that the doctor's own look lacks."""
+    troubles = [seen.outcome.kind for seen in looks.bootstrap if isinstance(seen.outcome, Trouble)]
+    return not any(_answers(looks.bootstrap)) and any(kind in UNTRIED for kind in troubles)
 
 
 def _is_well(looks: Looks, broker: Broker, by: Told) -> bool:
@@ -53,13 +61,15 @@ def _is_well(looks: Looks, broker: Broker, by: Told) -> bool:
 
 
 def _bootstrap(looks: Looks) -> Iterator[Finding]:
+    """An address that a broker advertises as well is explained there, with the broker's number."""
+    named = {broker.address for broker, _ in told(looks.bootstrap)}
     for seen in looks.bootstrap:
-        if isinstance(seen.outcome, Trouble):
-            yield explain(Case(seen.address, seen.outcome, looks.protocol, looks.source))
-        else:
+        if isinstance(seen.outcome, Answer):
             yield well(
                 "kafka", str(seen.address), f"The bootstrap address {seen.address} leads to {_who(seen.outcome)}."
             )
+        elif seen.address not in named:
+            yield explain(Case(seen.address, seen.outcome, looks.protocol, looks.source))
 
 
 def _who(answer: Answer) -> str:
@@ -157,7 +167,7 @@ def _shared(named: Sequence[tuple[Broker, Told]]) -> Iterator[Finding]:
             yield error(
                 "kafka",
                 str(address),
-                f"Brokers {who} all tell clients to come to {address}: only one of them can answer there."
+                f"Brokers {who} tell clients to come to one address, {address}: only one of them can answer there."
                 f"{sharing[0][1].came_in}",
                 f"advertised.listeners of each of the brokers {who} must give {_listener(sharing[0][1])} an address of "
                 "its own: another host or another port.",
@@ -167,8 +177,8 @@ def _shared(named: Sequence[tuple[Broker, Told]]) -> Iterator[Finding]:
 def _alone(looks: Looks) -> Iterator[Finding]:
     if len(looks.bootstrap) != 1 or (seen := looks.bootstrap[0]).answer is None or seen.ips > 1:
         return
-    if len(seen.answer.brokers) > 1:
-        others = [str(one.address) for one in seen.answer.brokers if one.address != seen.address]
+    others = [str(one.address) for one in seen.answer.brokers if one.address != seen.address]
+    if others and len(seen.answer.brokers) > 1:
         yield warning(
             "kafka",
             str(seen.address),

@@ -41,6 +41,7 @@ class LedgerState:
     unreadable: Sequence[str] = ()
     unwritable: Sequence[str] = ()
     may_stage: bool = True
+    refused: str | None = None  # why this role may not even ask; the rest is then unknown
 
 
 def server(vitals: Vitals) -> Iterator[Finding]:
@@ -113,6 +114,9 @@ def _encryption(vitals: Vitals) -> Finding:
 
 def ledger(state: LedgerState, vitals: Vitals) -> Iterator[Finding]:
     """The ledger, and what the role may do with it."""
+    if state.refused is not None:
+        yield error("ledger", "rights", f"The role {vitals.role} may not read the ledger.", state.refused)
+        return
     if state.missing is None:
         yield _no_ledger(vitals)
         return
@@ -194,14 +198,14 @@ def daemon(heartbeats: Mapping[str, float] | None) -> Finding:
     return well("dagster", "daemon", f"Dagster's daemon was heard of {plural(round(oldest), 'second')} ago.")
 
 
-def clock(behind: float) -> Finding:
-    """This machine's clock against Postgres'."""
+def clock(behind: float, whose: str = "Postgres'") -> Finding:
+    """This machine's clock against another."""
     if abs(behind) <= CLOCK_SECONDS:
-        return well("clock", "postgres", "This machine's clock and Postgres' agree within two seconds.")
+        return well("clock", whose, f"This machine's clock and {whose} agree within two seconds.")
     return warning(
         "clock",
-        "postgres",
-        f"This machine's clock is {abs(behind):,.0f} s {'behind' if behind > 0 else 'ahead of'} Postgres': times that "
+        whose,
+        f"This machine's clock is {abs(behind):,.0f} s {'behind' if behind > 0 else 'ahead of'} {whose}: times that "
         "are shown, and waits after a failure, are wrong by as much.",
         "Let both machines keep time by NTP (timedatectl, chronyc tracking).",
     )

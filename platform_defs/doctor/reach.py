@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from platform_defs.doctor.addresses import Address, Answer, Kind, Trouble
+from platform_defs.doctor.addresses import UNTRIED, Address, Answer, Kind, Trouble
 from platform_defs.doctor.findings import Finding, error, warning
 
 MAP = "listener.security.protocol.map"
@@ -68,7 +68,7 @@ class Case:
 def explain(case: Case) -> Finding:
     """The finding about an address that is of no use."""
     what, do = CASES[case.trouble.kind](case)
-    rate = warning if case.trouble.kind == "login_untried" else error
+    rate = warning if case.trouble.kind in UNTRIED else error
     came_in = "" if case.told is None else case.told.came_in
     return rate("kafka", str(case.address), f"{case.who} {what}{came_in}", do)
 
@@ -222,6 +222,15 @@ def _login_untried(case: Case) -> Words:
     )
 
 
+def _tls_untried(case: Case) -> Words:
+    return (
+        f"Something takes connections there, and the doctor itself cannot use {case.trouble.said}, which librdkafka "
+        "reads: who answers, and where its brokers send clients to, was not asked.",
+        "Give the certificates as files in PEM form to have it asked: TIDEGATE_KAFKA_SSL_CERTIFICATE_LOCATION, "
+        "TIDEGATE_KAFKA_SSL_KEY_LOCATION and TIDEGATE_KAFKA_SSL_CA_LOCATION.",
+    )
+
+
 def _kafka_error(case: Case) -> Words:
     return (
         f"Kafka refuses there{case.said}.",
@@ -247,5 +256,6 @@ CASES: Mapping[Kind, Callable[[Case], Words]] = {
     "mechanism": _mechanism,
     "login_refused": _login_refused,
     "login_untried": _login_untried,
+    "tls_untried": _tls_untried,
     "kafka_error": _kafka_error,
 }

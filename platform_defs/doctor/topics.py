@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from platform_defs.doctor.findings import Finding, error, warning, well
+from platform_defs.doctor.findings import Finding, Severity, error, warning, well
 from platform_defs.words import noun_for, plural
 
+MOST = 10  # topics that are well and have a line each
 RIGHTS = {"read": "Read", "describe": "Describe", "describe_configs": "DescribeConfigs"}  # what a pipeline needs
 
 
@@ -37,12 +38,23 @@ class TopicLook:
     outcome: TopicState | TopicTrouble = field(default=TopicTrouble("missing"))
 
 
-def findings(look: TopicLook) -> list[Finding]:
+def findings(looks: Sequence[TopicLook]) -> list[Finding]:
+    """What is to be said of all topics. Of many that are well, one sentence in all."""
+    found = [finding for look in looks for finding in of_topic(look)]
+    fine = [finding for finding in found if finding.severity is Severity.OK]
+    if len(fine) <= MOST:
+        return found
+    together = well("topics", "topics", f"{len(fine):,} topics have all partitions led and in sync, and may be read.")
+    return [together, *(finding for finding in found if finding.severity is not Severity.OK)]
+
+
+def of_topic(look: TopicLook) -> list[Finding]:
     """What is to be said of one topic; where all is well, one sentence."""
     if isinstance(look.outcome, TopicTrouble):
         return [_no_state(look, look.outcome)]
     state = look.outcome
-    wrong = [*_leaderless(look.topic, state), *_out_of_sync(look.topic, state), *_rights(look.topic, state)]
+    rules = (_leaderless, _out_of_sync, _too_few, _rights)
+    wrong = [finding for rule in rules for finding in rule(look.topic, state)]
     partitions = plural(len(state.leaders), "partition")
     return wrong or [well("topics", look.topic, f"{look.topic}: {partitions}, all led and in sync; may be read.")]
 
@@ -80,44 +92,56 @@ def _leaderless(topic: str, state: TopicState) -> Iterator[Finding]:
         yield error(
             "topics",
             topic,
-            f"{topic}: {plural(len(without), 'partition')} of {len(state.leaders)} (the first: {without[0]}) "
-            f"have no leader, so nothing can be read or written there.",
-            f"Start one of the brokers {_listed(held)}, which hold them. If they are gone for good, an unclean "
-            "election (unclean.leader.election.enable) goes on with what is left, and loses messages.",
+            f"{topic}: {_share(without, state)} no leader, so nothing can be read or written there.",
+            f"Start one of the brokers {_listed(held)}, which hold {noun_for(len(without), 'it', 'them')}. If they are "
+            "gone for good, an unclean election (unclean.leader.election.enable) goes on with what is left, and loses "
+            "messages.",
         )
 
 
 def _out_of_sync(topic: str, state: TopicState) -> Iterator[Finding]:
     least = state.min_in_sync or 1
     led = [number for number, leader in state.leaders.items() if leader is not None]
-    under = sorted(number for number in led if len(state.in_sync[number]) < least)
-    behind = sorted(number for number in led if len(state.in_sync[number]) < len(state.replicas[number]))
+    under = sorted(n for n in led if len(state.in_sync[n]) < min(least, len(state.replicas[n])))
+    behind = sorted(n for n in led if len(state.in_sync[n]) < len(state.replicas[n]))
     lagging = sorted({one for n in behind for one in state.replicas[n] if one not in state.in_sync[n]})
-    never = sorted(number for number, replicas in state.replicas.items() if len(replicas) < least)
-    if never:
+    if under:
         yield error(
             "topics",
             topic,
-            f"{topic}: min.insync.replicas is {least}, and partition {never[0]} has "
-            f"{plural(len(state.replicas[never[0]]), 'replica')}: every write with acks=all is refused.",
-            f"Set min.insync.replicas of {topic} to its number of replicas less one, at least 1; or add replicas.",
-        )
-    elif under:
-        yield error(
-            "topics",
-            topic,
-            f"{topic}: {plural(len(under), 'partition')} of {len(state.leaders)} (the first: {under[0]}) have fewer "
-            f"replicas in sync than min.insync.replicas ({least}): writes with acks=all are refused there.",
-            f"Start or mend the brokers {_listed(lagging)}, whose replicas are behind.",
+            f"{topic}: {_share(under, state)} fewer replicas in sync than min.insync.replicas ({least}): writes with "
+            "acks=all are refused there.",
+            f"Start the brokers {_listed(lagging)}, whose replicas are behind, or see in their logs why they are.",
         )
     elif behind:
         yield warning(
             "topics",
             topic,
-            f"{topic}: {plural(len(behind), 'partition')} of {len(state.leaders)} (the first: {behind[0]}) have "
-            "replicas that are not in sync; what is written meanwhile is held by fewer brokers.",
+            f"{topic}: {_share(behind, state)} replicas that are not in sync; what is written meanwhile is held by "
+            "fewer brokers.",
             f"Look at the brokers {_listed(lagging)}, whose replicas are behind.",
         )
+
+
+def _too_few(topic: str, state: TopicState) -> Iterator[Finding]:
+    """Kafka 4.3 was seen to take writes with acks=all even then, as if the setting were the number of replicas."""
+    least = state.min_in_sync or 1
+    short = sorted(number for number, replicas in state.replicas.items() if len(replicas) < least)
+    if short:
+        replicas = plural(len(state.replicas[short[0]]), "replica")
+        yield warning(
+            "topics",
+            topic,
+            f"{topic}: min.insync.replicas is {least}, and {_share(short, state)} {replicas}: a write is held by fewer "
+            "brokers than that setting promises.",
+            f"Add replicas; or set min.insync.replicas of {topic} to what its replicas can keep.",
+        )
+
+
+def _share(numbers: Sequence[int], state: TopicState) -> str:
+    """ "2 partitions of 12 (the first: 3) have"."""
+    of = f"{plural(len(numbers), 'partition')} of {len(state.leaders)}"
+    return f"{of} (the first: {numbers[0]}) {noun_for(len(numbers), 'has', 'have')}"
 
 
 def _rights(topic: str, state: TopicState) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ class Written:
     partition: int | None = None
     offset: int | None = None
     problem: str | None = None
+    behind: float | None = None  # s by which our clock is behind the broker's, where it stamps messages (LogAppendTime)
 
 
 def places_to_read(looks: Sequence[TopicLook]) -> list[Place]:

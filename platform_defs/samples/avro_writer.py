@@ -151,7 +151,7 @@ def _plain(of: Definite, value: Any) -> bytes:
             return b""
         case "boolean" if isinstance(value, bool):
             return bytes([value])
-        case "int" | "long" if isinstance(value, int | Decimal) and not isinstance(value, bool) and value == int(value):
+        case "int" | "long" if isinstance(value, int | Decimal) and not isinstance(value, bool) and _is_whole(value):
             return _long(int(value), _LIMITS[name])
         case "float" | "double" if isinstance(value, int | Decimal) and not isinstance(value, bool):
             return struct.pack("<f" if name == "float" else "<d", float(value))
@@ -163,6 +163,11 @@ def _plain(of: Definite, value: Any) -> bytes:
             return _sized(base64.b64decode(value, validate=True), of.size)
         case _:
             raise TypeError(name)
+
+
+def _is_whole(value: int | Decimal) -> bool:
+    """Whether it is a whole number that a long may hold: to write out 1e1000000 takes seconds."""
+    return abs(value) <= 2**63 and value == int(value)
 
 
 def _logical(logical: Logical, of: Definite, value: Any) -> bytes:

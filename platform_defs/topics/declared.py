@@ -7,6 +7,7 @@ from typing import Literal
 from platform_defs.contract.model import Contract
 from platform_defs.contract.topic import KeyOrder, TopicKeys
 from platform_defs.contract.topics_file import ListedTopic
+from platform_defs.topics.steps import Create
 from platform_defs.topics.verdicts import Place, Verdict
 
 
@@ -143,3 +144,13 @@ def _contradictions(sources: list[_Source]) -> list[Verdict]:
 def _refused(source: _Source, key: str, message: str) -> Verdict:
     message = f"{message}; let both say the same" if key else message
     return Verdict("refuse", "declared_once", source.topic, message, source.place(key))
+
+
+def first_made(contract: Contract, partitions: int) -> Create:
+    """The contract's topic as `tidegate produce` makes it where it is missing: as declared, else with so many
+    partitions, and compacted for an upsert.
+    """
+    keys = contract.topic_keys
+    compacted = {"cleanup.policy": "compact"} if contract.row_table.disposition == "upsert" else {}
+    config = {name: value for name, value in {**compacted, **keys.config}.items() if value is not None}
+    return Create(contract.topic, keys.partitions or partitions, keys.replication_factor, config)

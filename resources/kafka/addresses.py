@@ -4,23 +4,25 @@ import ssl
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from platform_defs.doctor.addresses import LISTENER_SETTINGS, Address, Answer, Seen
 from resources.kafka.conversation import Conversation, Stopped
-from resources.kafka.encryption import context_of, trusting
+from resources.kafka.encryption import context_of, trusting, unread
 from resources.kafka.login import NO_SASL_HERE, log_in
 from resources.kafka.ways import Place, connected, encrypted, resolve
 
 
 @dataclass(frozen=True)
 class Visitor:
-    """Goes to addresses as a client with librdkafka's `options` would; several threads may share it."""
+    """Goes to addresses as a client with librdkafka's `options` would; several threads may share it.
 
-    options: Mapping[str, str]
-    seconds: float = (
-        3.0  # for its name, and for each connection; there is a second one only where the first was not silent
-    )
+    Looking a name up may take so many `seconds`, and so may each connection: a second one is made only where the first
+    was not silent.
+    """
+
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    seconds: float = 3.0
 
     @property
     def protocol(self) -> str:
@@ -37,14 +39,14 @@ class Visitor:
             return Seen(address, self._second_look(address, places, stopped).trouble, len(places))
 
     def _ask(self, address: Address, places: Sequence[Place]) -> Answer:
+        if self._encrypts and (names := unread(self.options)):
+            with connected(places, self._deadline()):
+                raise Stopped("tls_untried", ", ".join(names))
         with self._conversation(address, places, self._context()) as conversation:
             conversation.api_versions()
             if self._logs_in:
                 log_in(conversation, self.options)
-            found = self._metadata(conversation)
-            numbers = [broker.number for broker in found.brokers]
-            known = conversation.settings_of_the_one_that_answers(numbers, LISTENER_SETTINGS)
-            return found if known is None else replace(found, answering=known[0], settings=known[1])
+            return _with_who_answers(conversation, self._metadata(conversation))
 
     def _metadata(self, conversation: Conversation) -> Answer:
         """A listener with SASL closes the connection on whoever has not logged in."""
@@ -129,3 +131,13 @@ class Visitor:
     @property
     def _logs_in(self) -> bool:
         return self.protocol.startswith("SASL")
+
+
+def _with_who_answers(conversation: Conversation, found: Answer) -> Answer:
+    """`found`, with the broker that answers, if it says so: not every server knows this question."""
+    try:
+        numbers = [broker.number for broker in found.brokers]
+        known = conversation.settings_of_the_one_that_answers(numbers, LISTENER_SETTINGS)
+    except Stopped:
+        return found
+    return found if known is None else replace(found, answering=known[0], settings=known[1])

@@ -168,7 +168,7 @@ def _described(answer: Reader) -> tuple[int, dict[str, str]] | None:
     answer.number("b")
     number = answer.text()
     settings = dict(answer.many(lambda: _setting(answer)))
-    return None if code or number is None else (int(number), settings)
+    return (int(number), settings) if code == 0 and number is not None and number.isdecimal() else None
 
 
 def _setting(answer: Reader) -> tuple[str, str]:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from platform_defs.errors import BadInput
 
-# What librdkafka reads and Python's ssl cannot, at least not from there: addresses are then tried without it.
+# What librdkafka reads and Python's ssl cannot, at least not from there.
 UNREAD = ("ssl.keystore.location", "ssl.certificate.pem", "ssl.key.pem", "ssl.ca.certificate.stores")
 
 
 def unread(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The options given that the doctor's own TLS does without."""
+    """The options given that the doctor's own TLS would have to do without."""
     return tuple(name for name in UNREAD if options.get(name))
 
 

@@ -1,4 +1,4 @@
-"""Writing to a topic: a producer that keeps what its preset promises, and the topic's partitions."""
+"""Writing to a topic: a producer that keeps what its preset promises."""
 
 import logging
 import time
@@ -10,7 +10,6 @@ from typing import Any, Self
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from platform_defs.errors import (
     BadInput,
@@ -257,39 +256,3 @@ def _warn_of(names: Iterable[str], preset: str) -> None:
             name,
             preset,
         )
-
-
-def topic_partitions(options: Mapping[str, Any], topic: str, wanted: int, *, compacted: bool = False) -> int:
-    """How many partitions the topic has. It is created with `wanted` where it is missing.
-
-    Raises BrokerAway, or BadInput where Kafka refuses to create it.
-    """
-    admin: Any = AdminClient({**options, **QUIET})  # its futures have no types
-    try:
-        if (found := admin.list_topics(timeout=ANSWER).topics.get(topic)) is not None:
-            return len(found.partitions)
-        policy = {"cleanup.policy": "compact"} if compacted else {}
-        admin.create_topics([NewTopic(topic, wanted, config=policy)])[topic].result(timeout=20)
-    except KafkaException as error:
-        reason: KafkaError = error.args[0]
-        if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:  # just now, by someone else
-            return topic_partitions(options, topic, wanted, compacted=compacted)
-        raise _refused(reason, topic, str(options.get("bootstrap.servers", ""))) from error
-    return wanted
-
-
-def _refused(reason: KafkaError, topic: str, servers: str) -> BadInput | BrokerAway:
-    if reason.code() in _NO_TOPIC:
-        return BadInput(f"topic {topic} cannot be created: {reason.str()}", field=topic)
-    asked = "Is the broker up (`tidegate stack status`)?"
-    return BrokerAway(f"Kafka at {servers} did not answer: {reason.str()}. Nothing was sent. {asked}")
-
-
-_NO_TOPIC = (
-    KafkaError.TOPIC_EXCEPTION,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.INVALID_PARTITIONS,
-    KafkaError.INVALID_REPLICATION_FACTOR,
-    KafkaError.POLICY_VIOLATION,
-)

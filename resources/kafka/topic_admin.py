@@ -17,11 +17,14 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
-from platform_defs.topics.steps import AddPartitions, Create, Reassign, SetConfig, Step
+from platform_defs.topics.steps import AddPartitions, Create, Move, Reassign, SetConfig, Step
+from resources.kafka.cluster import KafkaCluster
 from resources.kafka.topics import KafkaTopics
 
 SHOWN = 60.0  # seconds within which what was done is in every description
+MOVED = 600.0  # the same for replicas, which are copied
 BETWEEN = 0.1  # seconds between two descriptions
+ANSWER = 10.0  # seconds that a producer waits for a description
 ASKED = 30.0  # seconds for one request that changes something
 Show = Callable[[str], None]
 
@@ -38,22 +41,38 @@ class TopicAdmin(KafkaTopics):
         cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster")
         brokers = {node.id: node.rack for node in cluster.nodes}
         found = self._topics(wanted)
-        names = frozenset({*self._names(), *found})
+        names = frozenset({*self.names(), *found})
         return Observed(cluster.cluster_id, brokers, found, names, self._defaults(min(brokers)))
 
     def rehearse(self, steps: Sequence[Step]) -> None:
         """Let Kafka check the steps without doing them. Raises BadInput for one that it would refuse."""
+        self._refuse_others_moves([step for step in steps if isinstance(step, Reassign)])
         for kind in (Create, SetConfig, AddPartitions):
             self._ask([step for step in steps if isinstance(step, kind)], check=True)
 
     def apply(self, steps: Sequence[Step], show: Show = lambda _: None) -> None:
         """Do the steps, in their order, and wait until each is seen. What was done stays done if one fails."""
-        for kind in (Create, SetConfig, AddPartitions):
+        for kind in (Create, SetConfig, AddPartitions, Reassign):
             chosen = [step for step in steps if isinstance(step, kind)]
             self._ask(chosen, check=False)
             for step in chosen:
                 self._await(step)
                 show(f"{step.topic}: {step.sentence()}")
+
+    def made(self, wanted: Create) -> int:
+        """How many partitions the topic has. It is created as `wanted` where it is missing."""
+        if there := self._partitions(wanted.topic):
+            return there
+        try:
+            self.apply([wanted])
+        except _MadeJustNow:
+            if not self._partitions(wanted.topic):
+                raise
+        return self._partitions(wanted.topic)
+
+    def _partitions(self, topic: str) -> int:
+        there = self._topics([topic], configured=False).get(topic)
+        return len(there.partitions) if there else 0
 
     def delete(self, topic: str, topic_id: str) -> None:
         """Delete the topic of that id, and wait until it is gone."""
@@ -64,17 +83,19 @@ class TopicAdmin(KafkaTopics):
         self._done(admin.delete_topics([topic], operation_timeout=ASKED, request_timeout=ASKED)[topic], topic, "delete")
         self._until(lambda: topic not in self._topics([topic]), f"{topic} is still there")
 
-    def _topics(self, names: Sequence[str]) -> dict[str, ObservedTopic]:
-        """Those that exist, by name."""
+    def _topics(self, names: Sequence[str], *, configured: bool = True) -> dict[str, ObservedTopic]:
+        """Those that exist, by name. Not `configured`: without settings, which need a right of their own."""
         if not names:
             return {}
         described = {name: item for name, item in self._described(list(names)).items() if _exists(item)}
+        if not configured:
+            return {name: _observed(item, {}) for name, item in described.items()}
         wanted = [ConfigResource(ResourceType.TOPIC, name) for name in described]
         settings = self._configured(wanted) if wanted else {}
         return {name: _observed(item, settings[name]) for name, item in described.items() if _exists(settings[name])}
 
-    def _names(self) -> Iterable[str]:
-        """Of every topic that this user may describe."""
+    def names(self) -> Iterable[str]:
+        """The name of every topic that this user may describe."""
         try:
             return self._admin().list_topics(timeout=self.timeout).topics
         except KafkaException as error:
@@ -91,9 +112,28 @@ class TopicAdmin(KafkaTopics):
             return {}
         return {name: entry.value for name, entry in found.items() if entry.value is not None}
 
+    def _refuse_others_moves(self, steps: Sequence[Reassign]) -> None:
+        """Raise for a partition that is on its way elsewhere: to move it would end what somebody else began."""
+        wanted = {(step.topic, move.partition): set(move.becomes) for step in steps for move in step.moves}
+        for one in KafkaCluster(self.options).reassignments() if wanted else ():
+            to = wanted.get((one.topic, one.partition))
+            if to not in (None, set(one.replicas) - set(one.removing)):
+                moved = f"partition {one.partition} of {one.topic} is being moved to other brokers"
+                raise BadInput(f"{moved} (tidegate cluster reassign status). Let that end first", field=one.topic)
+
+    def _reassign(self, steps: Sequence[Reassign]) -> None:
+        """Kafka raises for no partition: each has an answer of its own."""
+        wanted = {(step.topic, move.partition): move.becomes for step in steps for move in step.moves}
+        for (topic, partition), error in KafkaCluster(self.options).reassign(wanted).items():
+            if error is not None:
+                raise BadInput(f"Kafka refuses to move partition {partition} of {topic}: {error}", field=topic)
+
     def _ask(self, steps: Sequence[Step], *, check: bool) -> None:
         """One request for all of them, which are of one kind. The first refusal is raised once all were answered."""
         if not steps:
+            return
+        if moves := [step for step in steps if isinstance(step, Reassign)]:
+            self._reassign(moves)
             return
         failed = list[TidegateError]()
         for step, future in self._asked(steps, check):
@@ -123,6 +163,10 @@ class TopicAdmin(KafkaTopics):
             future.result(timeout=2 * ASKED)
         except KafkaException as error:
             reason: KafkaError = error.args[0]
+            if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                raise _MadeJustNow(
+                    f"Kafka refuses to {what} {topic}: {reason.str()}{_remedy(reason)}", field=topic
+                ) from error
             if reason.name() in REFUSALS:
                 raise BadInput(
                     f"Kafka refuses to {what} {topic}: {reason.str()}{_remedy(reason)}", field=topic
@@ -134,19 +178,25 @@ class TopicAdmin(KafkaTopics):
             raise BrokerAway(f"Kafka did not answer whether it has {what}d {topic}. Run the command again") from error
 
     def _await(self, step: Step) -> None:
-        self._until(
-            lambda: _shown(step, self._topics([step.topic]).get(step.topic)), f"{step.topic}: {step.sentence()}"
-        )
+        within = MOVED if isinstance(step, Reassign) else SHOWN
+        said = f"{step.topic}: {step.sentence()}"
+        whole = isinstance(step, SetConfig)
+        self._until(lambda: _shown(step, self._topics([step.topic], configured=whole).get(step.topic)), said, within)
 
-    def _until(self, seen: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + SHOWN
+    def _until(self, seen: Callable[[], bool], what: str, within: float = SHOWN) -> None:
+        deadline = time.monotonic() + within
         while not seen():
             if time.monotonic() > deadline:
                 raise BrokerAway(
-                    f"Kafka was told, and after {SHOWN:.0f} s does not show it ({what}). Are all brokers up? To go on, "
-                    "run the command again"
+                    f"Kafka was told, and after {within:.0f} s does not show it ({what}). Are all brokers up? To go "
+                    "on, run the command again"
                 )
             time.sleep(BETWEEN)
+
+
+def made_topic(options: Mapping[str, str], wanted: Create) -> int:
+    """How many partitions the topic has; for a producer. Raises BrokerAway soon, and once, where nobody answers."""
+    return TopicAdmin({**options, "log_level": "2"}, timeout=ANSWER).made(wanted)
 
 
 REFUSALS = {
@@ -218,7 +268,15 @@ def _shown(step: Step, there: ObservedTopic | None) -> bool:
     if isinstance(step, SetConfig):
         return all(same_value(there.overrides.get(name), value.becomes) for name, value in step.config.items())
     if isinstance(step, Reassign):
-        return all(there.partitions[move.partition].replicas == move.becomes for move in step.moves)
+        return all(_moved(there.partitions[move.partition], move) for move in step.moves)
     led = all(partition.leader is not None for partition in there.partitions)
     wanted = step.partitions if isinstance(step, Create) else step.becomes
     return led and wanted in (None, len(there.partitions))
+
+
+def _moved(partition: PartitionState, move: Move) -> bool:
+    return partition.replicas == move.becomes and set(partition.in_sync) == set(move.becomes)
+
+
+class _MadeJustNow(BadInput):
+    """The topic exists, though it was not described."""

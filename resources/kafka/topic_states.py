@@ -60,5 +60,5 @@ def _trouble(reason: KafkaError) -> TopicTrouble:
 def _min_in_sync(future: "Future[Any]", seconds: float) -> int | None:
     try:
         return int(future.result(timeout=seconds + 1)["min.insync.replicas"].value)
-    except (KafkaException, TimeoutError):
+    except (KafkaException, TimeoutError, KeyError, TypeError, ValueError):  # Kafka's API without Kafka's settings
         return None

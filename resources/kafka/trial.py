@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
 
 from platform_defs.doctor.trials import Place, Written
 from resources.kafka.refusals import refusing
@@ -16,7 +16,7 @@ from resources.kafka.source import LIBRDKAFKA, READING
 class Trial:
     """`options` are librdkafka's, with `bootstrap.servers`; each trial takes at most so many seconds."""
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     seconds: float = 3.0
 
     def read(self, places: Iterable[Place]) -> dict[Place, str | None]:
@@ -73,4 +73,6 @@ def _refusal(error: KafkaError | None) -> str | None:
 def _written(error: KafkaError | None, message: Any) -> Written:
     if error is not None:
         return Written(message.topic(), problem=_refusal(error))
-    return Written(message.topic(), message.partition(), message.offset())
+    kind, stamp = message.timestamp()
+    behind = stamp / 1000 - time.time() if kind == TIMESTAMP_LOG_APPEND_TIME else None
+    return Written(message.topic(), message.partition(), message.offset(), behind=behind)

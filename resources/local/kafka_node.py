@@ -14,7 +14,6 @@ from resources.local.state import Cluster, Server, kafka_folder, kafka_propertie
 
 # A broker that was killed registers again only when its old session has ended: 9 s by default.
 SESSION_MS = 4000
-RACKS = "abc"
 
 # INTERNAL is for the brokers among themselves, EXTERNAL for everybody else; each client gets the address of the one
 # that it came in by. Few partitions of internal topics, so that a first start is quick. Leaders that a killed broker
@@ -23,9 +22,9 @@ PROPERTIES = """\
 process.roles=broker,controller
 node.id={number}
 broker.rack={rack}
-listeners=EXTERNAL://127.0.0.1:{port},INTERNAL://127.0.0.1:{internal_port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=EXTERNAL://127.0.0.1:{port},INTERNAL://127.0.0.1:{internal_port},CONTROLLER://127.0.0.1:{controller_port}
-listener.security.protocol.map=EXTERNAL:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners={listeners}
+advertised.listeners={listeners}
+listener.security.protocol.map={protocols}
 inter.broker.listener.name=INTERNAL
 controller.listener.names=CONTROLLER
 controller.quorum.bootstrap.servers={controllers}
@@ -47,6 +46,7 @@ broker.session.timeout.ms={session_ms}
 broker.heartbeat.interval.ms={heartbeat_ms}
 """
 
+PROTOCOLS = "EXTERNAL:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
 _JVM = ("-server", "-XX:-UsePerfData", "-Djava.awt.headless=true")
 _ALONE = ("-Xmx1G", "-Xms256m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 _OF_SEVERAL = ("-Xmx384m", "-Xms128m", "-XX:+UseSerialGC")  # three of them share a developer's machine
@@ -71,6 +71,13 @@ class Node:
     @property
     def server(self) -> Server:
         return self.servers[self.number - 1]
+
+    @property
+    def listeners(self) -> str:
+        """Where it listens, as Kafka's configuration has it."""
+        own = self.server
+        ports = {"EXTERNAL": own.port, "INTERNAL": own.internal_port, "CONTROLLER": own.controller_port}
+        return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
 
     @property
     def folder(self) -> Path:
@@ -98,10 +105,9 @@ class Node:
         count = len(self.servers)
         text = PROPERTIES.format(
             number=self.number,
-            rack=RACKS[(self.number - 1) % len(RACKS)],
-            port=self.server.port,
-            internal_port=self.server.internal_port,
-            controller_port=self.server.controller_port,
+            rack=rack_of(self.number),
+            listeners=self.listeners,
+            protocols=PROTOCOLS,
             controllers=",".join(f"127.0.0.1:{one.controller_port}" for one in self.servers),
             data=self.folder / "data",
             replicas=min(3, count),
@@ -138,6 +144,11 @@ class Node:
         arguments = ["format", "--ignore-formatted", "--cluster-id", cluster.cluster_id]
         arguments += ["--initial-controllers", ",".join(cluster.voters), "--config", str(self.properties)]
         return [*self.java(program), "kafka.tools.StorageTool", *arguments]
+
+
+def rack_of(number: int) -> str:
+    """The rack of the broker of that number: each its own."""
+    return "abc"[number - 1]
 
 
 def new_cluster(servers: Sequence[Server]) -> Cluster:

@@ -10,13 +10,14 @@ import shutil
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from platform_defs.errors import BadInput
+from platform_defs.errors import BadInput, TidegateError
 from platform_defs.words import plural
 from resources.local import processes, state
+from resources.local.kafka_node import rack_of
 from resources.registry.address import Registry
 from resources.settings import PROJECT_ROOT, Settings, settings
 
@@ -40,10 +41,27 @@ class ServerStatus:
 
 
 @dataclass(frozen=True)
+class BrokerStatus(ServerStatus):
+    """A broker of the embedded Kafka."""
+
+    id: int = 1
+    rack: str = "a"
+
+
+@dataclass(frozen=True)
+class QuorumStatus:
+    """Who leads the controllers; None where they did not say, with what is in the way."""
+
+    leader: int | None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
 class KafkaStatus(ServerStatus):
     """The cluster: `address` names all its brokers where any is running, `pid` is of the first that is."""
 
-    brokers: tuple[ServerStatus, ...] = ()  # the embedded ones, in the order of their numbers
+    brokers: tuple[BrokerStatus, ...] = ()  # the embedded ones, in the order of their numbers
+    quorum: QuorumStatus | None = None  # of several embedded brokers, where it was asked for (`with_quorum`)
 
 
 @dataclass(frozen=True)
@@ -62,9 +80,9 @@ class StackStatus:
             "kafka": {
                 **{"bootstrap_servers": kafka.address, "pid": kafka.pid, "embedded": kafka.embedded},
                 "brokers": [
-                    {"id": number, "address": one.address, "pid": one.pid}
-                    for number, one in enumerate(kafka.brokers, start=1)
+                    {"id": one.id, "address": one.address, "pid": one.pid, "rack": one.rack} for one in kafka.brokers
                 ],
+                "quorum": kafka.quorum and asdict(kafka.quorum),
             },
             "postgres": {"url": postgres.address, "pid": postgres.pid, "embedded": postgres.embedded},
             "registry": {"url": self.registry_url, "pid": registry.pid, "embedded": registry.embedded},
@@ -142,6 +160,23 @@ def status() -> StackStatus:
     return StackStatus(*servers, _registry_status(chosen, kept.registry), chosen.home)
 
 
+def with_quorum(found: StackStatus, patience: float = 2.0) -> StackStatus:
+    """The same, with who leads the quorum: of several embedded brokers of which one is running. Takes no longer than
+    `patience` seconds, where they do not answer.
+    """
+    kafka = found.kafka
+    if kafka.address is None or len(kafka.brokers) < 2:
+        return found
+    from resources.kafka.cluster import KafkaCluster  # loads clients, which `status` does without
+
+    options = {**settings().librdkafka_options, "bootstrap.servers": kafka.address}
+    try:
+        quorum = QuorumStatus(KafkaCluster(options, timeout=patience).quorum().leader)
+    except TidegateError as error:
+        quorum = QuorumStatus(None, str(error))
+    return replace(found, kafka=replace(kafka, quorum=quorum))
+
+
 def _brokers(chosen: Settings, asked: int | None) -> int:
     """How many the embedded Kafka has to have. Raises BadInput where there are others already."""
     formatted = state.brokers_of(chosen.home)
@@ -208,13 +243,17 @@ def _stop(home: Path) -> None:
 def _kafka_status(chosen: Settings, kept: Sequence[state.Server]) -> KafkaStatus:
     if not chosen.embeds_kafka:
         return KafkaStatus(chosen.kafka_bootstrap_servers, embedded=False)
-    brokers = tuple(
-        ServerStatus(f"127.0.0.1:{one.port}", one.pid) if _kafka_runs(chosen, kept, number) else ServerStatus()
-        for number, one in enumerate(kept, start=1)
-    )
+    brokers = tuple(_broker_status(chosen, kept, number) for number in range(1, len(kept) + 1))
     running = [one for one in brokers if one.address]
     address = ",".join(f"127.0.0.1:{one.port}" for one in kept) if running else None
     return KafkaStatus(address, running[0].pid if running else None, brokers=brokers)
+
+
+def _broker_status(chosen: Settings, kept: Sequence[state.Server], number: int) -> BrokerStatus:
+    stopped, one = BrokerStatus(id=number, rack=rack_of(number)), kept[number - 1]
+    if not _kafka_runs(chosen, kept, number):
+        return stopped
+    return replace(stopped, address=f"127.0.0.1:{one.port}", pid=one.pid)
 
 
 def _postgres_status(chosen: Settings, server: state.Server) -> ServerStatus:

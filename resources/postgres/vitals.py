@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 from psycopg.rows import dict_row
 
 from platform_defs.doctor.postgres import LedgerState, Vitals
+from platform_defs.errors import BadInput
 from resources.postgres.connection import Connection, connect, database_errors, queries
 from resources.postgres.migrations import version
 
@@ -43,16 +44,13 @@ def _vitals(connection: Connection) -> Vitals:
 
 
 def _ledger(connection: Connection) -> LedgerState:
-    if _without_usage(connection):
-        return LedgerState((), unreadable=("every table",))
-    if (found := version(connection)) is None:
+    try:
+        found = version(connection)
+    except BadInput as refused:
+        return LedgerState((), refused=str(refused))
+    if found is None:
         return LedgerState(None)
     return LedgerState(found.missing, found.unknown, **_row(connection, "ledger_rights"))
-
-
-def _without_usage(connection: Connection) -> bool:
-    usable = "SELECT has_schema_privilege(to_regnamespace('tidegate'), 'USAGE')"  # null where there is no ledger
-    return connection.execute(usable).fetchone() == (False,)
 
 
 def _heartbeats(connection: Connection) -> dict[str, float] | None:

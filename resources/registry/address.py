@@ -11,11 +11,23 @@ PATIENCE = 25.0
 
 
 @dataclass(frozen=True)
+class Pace:
+    """How quickly a client goes on while it waits for an answer, in seconds."""
+
+    one_try: float = 5.0  # for one request: what comes later, or byte by byte, is not waited for
+    pause: float = 0.2  # before the second try; then twice as long each time, up to two seconds
+    refused: float = 1.0  # until an id that is refused while others are answered is taken to be refused for good
+    quickly: float = 3.0  # for questions that a run can do without
+    again: float = 1.0  # for a question, where one had no answer not long ago
+
+
+@dataclass(frozen=True)
 class Registry:
     """Where the registry is. Picklable. `options` are the client's: addresses (`url`), passwords, certificates."""
 
     options: Mapping[str, str] = field(repr=False)
     patience: float = PATIENCE
+    pace: Pace = Pace()
 
     @property
     def urls(self) -> list[str]:

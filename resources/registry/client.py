@@ -22,19 +22,15 @@ from platform_defs.contract.written import context_of
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.writer_schema import WriterSchema
-from resources.registry.address import Registry
+from resources.registry.address import Pace, Registry
 from resources.registry.answers import BUSY, is_missing, is_refusal, knows_no_guids
 from resources.registry.lately import Lately
-from resources.registry.server import ONE_TRY, Server, Unreadable, get
+from resources.registry.server import Server, Unreadable, get
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
-REFUSED = 1.0  # seconds after which an id that is refused while others are answered is taken to be refused for good
-PAUSE = 0.2  # seconds before the second try; then twice as long each time, up to two seconds
 AT_ONCE = 8  # questions
-QUICKLY = 3.0  # seconds for questions that a run can do without
-AGAIN = 1.0  # seconds for a question, where one had no answer not long ago
 MOST_REFERENCES = 500  # of a schema, theirs included
 LARGEST_ID = 2**31 - 1  # of a larger one, Confluent's registry says what it says of a wrong address: 404
 _FORMATS: Mapping[str, Format] = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json"}
@@ -49,10 +45,6 @@ class _Asking:
     given_up: Event = field(default_factory=Event)
     refused_after: float = inf  # of time.monotonic(): until then a refusal is taken for a fault that passes
 
-    def refused_soon(self) -> "_Asking":
-        """The same, for which a refusal is an answer after a second."""
-        return replace(self, refused_after=time.monotonic() + REFUSED)
-
 
 class RegistryClient:
     """One process's client of a registry. Its questions raise RegistryAway where no answer comes in time."""
@@ -61,12 +53,17 @@ class RegistryClient:
         """Raises BadInput for options that the client does not take."""
         self.registry, self._silent = registry, Lately()
         try:
-            self._servers = [Server({**registry.options, "url": url}) for url in registry.urls]
+            self._servers = [Server({**registry.options, "url": url}, self.pace.one_try) for url in registry.urls]
         except (ValueError, TypeError, OSError) as error:
             said = self._without_secrets(str(error))
             raise BadInput(f"the registry's client refuses its options: {said}", field="TIDEGATE_REGISTRY_*") from None
         if not self._servers:
             raise BadInput("it names no address", field="TIDEGATE_REGISTRY_URL")
+
+    @property
+    def pace(self) -> Pace:
+        """How quickly it goes on."""
+        return self.registry.pace
 
     def schema(self, key: str, subject: str | None = None, patience: float | None = None) -> WriterSchema | None:
         """The schema of this id or GUID with all that it refers to; None where the registry has none, or one that no
@@ -93,7 +90,7 @@ class RegistryClient:
 
         def ask(key: str, asking: _Asking) -> list[WriterSchema | None]:
             try:
-                return [self._schema(key, subject, asking.refused_soon() if refusals else asking)]
+                return [self._schema(key, subject, self._refused_soon(asking) if refusals else asking)]
             except RegistryAway as away:
                 return [None] if refusals and away.refused else []
 
@@ -109,7 +106,7 @@ class RegistryClient:
 
         def ask(key: str, asking: _Asking) -> WriterSchema | None:
             try:
-                return self._schema(key, subject, asking.refused_soon())
+                return self._schema(key, subject, self._refused_soon(asking))
             except RegistryAway as away:
                 if not (away.refused or (silence and away.status not in BUSY)):
                     raise
@@ -132,7 +129,7 @@ class RegistryClient:
         id in use, may come from a cache and not from its store. Each address is asked once: one that refuses the
         connection costs no time.
         """
-        share = min(QUICKLY, self.registry.patience) / len(self._servers)
+        share = min(self.pace.quickly, self.registry.patience) / len(self._servers)
         return any(_answers(server, subject, share) for server in self._servers)
 
     def _each(
@@ -153,6 +150,10 @@ class RegistryClient:
     def _asking(self, patience: float | None) -> _Asking:
         seconds = self.registry.patience if patience is None else min(patience, self.registry.patience)
         return _Asking(time.monotonic() + seconds, seconds)
+
+    def _refused_soon(self, asking: _Asking) -> _Asking:
+        """The same, for which a refusal is an answer after a second."""
+        return replace(asking, refused_after=time.monotonic() + self.pace.refused)
 
     def _schema(self, key: str, subject: str | None, asking: _Asking) -> WriterSchema | None:
         if not is_possible(key):
@@ -197,10 +198,10 @@ class RegistryClient:
         """What the first address that answers says; None where the answer is that there is no such thing. An address
         may not know GUIDs at all.
         """
-        pause, tried = PAUSE, 0
+        pause, tried = self.pace.pause, 0
         while True:
             server = self._servers[tried % len(self._servers)]
-            limit = max(0.1, min(ONE_TRY, asking.until - time.monotonic()))
+            limit = max(0.1, min(self.pace.one_try, asking.until - time.monotonic()))
             try:
                 return server.ask(question, limit)
             except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
@@ -223,7 +224,7 @@ class RegistryClient:
             if server is asked or self._silent.has(server):
                 continue
             try:
-                return server.ask(question, min(limit, AGAIN))
+                return server.ask(question, min(limit, self.pace.again))
             except Exception as error:  # noqa: BLE001  # as above
                 if not isinstance(error, (SchemaRegistryError, Unreadable)):
                     self._silent.note(server)
@@ -253,12 +254,12 @@ def at_once(question: Callable[[Asked], Answer], of: Sequence[Asked]) -> list[An
 
 def client_of(registry: Registry) -> RegistryClient:
     """The one client that this process has for a registry. Raises BadInput as RegistryClient does."""
-    return _shared(os.getpid(), tuple(sorted(registry.options.items())), registry.patience)
+    return _shared(os.getpid(), tuple(sorted(registry.options.items())), registry.patience, registry.pace)
 
 
 @lru_cache(8)
-def _shared(_process: int, options: tuple[tuple[str, str], ...], patience: float) -> RegistryClient:
-    return RegistryClient(Registry(dict(options), patience))
+def _shared(_process: int, options: tuple[tuple[str, str], ...], patience: float, pace: Pace) -> RegistryClient:
+    return RegistryClient(Registry(dict(options), patience, pace))
 
 
 def is_possible(key: str) -> bool:

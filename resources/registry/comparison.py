@@ -8,7 +8,7 @@ from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.halts import RegistrySwitched
 from resources.postgres.schema_ledger import SchemaInUse, SchemaLedger, schema_digest
 from resources.registry.address import Registry
-from resources.registry.client import AGAIN, QUICKLY, RegistryClient, client_of
+from resources.registry.client import RegistryClient, client_of
 from resources.registry.lately import Lately
 
 # Of this process: the registries that did not answer when ids were to be compared, and what was compared and found
@@ -56,7 +56,7 @@ class Comparison:
         ids, about = _ids(self.in_use), ("of all", str(self.address))
         if not ids:
             return True
-        patience = QUICKLY if _silent.has(about) else client.registry.patience
+        patience = client.pace.quickly if _silent.has(about) else client.registry.patience
         now = client.answered(ids, self.subject, patience, refusals=True)
         if len(now) < len(ids):
             _silent.note(about)
@@ -64,7 +64,7 @@ class Comparison:
 
     def holds_for_any(self, client: RegistryClient) -> bool:
         """Whether any of those in use means what it meant, GUIDs included."""
-        now = client.answered([one.key for one in self.in_use], self.subject, QUICKLY)
+        now = client.answered([one.key for one in self.in_use], self.subject, client.pace.quickly)
         return any((found := now.get(one.key)) and schema_digest(found) == one.sha256 for one in self.in_use)
 
     def _now(self, known: Iterable[SchemaInUse]) -> Mapping[str, WriterSchema | None]:
@@ -72,7 +72,8 @@ class Comparison:
         ids = _ids(known)
         if not ids:
             return {}
-        patience = AGAIN if _silent.has(str(self.address)) else QUICKLY
+        pace = self.address.pace
+        patience = pace.again if _silent.has(str(self.address)) else pace.quickly
         answers = client_of(self.address).answered(ids, self.subject, patience)
         if not answers:
             _silent.note(str(self.address))

@@ -10,7 +10,7 @@ from platform_defs.errors import RegistryAway, SchemasNotGiven
 from platform_defs.formats.writer_schema import WriterSchema
 from resources.registry.address import Registry
 from resources.registry.answers import BUSY, OF_A_GATEWAY
-from resources.registry.client import AGAIN, AT_ONCE, QUICKLY, RegistryClient, client_of
+from resources.registry.client import AT_ONCE, RegistryClient, client_of
 from resources.registry.lately import Lately
 
 MOST_LAGGING = 200  # ids that are asked for again: a follower lags behind by few
@@ -57,7 +57,7 @@ class Lookup:
         if self.address is None:
             raise RegistryAway.nowhere(what)
         client = client_of(self.address)
-        return client.hurried(AGAIN) if _away.has(str(self.address)) or _is_another_try() else client
+        return client.hurried(self.address.pace.again) if _away.has(str(self.address)) or _is_another_try() else client
 
     def _those_there_are(self, client: RegistryClient, keys: Sequence[str]) -> dict[str, WriterSchema]:
         """The first that a task misses are asked for three times."""
@@ -109,7 +109,7 @@ class Lookup:
         except RegistryAway as away:
             if not self._is_of_one(client, keys, away):
                 raise
-            hurried = client.hurried(QUICKLY)  # the registry is there, and has just been waited for
+            hurried = client.hurried(client.pace.quickly)  # the registry is there, and has just been waited for
             return self._accepted(hurried, keys, away) if self.accepts or self.replays else self._given(hurried, keys)
 
     def _accepted(
@@ -138,7 +138,7 @@ class Lookup:
         if away.status in BUSY or not client.is_there(self.subject):
             return False
         others = {*keys, self.given or keys[0]}
-        return away.status not in OF_A_GATEWAY or bool(client.answered(others, self.subject, QUICKLY))
+        return away.status not in OF_A_GATEWAY or bool(client.answered(others, self.subject, client.pace.quickly))
 
 
 def _smallest_first(keys: Sequence[str]) -> list[str]:

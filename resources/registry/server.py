@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
@@ -12,7 +13,6 @@ from confluent_kafka.schema_registry.common import _httpx_compat  # pyright: ign
 Answer = TypeVar("Answer")
 httpx: Any = _httpx_compat.httpx  # that of the two packages which the client uses
 
-ONE_TRY = 5.0  # seconds for one request: what comes later, or byte by byte, is not waited for
 LARGEST_ANSWER = 16_000_000  # bytes
 _NUMBERS = (
     "timeout",
@@ -27,10 +27,12 @@ _NUMBERS = (
 class Server:
     """One address. Connections are kept; several threads may ask."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        """Raises ValueError, TypeError or OSError for options that the client does not take."""
-        self._options, self._lock = options, Lock()
-        self._client = _client(options)
+    def __init__(self, options: Mapping[str, str], one_try: float) -> None:
+        """`one_try`: seconds for one request. Raises ValueError, TypeError or OSError for options that the client does
+        not take.
+        """
+        self._options, self._one_try, self._lock = options, one_try, Lock()
+        self._client = _client(options, one_try)
 
     def ask(self, question: Callable[[SchemaRegistryClient], Answer], seconds: float) -> Answer:
         """What `question` returns or raises; TimeoutError after so many seconds."""
@@ -45,7 +47,7 @@ class Server:
         """End the reading of an answer that is not waited for any more. Its other questions will be asked again."""
         with self._lock:
             if self._client is client:
-                self._client = _client(self._options)
+                self._client = _client(self._options, self._one_try)
         client.close()
 
 
@@ -82,32 +84,32 @@ def get(client: SchemaRegistryClient, path: str, query: Mapping[str, Any] | None
 class _Bounded(httpx.SyncByteStream):
     """The body of an answer, as long as it is neither too long nor too slow."""
 
-    def __init__(self, body: Any) -> None:
-        self._body = body
+    def __init__(self, body: Any, seconds: float) -> None:
+        self._body, self._seconds = body, seconds
 
     def __iter__(self) -> Iterator[bytes]:
-        until, length = time.monotonic() + ONE_TRY, 0
+        until, length = time.monotonic() + self._seconds, 0
         for piece in self._body:
             length += len(piece)
             if length > LARGEST_ANSWER:
                 raise Unreadable(f"the answer is longer than {LARGEST_ANSWER:,} bytes")
             if time.monotonic() > until:
-                raise httpx.ReadError(f"the answer took longer than {ONE_TRY:.0f} s")
+                raise httpx.ReadError(f"the answer took longer than {self._seconds:.0f} s")
             yield piece
 
     def close(self) -> None:
         self._body.close()
 
 
-def _client(options: Mapping[str, str]) -> SchemaRegistryClient:
+def _client(options: Mapping[str, str], one_try: float) -> SchemaRegistryClient:
     given = {name: float(value) if name in _NUMBERS else value for name, value in options.items()}
-    client = SchemaRegistryClient({"timeout": ONE_TRY, "max.retries": 0, **given})
+    client = SchemaRegistryClient({"timeout": one_try, "max.retries": 0, **given})
     rest: Any = client
     session = rest._rest_client.session  # there is no option for either
-    session.event_hooks["response"].append(_bound)
+    session.event_hooks["response"].append(partial(_bound, one_try))
     session.headers["Accept-Encoding"] = "identity"  # so that bytes are counted as they are read
     return client
 
 
-def _bound(response: Any) -> None:
-    response.stream = _Bounded(response.stream)
+def _bound(seconds: float, response: Any) -> None:
+    response.stream = _Bounded(response.stream, seconds)

@@ -15,7 +15,6 @@ from platform_defs.formats.excerpt import excerpt, printable
 from platform_defs.formats.writer_schema import WriterSchema
 from resources.registry.answers import MISSING
 from resources.registry.client import RegistryClient, at_once
-from resources.registry.server import ONE_TRY
 
 Answer = TypeVar("Answer")
 
@@ -113,7 +112,7 @@ class Subjects(RegistryClient):
             time.sleep(PAUSE if turn else 0.0)  # a server that restarts does not say when it is back
             for server in self._servers:
                 try:
-                    return shape(server.ask(partial(_rest, method, path, body), 2 * ONE_TRY))
+                    return shape(server.ask(partial(_rest, method, path, body), 2 * self.pace.one_try))
                 except SchemaRegistryError as error:
                     if error.error_code in (*MISSING, NO_LEVEL):
                         return None

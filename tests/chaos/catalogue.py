@@ -4,6 +4,7 @@ from tests.chaos import (  # noqa: F401
     brokers,
     clock,
     cluster,
+    cluster_commands,
     commits,
     contracts,
     dagster,

@@ -28,6 +28,7 @@ from tests.world import renamed
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.chaos.preload"])
 
+SERVERS = "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"
 Gateway = tuple[int, str]  # of a JVM: its port, and the secret that it asks for
 Word = tuple[str, ...]  # what a run says: ("batch", id), ("done",), or ("failed", error class, message)
 
@@ -54,7 +55,7 @@ class Run:
         contract = pipeline.contract
         changed = (contract.limits.batch_messages, contract.delivery)
         given = (pipeline.name, changed, point, how, forever, mouth, _gateway(spark))
-        self.process = FORKS.Process(target=play or play_run, args=given)
+        self.process = FORKS.Process(target=_led_to, args=(os.environ.get(SERVERS), play or play_run, given))
         self.process.start()
         mouth.close()
         self.words: list[Word] = []
@@ -119,6 +120,13 @@ class Run:
 
 def _session() -> SparkSession:
     return start_session(spark_config())
+
+
+def _led_to(servers: str | None, play: Callable[..., None], given: tuple[Any, ...]) -> None:
+    """To the brokers that the test's own process is told to use: forks know what the first of them was told."""
+    if servers:
+        os.environ[SERVERS] = servers
+    play(*given)
 
 
 def play_run(

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Self
 
 import psutil
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from resources.local import jars, java, kafka, processes
-from resources.local.kafka_node import Node, Program, new_cluster
+from resources.local.kafka_node import PROTOCOLS, Node, Program, new_cluster
 from resources.local.state import Cluster, Server
 from resources.settings import settings
 from tests.chaos.proxy import Proxy
@@ -32,7 +33,7 @@ BOUND = 60.0  # seconds in which anything that is asked of the cluster has come 
 PROPERTIES = """\
 listeners={ours},PROXIED://127.0.0.1:{behind}
 advertised.listeners={ours},PROXIED://127.0.0.1:{proxy}
-listener.security.protocol.map=EXTERNAL:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT
+listener.security.protocol.map={protocols},PROXIED:PLAINTEXT
 offsets.topic.num.partitions=1
 transaction.state.log.num.partitions=1
 replica.lag.time.max.ms=3000
@@ -68,12 +69,8 @@ class Broker:
         return self.process is not None and processes.is_running(self.process)
 
     def write_properties(self) -> None:
-        server = self.node.server
-        ours = (
-            f"EXTERNAL://127.0.0.1:{server.port},INTERNAL://127.0.0.1:{server.internal_port},"
-            f"CONTROLLER://127.0.0.1:{server.controller_port}"
-        )
-        self.node.write_properties(PROPERTIES.format(ours=ours, behind=self.behind, proxy=self.proxy.port))
+        ours, proxy = self.node.listeners, self.proxy.port
+        self.node.write_properties(PROPERTIES.format(ours=ours, protocols=PROTOCOLS, behind=self.behind, proxy=proxy))
 
 
 class ThreeBrokers:
@@ -134,6 +131,16 @@ class ThreeBrokers:
         """Until every replica of the topic is in sync."""
         wait_until(lambda: all(found == set(NODES) for found in self.in_sync(topic).values()), f"{topic} is whole")
 
+    def wait_until_all_is_whole(self) -> None:
+        """Until every replica of every topic is in sync."""
+        wait_until(self._all_is_whole, "every topic is whole")
+
+    def wait_until_known(self, topic: str) -> None:
+        """Until every broker that runs has heard of the topic: Kafka creates topics after it has said so."""
+        wait_until(
+            lambda: all(_knows(node.port, topic) for node in self.nodes.values() if node.runs), f"{topic} is known"
+        )
+
     def wait_until_led_by_others(self, topic: str, than: int) -> None:
         """Until this broker leads no partition of the topic any more."""
         wait_until(lambda: than not in self.leaders(topic).values(), f"broker {than} leads nothing of {topic}")
@@ -148,6 +155,11 @@ class ThreeBrokers:
         held = admin.list_topics(topic, timeout=20).topics[topic].partitions
         return {number: (item.leader, set(item.isrs)) for number, item in held.items()}
 
+    def _all_is_whole(self) -> bool:
+        ports = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes.values())
+        topics = AdminClient({"bootstrap.servers": ports, "log_level": 0}).list_topics(timeout=20).topics.values()
+        return all(set(item.isrs) == set(item.replicas) for topic in topics for item in topic.partitions.values())
+
     def _format(self, broker: Broker, cluster: Cluster) -> None:
         broker.write_properties()
         node = broker.node
@@ -161,6 +173,15 @@ def wait_until(true: Callable[[], bool], what: str, seconds: float = BOUND) -> N
     while not true():
         assert time.monotonic() < deadline, f"within {seconds:.0f} s it did not come true that {what}"
         time.sleep(0.1)
+
+
+def _knows(port: int, topic: str) -> bool:
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
+    try:
+        found = admin.list_topics(topic, timeout=2).topics[topic]
+    except KafkaException:  # it was killed just now
+        return False
+    return found.error is None and all(item.leader > 0 for item in found.partitions.values())
 
 
 def _free_ports(count: int) -> list[int]:

@@ -13,10 +13,21 @@ from platform_defs.formats.writer_schema import WriterSchema
 from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger, schema_digest
 from resources.registry import comparison, lookup
 from resources.registry import schemas as process
-from resources.registry.address import Registry
+from resources.registry.address import Pace, Registry
 from resources.registry.client import AT_ONCE, LARGEST_ID
 from resources.registry.schemas import RegistrySchemas
-from tests.unit.registry_double import Answer, Answered, after, floods, hangs, hangs_up, refuses, registry_double, says
+from tests.unit.registry_double import (
+    ONCE,
+    Answer,
+    Answered,
+    after,
+    floods,
+    hangs,
+    hangs_up,
+    refuses,
+    registry_double,
+    says,
+)
 from tests.world import World
 
 GUID = "89791762-2336-4186-9674-299b90a802e2"
@@ -37,7 +48,7 @@ def ledger(world: World) -> SchemaLedger:
 
 
 def schemas(ledger: SchemaLedger, server: Answered, *in_use: SchemaInUse, **more: object) -> RegistrySchemas:
-    address = Registry({"url": server.url}, patience=0.5)
+    address = Registry({"url": server.url}, patience=0.5, pace=ONCE)
     given: dict[str, object] = {"opened": (), "address": address, "pauses": (0.0, 0.0), **more}
     return RegistrySchemas(ledger, topic_id="now", in_use=in_use, **given)  # type: ignore[arg-type]
 
@@ -143,12 +154,9 @@ def test_a_registry_that_is_gone_costs_its_patience_and_one_question_more(
 
 
 @pytest.mark.slow
-def test_one_id_about_which_a_registry_is_silent_is_waited_for_once(
-    ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lookup, "QUICKLY", 0.2)
+def test_one_id_about_which_a_registry_is_silent_is_waited_for_once(ledger: SchemaLedger, server: Answered) -> None:
     server.answers["/schemas/ids/6"] = hangs
-    address = Registry({"url": server.url}, patience=3)
+    address = Registry({"url": server.url}, patience=3, pace=Pace(quickly=0.2))
     one, started = schemas(ledger, server, address=address), time.monotonic()
     with pytest.raises(SchemasNotGiven):
         one.find(1, ["6"])

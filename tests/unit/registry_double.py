@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from resources.registry.address import Pace
+
+ONCE = Pace(pause=60.0)  # longer than any test's patience: nothing is asked twice, so a refusal is known at once
+
 
 @dataclass
 class Answered:
@@ -56,9 +60,10 @@ def half(handler: BaseHTTPRequestHandler, _: Answered) -> None:
     handler.close_connection = True
 
 
-def hangs(_: BaseHTTPRequestHandler, answered: Answered) -> None:
-    """No answer until the test is over."""
+def hangs(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
+    """No answer until the test is over; then none either, so that nobody waits for it in the next one."""
     answered.released.wait()
+    handler.close_connection = True
 
 
 def hangs_up(handler: BaseHTTPRequestHandler, _: Answered) -> None:

@@ -121,7 +121,7 @@ def test_an_even_number_of_voters_bears_no_more_than_one_fewer() -> None:
 
 def test_an_internal_topic_with_too_few_replicas_is_named() -> None:
     offsets = Partition("__consumer_offsets", 0, 1, (1,), (1,))
-    observed = replace(WELL, partitions=(offsets,), internal=frozenset({"__consumer_offsets"}))
+    observed = replace(WELL, partitions=(offsets,))
     (finding,) = health(observed, embedded=False).findings
     assert not finding.unhealthy
     assert finding.command == "tidegate cluster reassign plan __consumer_offsets --replication-factor 3"

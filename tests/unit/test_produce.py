@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 import assets
 from platform_defs.cli.produce import app
 from platform_defs.errors import BadInput, BrokerAway
-from resources.kafka import producer
+from platform_defs.topics.steps import Create
+from resources.kafka import topic_admin
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -47,9 +48,9 @@ def test_a_broken_contract_is_answered_with_its_mistake(folder: Path) -> None:
 def test_a_broker_that_is_away_is_said_soon_and_once(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(producer, "ANSWER", 1)
-    with pytest.raises(BrokerAway, match=r"Kafka at 127\.0\.0\.1:1 did not answer: .*Nothing was sent"):
-        producer.topic_partitions(NOWHERE, "t", 4)
+    monkeypatch.setattr(topic_admin, "ANSWER", 1)
+    with pytest.raises(BrokerAway, match=r"Kafka at 127\.0\.0\.1:1 did not answer within 1 s"):
+        topic_admin.made_topic(NOWHERE, Create("t", 4))
     assert capfd.readouterr().err == ""
 
 

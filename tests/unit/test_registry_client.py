@@ -6,6 +6,7 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from threading import Barrier
 
@@ -13,10 +14,11 @@ import pytest
 
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.writer_schema import WriterSchema
-from resources.registry.address import Registry
+from resources.registry.address import Pace, Registry
 from resources.registry.client import AT_ONCE, RegistryClient, client_of
 from resources.registry.server import LARGEST_ANSWER
 from tests.unit.registry_double import (
+    ONCE,
     Answer,
     Answered,
     after,
@@ -39,9 +41,11 @@ def server() -> Iterator[Answered]:
         yield answered
 
 
-def client(*urls: str, patience: float = 0.5, options: Mapping[str, str] | None = None) -> RegistryClient:
+def client(
+    *urls: str, patience: float = 10.0, pace: Pace = ONCE, options: Mapping[str, str] | None = None
+) -> RegistryClient:
     given = {name.replace("_", "."): value for name, value in (options or {}).items()}
-    return RegistryClient(Registry({"url": ",".join(urls), **given}, patience))
+    return RegistryClient(Registry({"url": ",".join(urls), **given}, patience, pace))
 
 
 def test_an_id_and_a_guid_are_asked_for(server: Answered) -> None:
@@ -86,7 +90,7 @@ def test_a_rule_of_an_unknown_kind_does_not_matter(server: Answered) -> None:
 
 def test_one_that_is_refused_hides_no_other(server: Answered) -> None:
     server.answers = {"/schemas/ids/7": SCHEMA, "/schemas/ids/8": refuses(500), "/schemas/ids/9": hangs}
-    assert client(server.url).answered(["7", "8", "9", "10"]) == {
+    assert client(server.url, patience=0.5).answered(["7", "8", "9", "10"]) == {
         "7": WriterSchema("7", "avro", '"string"'),
         "10": None,
     }
@@ -177,10 +181,11 @@ def test_many_are_asked_for_at_once(server: Answered) -> None:
     assert [key for key, schema in found.items() if schema] == keys
 
 
-def test_what_is_refused_for_a_second_is_not_given_and_what_comes_late_is(server: Answered) -> None:
-    server.answers = {"/schemas/ids/7": refuses(403, 40301), "/schemas/ids/9": after(1.3, SCHEMA)}
-    given = client(server.url, patience=10).given(["7", "9"])
+def test_what_is_refused_for_a_while_is_not_given_and_what_comes_late_is(server: Answered) -> None:
+    server.answers = {"/schemas/ids/7": refuses(403, 40301), "/schemas/ids/9": after(0.4, SCHEMA)}
+    given = client(server.url, pace=Pace(pause=0.05, refused=0.3)).given(["7", "9"])
     assert (given["7"], given["9"]) == (None, WriterSchema("9", "avro", '"string"'))
+    assert server.asked.count("/schemas/ids/7") > 1
 
 
 @pytest.mark.parametrize("status", [401, 404, 408, 429, 503])
@@ -198,16 +203,16 @@ def test_a_schema_may_be_large_and_an_answer_not_larger(server: Answered) -> Non
         "/schemas/ids/7": says({"schema": document}),
         "/schemas/ids/8": says({"schema": "x" * (LARGEST_ANSWER + 1)}),
     }
-    assert client(server.url, patience=10).schema("7") == WriterSchema("7", "avro", document)
+    assert client(server.url).schema("7") == WriterSchema("7", "avro", document)
     with pytest.raises(RegistryAway, match="longer than 16,000,000 bytes"):
-        client(server.url, patience=2).schema("8")
+        client(server.url).schema("8")
 
 
 def test_whoever_is_not_answered_ends_the_others(server: Answered) -> None:
     server.answers = {f"/schemas/ids/{n}": hangs for n in range(1, 1_001)}
     started = time.monotonic()
     with pytest.raises(RegistryAway):
-        client(server.url).schemas([str(n) for n in range(1, 1_001)], patience=0.5)
+        client(server.url).schemas([str(n) for n in range(1, 1_001)], patience=0.2)
     assert time.monotonic() - started < 5
     assert len(server.asked) < 100
 
@@ -218,17 +223,17 @@ def test_the_patience_for_a_schema_is_that_for_all_it_refers_to(server: Answered
     server.answers = {f"/subjects/r{n}/versions/1": one for n in range(100)}
     server.answers["/schemas/ids/7"] = says({"schema": "x", "references": references})
     with pytest.raises(RegistryAway, match="asked for version 1 of r"):
-        client(server.url).schema("7")
+        client(server.url, patience=0.3).schema("7")
     assert len(server.asked) < 50
 
 
 @pytest.mark.parametrize("answer", [drips, floods])
 def test_an_answer_without_an_end_is_not_read_on(server: Answered, answer: Answer) -> None:
-    server.answers = {"/schemas/ids/7": answer}
+    server.answers, before = {"/schemas/ids/7": answer}, threading.enumerate()
     with pytest.raises(RegistryAway):
-        client(server.url).schema("7")
-    for thread in threading.enumerate():
-        if thread.name.startswith("tidegate-registry"):
+        client(server.url, patience=0.2, pace=replace(ONCE, one_try=0.5)).schema("7")
+    for thread in {*threading.enumerate()} - {*before}:
+        if thread.name == "tidegate-registry":
             thread.join(10)
             assert not thread.is_alive()
 
@@ -278,7 +283,7 @@ def test_what_is_no_answer_is_asked_again_and_then_is_away(server: Answered, ans
     server.answers = {"/schemas/ids/7": answer}
     started = time.monotonic()
     with pytest.raises(RegistryAway) as away:
-        client(server.url).schema("7")
+        client(server.url, patience=0.2, pace=Pace(pause=0.05)).schema("7")
     assert time.monotonic() - started < 5
     assert server.url in str(away.value)
     assert "asked for schema 7" in str(away.value)
@@ -289,7 +294,7 @@ def test_a_closed_port_is_away_and_another_address_is_asked_instead(server: Answ
     with pytest.raises(RegistryAway, match=r"127\.0\.0\.1:9"):
         client(closed).schema("7")
     server.answers = {"/schemas/ids/7": SCHEMA}
-    assert client(closed, server.url).schema("7") == WriterSchema("7", "avro", '"string"')
+    assert client(closed, server.url, pace=Pace(pause=0.01)).schema("7") == WriterSchema("7", "avro", '"string"')
 
 
 def test_what_was_away_for_a_moment_answers_after_all(server: Answered) -> None:
@@ -299,7 +304,7 @@ def test_what_was_away_for_a_moment_answers_after_all(server: Answered) -> None:
         (busy if len(answered.asked) == 1 else SCHEMA)(handler, answered)  # type: ignore[arg-type]
 
     server.answers = {"/schemas/ids/7": second_time}
-    assert client(server.url, patience=10).schema("7") is not None
+    assert client(server.url, pace=Pace(pause=0.01)).schema("7") is not None
     assert len(server.asked) == 2
 
 

@@ -95,6 +95,7 @@ def test_topics_yaml_lists_topics_with_the_same_keys() -> None:
 
 def test_without_topics_yaml_there_are_no_such_topics(tmp_path: Path) -> None:
     assert read_topics_file(tmp_path) == ()
+    assert read_topics_file(tmp_path, "# none yet\ntopics:\n") == ()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Everything that `tidegate doctor` looks at. Kafka, Postgres, Spark, Java and the disk are looked at side by side."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from platform_defs.errors import BadInput, TidegateError
 from platform_defs.operations.doctor.at_once import at_once
 from platform_defs.operations.doctor.kafka import KafkaExamination
 
-UNANSWERED = 8  # times the time-out: of the questions to one system that may follow one another
+UNANSWERED = 10  # times the time-out: of the questions to one system that may follow one another
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Examination:
 
     bootstrap: str | None
     source: str
-    options: Mapping[str, str]
-    postgres_url: str | None
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    postgres_url: str | None = field(repr=False)
     contracts: Contracts
     spark_master: str | None
     home: Path

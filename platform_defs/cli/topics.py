@@ -1,0 +1,219 @@
+"""`tidegate topics`: topics as contracts and topics.yaml declare them, planned and applied."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, progress
+from platform_defs.errors import BadInput
+
+if TYPE_CHECKING:
+    from platform_defs.operations.topic_plan import Allowed, Judged, Topics
+
+app = typer.Typer(
+    help="Topics as contracts and topics.yaml declare them: planned, applied, imported.", no_args_is_help=True
+)
+
+CHANGES = 10  # exit code of plan --exit-code where there is something to do
+Only = Annotated[
+    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be given several times.")
+]
+Break = Annotated[
+    bool, typer.Option("--break-key-order", help="Add partitions although keys have to stay where they are.")
+]
+NewCluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID", help="The id of a cluster that takes the place of the first apply's.", show_default=False
+    ),
+]
+
+
+@app.command("list")
+def list_(output: OutputOption = Output.human) -> None:
+    """List the topics of the contracts, of topics.yaml and of the cluster.
+
+    Internal topics are left out: those whose names begin with two underscores.
+
+    \b
+    JSON: cluster_id, topics, a list:
+      topic, topic_id (null: does not exist)
+      state       as_declared, differs, missing, or not_declared
+      file, line  where it is declared; null where nothing is
+      pipelines   that read it
+      partitions, replication_factor  as they are
+      config      its overrides
+      changes     what tidegate topics apply would do, as sentences
+    """
+    from platform_defs.cli.topics_answer import print_topics
+    from platform_defs.operations.topic_list import list_topics
+
+    listed = list_topics(_topics())
+    print_json(listed.to_json()) if output is Output.json else print_topics(listed)
+
+
+@app.command()
+def plan(
+    file: Path | None = typer.Option(
+        None, "--file", help="Write the plan to this file, for apply.", show_default=False
+    ),
+    exit_code: bool = typer.Option(False, "--exit-code", help="Exit with 10 where there is something to do."),
+    topic: Only = None,
+    break_key_order: Break = False,
+    new_cluster: NewCluster = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Show what would make the topics as they are declared; nothing changes.
+
+    Only what is declared is compared. The exit code is 1 where a rule refuses
+    the plan, which is then not written to a file either.
+
+    \b
+    JSON:
+      refused   whether a rule refuses it
+      verdicts  severity (refuse or warn), rule, topic, message, file, line,
+                field
+      plan      cluster_id; topics: of each that changes null, or topic_id,
+                replicas (of each partition, broker ids), overrides;
+                steps: step (create, configs, partitions or reassign), topic,
+                and what was seen and what it becomes
+    """
+    from platform_defs.cli.topics_answer import print_judged
+    from platform_defs.operations.topic_plan import store
+
+    judged = _topics(topic).plan(_allowed(break_key_order, new_cluster))
+    print_judged(judged, output)
+    if judged.refused:
+        raise typer.Exit(1)
+    if file is not None:
+        store(judged.plan, file)
+    if exit_code and judged.plan.steps:
+        raise typer.Exit(CHANGES)
+
+
+@app.command()
+def apply(
+    file: Path | None = typer.Argument(None, help="A plan of tidegate topics plan --file.", show_default="a new plan"),
+    yes: bool = typer.Option(False, "--yes", help="Do not ask."),
+    topic: Only = None,
+    break_key_order: Break = False,
+    new_cluster: NewCluster = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Make the topics as they are declared: a new plan, or the one in FILE.
+
+    A plan in a file is applied only if the cluster, each topic's id and all
+    that it saw are as they were, and the declarations too; otherwise nothing
+    changes. Nothing undeclared is touched, and no topic is deleted. Kafka
+    checks all steps before the first is done. Interrupted, run it again.
+
+    \b
+    JSON: as tidegate topics plan, and applied
+    """
+    from platform_defs.cli.topics_answer import judged_json, print_judged
+    from platform_defs.operations.topic_plan import stored
+
+    allowed = _allowed(break_key_order, new_cluster)
+    kept = stored(file) if file else None
+    topics = _topics([*kept.topics] if kept else topic)
+    judged = topics.plan(allowed)
+    if kept is not None:
+        topics.still(kept, judged)
+    if output is Output.human or judged.refused:
+        print_judged(judged, output)
+    if judged.refused:
+        raise typer.Exit(1)
+    _apply(topics, judged, allowed, yes=yes)
+    print_answer({**judged_json(judged), "applied": True}, _done(judged), output)
+
+
+@app.command("import")
+def import_(
+    topic: str = typer.Argument(help="A topic that exists."),
+    write: bool = typer.Option(False, "--write", help="Add it to topics.yaml, if no contract reads it."),
+    output: OutputOption = Output.human,
+) -> None:
+    """Print a topic that exists as it would be declared.
+
+    For a topic that a contract reads, these are the customProperties of its
+    message; for another one, an entry of topics.yaml.
+
+    \b
+    JSON:
+      topic, pipelines
+      file     where it belongs: the contract, or topics.yaml
+      yaml     the text
+      written  whether it was added to topics.yaml
+    """
+    from platform_defs.operations.topic_list import import_topic
+
+    found = import_topic(_topics(), topic, write=write)
+    where = f"# {'added to' if found.written else 'for'} {found.file}\n"
+    print_answer(found.to_json(), where + found.yaml.rstrip("\n"), output)
+
+
+@app.command()
+def delete(
+    topic: str = typer.Argument(help="A topic that exists."),
+    confirm: str = typer.Option(metavar="TOPIC", help="The topic's name again."),
+    output: OutputOption = Output.human,
+) -> None:
+    """Delete a topic with all its messages.
+
+    Refused while a contract reads it or topics.yaml lists it: take it out there
+    first, or the next apply would make it again, empty.
+
+    \b
+    JSON: topic, topic_id, messages (offsets that it held), deleted
+    """
+    from platform_defs.operations.topic_list import delete_topic
+    from platform_defs.words import plural
+
+    if confirm != topic:
+        raise BadInput(f"--confirm {confirm} is not the name of the topic, {topic}. Nothing was deleted")
+    gone = delete_topic(_topics(), topic)
+    answer = {"topic": topic, "topic_id": gone.topic_id, "messages": gone.messages, "deleted": True}
+    print_answer(answer, f"{topic} ({gone.topic_id}) is deleted, with {plural(gone.messages, 'message')}.", output)
+
+
+def _topics(only: list[str] | None = None) -> Topics:
+    """Kafka is needed; Postgres, where pipelines' positions are, may be away."""
+    from platform_defs.operations.topic_plan import Topics
+    from resources.endpoints import kafka_alone, ledger_if_any
+    from resources.kafka.topic_admin import TopicAdmin
+    from resources.settings import settings
+
+    return Topics(settings().contracts_folder, TopicAdmin(kafka_alone()), ledger_if_any(), tuple(only or ()))
+
+
+def _allowed(break_key_order: bool, new_cluster: str | None) -> Allowed:
+    from platform_defs.operations.topic_plan import Allowed
+
+    return Allowed(break_key_order, new_cluster)
+
+
+def _apply(topics: Topics, judged: Judged, allowed: Allowed, *, yes: bool) -> None:
+    if not judged.plan.steps:
+        return
+    if not yes:
+        _ask()
+    with progress() as show:
+        topics.apply(judged, allowed, show)
+
+
+def _ask() -> None:
+    """Raises BadInput where nobody can answer."""
+    if not sys.stdin.isatty():
+        raise BadInput("nobody can be asked here whether to apply it; give --yes. Nothing was changed")
+    if not typer.confirm("Apply it?", err=True):
+        raise BadInput("nothing was changed")
+
+
+def _done(judged: Judged) -> str:
+    if not judged.plan.steps:
+        return "Nothing to do: every topic is as declared."
+    return f"Applied to {len(judged.plan.topics)} of {len(judged.declared)} declared topics."

@@ -1,0 +1,53 @@
+"""How `tidegate topics` answers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from platform_defs.cli.output import Output, print_error, print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from platform_defs.operations.topic_list import TopicList
+    from platform_defs.operations.topic_plan import Judged
+    from platform_defs.topics.verdicts import Verdict
+
+
+def print_judged(judged: Judged, output: Output) -> None:
+    """The steps, then what the rules say."""
+    if output is Output.json:
+        print_json(judged_json(judged))
+        return
+    for step in judged.plan.steps:
+        print_line(f"{step.topic}: {step.sentence()}")
+    for verdict in judged.verdicts:
+        print_error(str(verdict))
+    if judged.refused:
+        print_error("Nothing can be applied until what is refused is settled.")
+    elif not judged.plan.steps:
+        print_line(f"Nothing to do: all {len(judged.declared)} declared topics are as declared.")
+
+
+def judged_json(judged: Judged) -> dict[str, Any]:
+    """What `tidegate topics plan -o json` prints."""
+    verdicts = [_verdict_json(verdict) for verdict in judged.verdicts]
+    return {"refused": judged.refused, "verdicts": verdicts, "plan": asdict(judged.plan)}
+
+
+def print_topics(listed: TopicList) -> None:
+    """One line a topic, then what differs."""
+    heads = ["topic", "state", "partitions", "replicas", "declared in"]
+    rows = [
+        (one.topic, one.state.replace("_", " "), one.partitions, one.replication_factor, one.where)
+        for one in listed.topics
+    ]
+    print_table(heads, rows)
+    for one in listed.topics:
+        for change in one.changes:
+            print_line(f"{one.topic}: {change}")
+
+
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+    place = asdict(verdict.place) if verdict.place else {"file": None, "line": None, "field": None}
+    said = {"severity": verdict.severity, "rule": verdict.rule, "topic": verdict.topic or None}
+    return {**said, "message": verdict.message, **place}

@@ -1,0 +1,110 @@
+"""One look at a cluster: what its brokers, each asked itself, and its controllers say at the same time."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from platform_defs.cluster.observed import Broker, Bytes, Moving, Observed, Partition, Quorum, Voter
+from platform_defs.errors import BrokerAway, TidegateError
+from resources.kafka import cluster
+from resources.kafka.cluster import KafkaCluster
+from resources.kafka.partitions import KafkaPartitions
+
+PATIENCE = 6.0  # seconds for each question to the controllers: a quorum that is lost never answers
+
+
+@dataclass(frozen=True)
+class Look:
+    """Asks the cluster at `options`, librdkafka's."""
+
+    options: Mapping[str, str]
+
+    @property
+    def partitions(self) -> KafkaPartitions:
+        return KafkaPartitions(self.options)
+
+    @property
+    def controllers(self) -> KafkaCluster:
+        return KafkaCluster(self.options, PATIENCE)
+
+    def observe(self) -> Observed:
+        """The whole cluster. What could not be asked is in `unknown`; BrokerAway where no broker answers at all."""
+        with ThreadPoolExecutor(4) as pool:
+            quorum = pool.submit(self.controllers.quorum)
+            moving = pool.submit(self.controllers.reassignments)
+            registered = pool.submit(self.controllers.brokers)
+            topics = self.partitions.topics()
+            minima = pool.submit(self.partitions.minima, topics.names)
+            unknown = list[str]()
+            known = _or_unknown(registered, unknown) or ()
+            brokers = self.partitions.asked(tuple(map(_broker, known)) or topics.brokers)
+            lost = _lost(quorum)
+            return Observed(
+                topics.cluster_id,
+                brokers,
+                _with_minima(topics.partitions, _or_unknown(minima, unknown) or {}),
+                quorum=None if lost else _quorum(_or_unknown(quorum, unknown)),
+                quorum_lost=lost,
+                moving=() if lost else tuple(map(_moving, _or_unknown(moving, unknown) or ())),
+                unknown=tuple(unknown),
+            )
+
+    def sizes(self, brokers: Sequence[int]) -> tuple[Bytes | None, tuple[str, ...]]:
+        """The bytes of every replica on these brokers; None, and why, where one of them does not say."""
+        found = self.controllers.log_dirs(brokers)
+        failed = tuple(str(answer) for answer in found.values() if isinstance(answer, TidegateError))
+        if failed:
+            return None, failed
+        folders = [folder for answer in found.values() if not isinstance(answer, TidegateError) for folder in answer]
+        sizes: dict[tuple[str, int, int], int] = {}
+        for folder in folders:
+            for item in folder.replicas:
+                if not item.moves_here:
+                    sizes[item.topic, item.partition, folder.broker] = item.size
+        return sizes, ()
+
+
+T = TypeVar("T")
+
+
+def _or_unknown(asked: Future[T], unknown: list[str]) -> T | None:
+    try:
+        return asked.result()
+    except TidegateError as error:
+        unknown.append(str(error))
+        return None
+
+
+def _with_minima(partitions: Iterable[Partition], minima: Mapping[str, int]) -> tuple[Partition, ...]:
+    return tuple(replace(item, min_in_sync=minima.get(item.topic, 0)) for item in partitions)
+
+
+def _lost(asked: Future[cluster.Quorum]) -> str | None:
+    """Why the quorum has no leader, as far as can be told: a broker answers, and what it forwards is not answered."""
+    try:
+        asked.result()
+    except BrokerAway:
+        return f"its leader did not answer within {PATIENCE:.0f} s"
+    except TidegateError:
+        return None
+    return None
+
+
+def _broker(said: cluster.RegisteredBroker) -> Broker:
+    return Broker(said.id, f"{said.host}:{said.port}", said.rack, said.fenced)
+
+
+def _quorum(said: cluster.Quorum | None) -> Quorum | None:
+    if said is None:
+        return None
+    now = max((voter.last_fetch_ms or 0 for voter in said.voters), default=0)  # by the leader's clock
+    return Quorum(said.leader, said.epoch, tuple(_voter(voter, now) for voter in said.voters))
+
+
+def _voter(said: cluster.Voter, now: int) -> Voter:
+    return Voter(said.id, said.lag, None if said.last_fetch_ms is None else now - said.last_fetch_ms)
+
+
+def _moving(said: cluster.Reassignment) -> Moving:
+    return Moving(said.topic, said.partition, said.replicas, said.adding, said.removing)

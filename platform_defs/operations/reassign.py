@@ -1,0 +1,204 @@
+"""A reassignment, done step by step: each step can be done again, and one that was killed is continued from what the
+cluster shows and from the record in TIDEGATE_HOME.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from platform_defs.cluster import reassignment
+from platform_defs.cluster.observed import Moving, Observed
+from platform_defs.cluster.reassignment import At, Reassignment
+from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile
+from platform_defs.operations.observe_cluster import Look
+from resources.kafka.throttles import KafkaThrottles
+
+State = Literal["under way", "done", "cancelled"]
+GOES_ON = "tidegate cluster reassign status, or tidegate cluster reassign cancel"
+NONE_UNDER_WAY = "NO_REASSIGNMENT_IN_PROGRESS"  # Kafka's error for a cancellation that comes too late
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The reassignment that was applied last, and how far it is. `throttle` is in bytes a second."""
+
+    plan: Reassignment
+    throttle: int
+    state: State
+
+
+@dataclass(frozen=True)
+class Record:
+    """reassignment.json in TIDEGATE_HOME."""
+
+    home: Path
+
+    @property
+    def path(self) -> Path:
+        return self.home / "reassignment.json"
+
+    def load(self) -> Kept | None:
+        """Raises BadInput where the file is not one of ours."""
+        try:
+            kept: Any = json.loads(self.path.read_text())
+            plan = reassignment.from_json(kept["plan"], str(self.path))
+            return Kept(plan, int(kept["throttle"]), kept["state"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{self.path} cannot be read ({error}); move it away", file=str(self.path)) from error
+
+    def save(self, kept: Kept) -> None:
+        """Replace it in one step, on disk before anything is moved."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        document = {"plan": reassignment.to_json(kept.plan), "throttle": kept.throttle, "state": kept.state}
+        written = self.path.with_suffix(".json.new")
+        with written.open("w") as file:
+            file.write(json.dumps(document, indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        written.replace(self.path)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a reassignment is: the partitions that move, and those that have not begun."""
+
+    kept: Kept
+    moving: tuple[Moving, ...]
+    waiting: Mapping[At, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Reassigning:
+    """Applies, continues, finishes and cancels."""
+
+    look: Look
+    record: Record
+
+    def begin(self, plan: Reassignment, throttle: int) -> Progress:
+        """Begin what of the plan has not begun. Raises ChangedMeanwhile, and changes nothing, where the cluster is not
+        as it was when the plan was made; BadInput where another one is under way or a broker is away.
+        """
+        now = self._now(plan)
+        _refuse_if_changed(plan, now)
+        _refuse_if_away(plan, now)
+        self._refuse_if_another(plan)
+        kept = Kept(plan, throttle, "under way")
+        self.record.save(kept)
+        left, orders = reassignment.remaining(plan, now), plan.orders()
+        self._tell({at: to for at, to in left.items() if at in orders})  # at once: no byte moves
+        if reassignment.throttled_replicas(plan) and (left or reassignment.under_way(plan, now)):
+            self._throttles.limit(throttle, reassignment.brokers(plan), reassignment.throttled_replicas(plan))
+        self._tell({at: to for at, to in left.items() if at not in orders})
+        return self.status(kept)
+
+    def status(self, kept: Kept) -> Progress:
+        """How far it is. One that has ended is cleaned up after: no throttles, and led by the preferred replicas."""
+        now = self._of_its_cluster(kept.plan)
+        moving, waiting = reassignment.under_way(kept.plan, now), reassignment.remaining(kept.plan, now)
+        if kept.state == "under way" and not moving and not waiting:
+            kept = self._end(kept, "done")
+        return Progress(kept, moving, waiting)
+
+    def wait(self, kept: Kept, seconds: float, show: Callable[[Progress], None]) -> Progress | None:
+        """Until it has ended, at most so long; None where it could not be asked then.
+
+        Where nothing moves, and something has not begun, waiting longer would not help.
+        """
+        until = time.monotonic() + seconds
+        while True:
+            found = self._unless_away(kept)
+            if found is not None and (found.kept.state != "under way" or not found.moving):
+                return found
+            if time.monotonic() > until:
+                return found
+            if found is not None:
+                show(found)
+            time.sleep(1.0)
+
+    def _unless_away(self, kept: Kept) -> Progress | None:
+        """Controllers that elect a new leader do not answer for a while; what moves, moves on."""
+        try:
+            return self.status(kept)
+        except BrokerAway:
+            return None
+
+    def cancel(self, kept: Kept) -> Progress:
+        """Let the partitions that still move go back. Those that have arrived stay; `begin` with the way back returns
+        them. One that has ended stays as it is.
+        """
+        if kept.state != "under way":
+            return Progress(kept, (), {})
+        moving = reassignment.under_way(kept.plan, self._of_its_cluster(kept.plan))
+        self._tell({(item.topic, item.number): None for item in moving})
+        before = kept.plan.observed()  # Kafka gives them their replicas back, not the order of these
+        self._tell({at: before[at] for at in ((item.topic, item.number) for item in moving)})
+        return Progress(self._end(kept, "cancelled"), moving, {})
+
+    def _end(self, kept: Kept, state: State) -> Kept:
+        plan = kept.plan
+        self._throttles.remove(reassignment.brokers(plan), reassignment.throttled_replicas(plan))
+        ours = plan.planned()
+        found = self.look.partitions.topics().partitions
+        self.look.partitions.elect(
+            [item for item in found if (item.topic, item.number) in ours and not item.led_by_preferred], unclean=False
+        )
+        ended = replace(kept, state=state)
+        self.record.save(ended)
+        return ended
+
+    @property
+    def _throttles(self) -> KafkaThrottles:
+        return KafkaThrottles(self.look.options)
+
+    def _now(self, plan: Reassignment) -> Observed:
+        seen = self.look.observe()
+        if seen.unknown or seen.quorum_lost:
+            why = seen.quorum_lost or seen.unknown[0]
+            raise BrokerAway(f"what is being reassigned cannot be told: {why}. See tidegate cluster health")
+        return replace(seen, topic_ids=self.look.partitions.topic_ids([item.topic for item in plan.topics]))
+
+    def _of_its_cluster(self, plan: Reassignment) -> Observed:
+        now = self._now(plan)
+        if now.cluster_id != plan.cluster_id:
+            raise BadInput(
+                f"what was reassigned last is of the cluster {plan.cluster_id}, and this is the cluster "
+                f"{now.cluster_id}. Correct TIDEGATE_KAFKA_BOOTSTRAP_SERVERS, or move {self.record.path} away"
+            )
+        return now
+
+    def _tell(self, wanted: Mapping[At, tuple[int, ...] | None]) -> None:
+        if not wanted:
+            return
+        answers = self.look.controllers.reassign(wanted)
+        refused = {at: error for at, error in answers.items() if error not in (None, NONE_UNDER_WAY)}
+        for (topic, number), error in sorted(refused.items()):
+            raise BadInput(
+                f"Kafka refuses to move {topic}[{number}] to {wanted[topic, number]}: {error}. What has begun goes on: "
+                f"{GOES_ON}"
+            )
+
+    def _refuse_if_another(self, plan: Reassignment) -> None:
+        kept = self.record.load()
+        if kept is not None and kept.state == "under way" and kept.plan != plan:
+            raise BadInput(f"another reassignment was begun and has not ended: {GOES_ON}")
+
+
+def _refuse_if_changed(plan: Reassignment, now: Observed) -> None:
+    if changed := reassignment.differences(plan, now):
+        raise ChangedMeanwhile(
+            f"the plan is out of date: {'; '.join(changed[:5])}. Nothing was changed. Make it again: tidegate cluster "
+            "reassign plan"
+        )
+
+
+def _refuse_if_away(plan: Reassignment, now: Observed) -> None:
+    well = {broker.id for broker in now.brokers if broker.answers and not broker.fenced}
+    needed = {broker for replicas in plan.planned().values() for broker in replicas}
+    if away := sorted(needed - well):
+        raise BadInput(f"broker {away[0]} is to hold replicas and does not answer. Nothing was changed; start it first")

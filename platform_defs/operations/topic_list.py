@@ -1,0 +1,185 @@
+"""Topics one by one: listed beside what is declared, imported as a declaration, deleted."""
+
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from platform_defs.contract.topics_file import NAME, read_topics_file
+from platform_defs.contract.yaml_scalar import yaml_scalar
+from platform_defs.errors import BadInput, TopicMissing
+from platform_defs.operations.topic_plan import Topics
+from platform_defs.topics.declared import Declared
+from platform_defs.topics.observed import Observed, ObservedTopic
+from platform_defs.topics.plan import plan_of
+from resources.kafka.broker import KafkaBroker
+from resources.postgres.topics_ledger import TopicsLedger
+
+State = Literal["as_declared", "differs", "missing", "not_declared"]
+
+
+@dataclass(frozen=True)
+class ListedTopic:
+    """A topic, as it is and as it is declared."""
+
+    topic: str
+    topic_id: str | None
+    state: State
+    file: str | None
+    line: int | None
+    pipelines: tuple[str, ...] = ()
+    partitions: int | None = None
+    replication_factor: int | None = None
+    config: dict[str, str] = field(default_factory=dict[str, str])
+    changes: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str | None:
+        """The file as a reader of the contracts' folder knows it: bank/transfers.odcs.yaml."""
+        return "/".join(Path(self.file).parts[-1 if self.file.endswith(NAME) else -2 :]) if self.file else None
+
+
+@dataclass(frozen=True)
+class TopicList:
+    """Every topic, those that are declared first."""
+
+    cluster_id: str
+    topics: tuple[ListedTopic, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """What `tidegate topics list -o json` prints."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A topic as YAML, and the file where it belongs."""
+
+    topic: str
+    pipelines: tuple[str, ...]
+    file: str
+    yaml: str
+    written: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """What `tidegate topics import -o json` prints."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """A topic that is gone, and how many offsets it held."""
+
+    topic_id: str
+    messages: int
+
+
+def list_topics(topics: Topics) -> TopicList:
+    """Raises BadInput for a topics.yaml that cannot be read, and BrokerAway."""
+    said = topics.declared()
+    known = {**said.topics, **said.undeclared}
+    names = sorted(name for name in topics.admin.names() if name not in known and not name.startswith("__"))
+    observed = topics.admin.observe([*known, *names])
+    found = [_listed(one, observed, declared=name in said.topics) for name, one in known.items()]
+    others = (_listed(Declared(name), observed, declared=False) for name in names if name in observed.topics)
+    return TopicList(observed.cluster_id, (*found, *others))
+
+
+def import_topic(topics: Topics, topic: str, *, write: bool) -> Imported:
+    """The topic as it would be declared. Raises TopicMissing, and BadInput where it cannot be added to topics.yaml."""
+    said = topics.declared()
+    there = topics.admin.observe([topic]).topics.get(topic)
+    if there is None:
+        raise TopicMissing.named(topic)
+    known = {**said.undeclared, **said.topics}.get(topic)
+    path = topics.folder / NAME
+    if known is None:
+        text = _entry(topic, there)
+        if write:
+            _add(path, text)
+        return Imported(topic, (), str(path), f"topics:\n{text}", written=write)
+    place, pipelines = known.place(), tuple(reader.pipeline for reader in known.readers)
+    file = place.file if place else str(path)
+    if write:
+        raise BadInput(f"{topic} is declared here already; --write adds to {NAME} what no file declares", file=file)
+    return Imported(topic, pipelines, file, _properties(there) if pipelines else f"topics:\n{_entry(topic, there)}")
+
+
+def delete_topic(topics: Topics, topic: str) -> Deleted:
+    """Delete a topic that nothing declares. Raises BadInput where something does, or might."""
+    said = topics.declared()
+    if refused := [verdict for verdict in said.refused if verdict.rule == "contract"]:
+        raise BadInput(f"whether a contract reads {topic} cannot be told: {refused[0].place}: {refused[0].message}")
+    if (known := {**said.undeclared, **said.topics}.get(topic)) is not None:
+        place = known.place()
+        by = f"{known.readers[0].pipeline} reads it" if known.readers else "it is listed"
+        wrong = f"{topic} is not deleted: {by} by this file. Take it out first"
+        raise BadInput(wrong, file=place and place.file, line=place and place.line)
+    if topic.startswith("__"):
+        raise BadInput(f"{topic} is Kafka's own", field=topic)
+    observed = topics.admin.observe([topic])
+    if (there := observed.topics.get(topic)) is None:
+        raise TopicMissing.named(topic)
+    _refuse_other_cluster(topics, observed)
+    view = KafkaBroker(topics.admin.options).describe(topic)
+    topics.admin.delete(topic, there.topic_id)
+    return Deleted(there.topic_id, sum(held.written - held.low for held in view.partitions.values()))
+
+
+def _refuse_other_cluster(topics: Topics, observed: Observed) -> None:
+    first = TopicsLedger(topics.ledger).first_cluster() if topics.ledger else None
+    if first not in (None, observed.cluster_id):
+        raise BadInput(f"topics were first applied to cluster {first}, and this is cluster {observed.cluster_id}")
+
+
+def _listed(one: Declared, observed: Observed, *, declared: bool) -> ListedTopic:
+    there, place = observed.topics.get(one.topic), one.place()
+    changes = tuple(step.sentence() for step in plan_of([one], observed).steps) if declared else ()
+    missing: State = "missing" if there is None else "not_declared"
+    return ListedTopic(
+        one.topic,
+        there and there.topic_id,
+        missing if there is None or not declared else "differs" if changes else "as_declared",
+        place and place.file,
+        place and place.line,
+        tuple(reader.pipeline for reader in one.readers),
+        len(there.partitions) if there else None,
+        there.replication_factor if there else None,
+        dict(there.overrides) if there else {},
+        changes,
+    )
+
+
+def _keys(there: ObservedTopic) -> dict[str, str]:
+    """Each key with its value as YAML on one line."""
+    config = ", ".join(f"{name}: {_value(value)}" for name, value in sorted(there.overrides.items()))
+    counts = {"partitions": str(len(there.partitions)), "replicationFactor": str(there.replication_factor)}
+    return {**counts, **({"config": f"{{{config}}}"} if config else {})}
+
+
+def _value(text: str) -> str:
+    return text if text.lstrip("-").isdecimal() or text in ("true", "false") else yaml_scalar(text)
+
+
+def _entry(topic: str, there: ObservedTopic) -> str:
+    lines = (f"    {key}: {value}\n" for key, value in _keys(there).items())
+    return f"  - name: {yaml_scalar(topic)}\n{''.join(lines)}"
+
+
+def _properties(there: ObservedTopic) -> str:
+    lines = (f"      - {{property: {key}, value: {value}}}\n" for key, value in _keys(there).items())
+    return f"    customProperties:\n{''.join(lines)}"
+
+
+def _add(path: Path, entry: str) -> None:
+    """Put an entry at the end of topics.yaml; what is there stays as it is written."""
+    before = path.read_text(encoding="utf-8") if path.exists() else "topics:\n"
+    content = f"{before}{'' if before.endswith(chr(10)) else chr(10)}{entry}"
+    try:
+        read_topics_file(path.parent, content)
+    except BadInput as error:
+        wrong = f"the entry does not fit behind what is there ({error.problem}). Add it by hand:\n{entry}"
+        raise BadInput(wrong, file=str(path), line=error.line) from error
+    beside = path.with_name(f".{NAME}.{os.getpid()}")
+    beside.write_text(content, encoding="utf-8")
+    beside.replace(path)

@@ -1,0 +1,164 @@
+"""What `tidegate topics` does: look, plan, judge, and apply what nothing refuses."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from platform_defs.contract.catalogue import BrokenContract, read_contracts
+from platform_defs.contract.topics_file import NAME, read_topics_file
+from platform_defs.errors import BadInput
+from platform_defs.operations.topic_evidence import Witness
+from platform_defs.topics.declared import Declarations, Declared, declarations
+from platform_defs.topics.evidence_rules import Evidence, same_cluster, unread_kept
+from platform_defs.topics.observed import Observed
+from platform_defs.topics.plan import Plan, plan_of
+from platform_defs.topics.rules import judge
+from platform_defs.topics.still import difference
+from platform_defs.topics.verdicts import Place, Verdict
+from resources.kafka.topic_admin import TopicAdmin
+from resources.postgres.topics_ledger import TopicsLedger
+
+VERSION = 1  # of a plan's file
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What a person has said to be right all the same."""
+
+    break_key_order: bool = False
+    new_cluster: str | None = None  # the id of a cluster that takes the first one's place
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A plan, and what the rules say of it."""
+
+    plan: Plan
+    verdicts: tuple[Verdict, ...]
+    declared: Mapping[str, Declared]
+    evidence: Evidence
+
+    @property
+    def refused(self) -> bool:
+        return any(verdict.severity == "refuse" for verdict in self.verdicts)
+
+    def place(self, topic: str) -> Place | None:
+        return self.declared[topic].place() if topic in self.declared else None
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """The file of a plan."""
+
+    version: int
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics of the contracts in `folder`, or `only` some of them."""
+
+    folder: Path
+    admin: TopicAdmin
+    ledger: str | None  # the URL of its database
+    only: tuple[str, ...] = ()
+
+    def declared(self) -> Declarations:
+        """Raises BadInput for a topics.yaml that cannot be read, and for a name of `only` that nothing declares."""
+        found = read_contracts(self.folder)
+        said = declarations(found.good, read_topics_file(self.folder), str(self.folder / NAME))
+        if not self.only:
+            return replace(said, refused=(*said.refused, *map(_broken, found.broken)))
+        if missing := [name for name in self.only if name not in said.topics]:
+            raise BadInput(
+                f"nothing is declared of {missing[0]}, neither in a contract nor in {NAME}", field=missing[0]
+            )
+        topics = {name: said.topics[name] for name in self.only}
+        return replace(said, topics=topics, refused=tuple(v for v in said.refused if v.topic in topics))
+
+    def plan(self, allowed: Allowed | None = None) -> Judged:
+        """What to do now, and whether it may be done."""
+        said = self.declared()
+        observed = self.admin.observe(said.topics)
+        evidence = Witness(self.admin.options, self.ledger).evidence(said.topics, observed)
+        verdicts = [*said.refused, *judge(said.topics, observed), *_by_evidence(said.topics, observed, evidence)]
+        plan = plan_of(said.topics.values(), observed)
+        return Judged(plan, tuple(_allow(verdicts, allowed or Allowed(), observed)), said.topics, evidence)
+
+    def apply(self, judged: Judged, allowed: Allowed, show: Callable[[str], None]) -> None:
+        """Do what is planned. Raises BadInput where a rule or Kafka refuses a step: then nothing was changed."""
+        if judged.refused:
+            raise BadInput("a rule refuses the plan; nothing was changed")
+        try:
+            self.admin.rehearse(judged.plan.steps)
+        except BadInput as error:
+            raise _placed(error, judged) from error
+        if self.ledger is not None and not judged.evidence.unknown:
+            TopicsLedger(self.ledger).keep_cluster(judged.plan.cluster_id, instead=allowed.new_cluster is not None)
+        self.admin.apply(judged.plan.steps, show)
+
+    def still(self, stored: Plan, judged: Judged) -> None:
+        """Raise BadInput unless the stored plan is what is to be done now, or what is left of it."""
+        observed = self.admin.observe([*stored.topics, *judged.plan.topics])
+        changed = difference(stored, observed)
+        if changed is None and [step for step in judged.plan.steps if step not in stored.steps]:
+            changed = "what is declared is no longer what was planned"
+        if changed is not None:
+            raise BadInput(
+                f"the plan no longer holds: {changed}. Nothing was changed. Make a new one: tidegate topics plan"
+            )
+
+
+def store(plan: Plan, path: Path) -> None:
+    """Write the plan's file."""
+    try:
+        path.write_bytes(TypeAdapter(StoredPlan).dump_json(StoredPlan(VERSION, plan), indent=2) + b"\n")
+    except OSError as error:
+        raise BadInput(f"cannot be written: {error.strerror}", file=str(path)) from error
+
+
+def stored(path: Path) -> Plan:
+    """The plan in the file. Raises BadInput where it is none, or another version's."""
+    try:
+        found = TypeAdapter(StoredPlan).validate_json(path.read_bytes())
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror}", file=str(path)) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise BadInput(f"is not a plan of tidegate topics: {first['msg']}", file=str(path), field=field) from error
+    if found.version != VERSION:
+        raise BadInput(f"is a plan of version {found.version}; this is version {VERSION}", file=str(path))
+    return found.plan
+
+
+def _by_evidence(topics: Mapping[str, Declared], observed: Observed, evidence: Evidence) -> list[Verdict]:
+    found = [*unread_kept(topics, observed, evidence), *same_cluster("", observed, evidence)]
+    if evidence.unknown and topics:
+        message = f"whether this is the cluster of the first apply cannot be told: {evidence.unknown}"
+        found.append(Verdict("warn", "same_cluster", "", message))
+    return found
+
+
+def _allow(verdicts: Sequence[Verdict], allowed: Allowed, observed: Observed) -> list[Verdict]:
+    """What a person has allowed is a warning."""
+    rules = {"order_kept"} if allowed.break_key_order else set[str]()
+    rules |= {"same_cluster"} if allowed.new_cluster == observed.cluster_id else set()
+    return [replace(one, severity="warn") if one.rule in rules else one for one in verdicts]
+
+
+def _broken(contract: BrokenContract) -> Verdict:
+    error = contract.error
+    place = Place(error.file or str(contract.path), error.line, error.field)
+    message = f"{error.problem}. What it declares is not known; others can go ahead: --topic NAME"
+    return Verdict("refuse", "contract", "", message, place)
+
+
+def _placed(error: BadInput, judged: Judged) -> BadInput:
+    """The refusal of Kafka at the place that declares the topic."""
+    place = judged.place(error.field or "")
+    if place is None:
+        return error
+    return BadInput(f"{error.problem}. Nothing was changed", file=place.file, line=place.line, field=place.field)

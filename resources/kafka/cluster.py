@@ -1,0 +1,307 @@
+"""What a cluster says of itself and librdkafka cannot ask: its quorum, fenced brokers, log folders, reassignments.
+
+The only module that imports kafka-python (docs/decisions/0022-kafka-python.md). Each question opens a connection of its
+own and closes it. A third of the time limit without an answer, and another bootstrap server is asked.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import cycle
+from threading import Thread
+from typing import Any
+
+import confluent_kafka
+from kafka import errors
+from kafka.admin import KafkaAdminClient
+from kafka.net.compat import KafkaNetClient
+from kafka.structs import TopicPartition
+
+from platform_defs.errors import BadInput, BrokerAway, TidegateError
+from resources.kafka.refusals import refusal
+from resources.kafka.second_client import second_options
+
+logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what it warns of is said once, in the error raised
+TRIES = 3  # that the time limit has room for, where nobody answers
+PAUSE = 0.1  # seconds between two
+
+
+@dataclass(frozen=True)
+class Voter:
+    """A controller's copy of the metadata log. Times are ms since the epoch, of the leader's clock; None: never."""
+
+    id: int
+    log_end_offset: int
+    lag: int  # records behind the leader
+    last_fetch_ms: int | None
+    last_caught_up_ms: int | None
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """The controllers, as the one that leads them sees them. `observers` are brokers that do not vote."""
+
+    leader: int
+    epoch: int
+    high_watermark: int
+    voters: tuple[Voter, ...]
+    observers: tuple[Voter, ...]
+
+
+@dataclass(frozen=True)
+class RegisteredBroker:
+    """A broker that the controller knows of. It is fenced where it has not said for a while that it lives."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    fenced: bool
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A replica in a log folder: bytes, messages behind, and whether it moves here from another folder."""
+
+    topic: str
+    partition: int
+    size: int
+    lag: int
+    moves_here: bool
+
+
+@dataclass(frozen=True)
+class LogDir:
+    """A log folder of a broker. Bytes are None where the broker does not say; `error` is Kafka's name of what is wrong
+    with it (KAFKA_STORAGE_ERROR).
+    """
+
+    broker: int
+    path: str
+    total_bytes: int | None
+    usable_bytes: int | None
+    error: str | None
+    replicas: tuple[Replica, ...]
+
+
+@dataclass(frozen=True)
+class Reassignment:
+    """A partition whose replicas are on their way: those of now and of then, and which come and go."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class KafkaCluster:
+    """Asks and tells the controller. `options` are librdkafka's, with `bootstrap.servers`.
+
+    Each method raises BrokerAway where no answer came within `timeout` seconds, and BadInput for what only a person can
+    help: rights, certificates, an option that kafka-python does not have (resources/kafka/second_client.py).
+    """
+
+    options: Mapping[str, str]
+    timeout: float = 15.0
+
+    def quorum(self) -> Quorum:
+        """The leader, voters and observers of the quorum (DescribeQuorum). Needs the ACL Describe on the cluster.
+
+        DescribeCluster's controller is any live broker in KRaft (apache/kafka#14306), so it is asked nowhere.
+        """
+        said = self._ask("to describe the quorum", lambda admin: admin.describe_metadata_quorum())
+        (partition,) = said["topics"][0]["partitions"]
+        if partition["error"] is not None:
+            raise self._away("to describe the quorum", partition["error"])
+        return _quorum(partition)
+
+    def brokers(self) -> tuple[RegisteredBroker, ...]:
+        """Every broker that is registered, fenced ones as well, by id. `fenced` needs Kafka 4.0; before, those are left
+        out.
+        """
+        said = self._ask("to describe the cluster", lambda admin: admin.describe_cluster())
+        found = (
+            RegisteredBroker(one["broker_id"], one["host"], one["port"], one["rack"], bool(one.get("is_fenced")))
+            for one in said["brokers"]
+        )
+        return tuple(sorted(found, key=lambda one: one.id))
+
+    def log_dirs(self, brokers: Sequence[int]) -> dict[int, tuple[LogDir, ...] | TidegateError]:
+        """The log folders of each broker. What is wrong with one broker is its own answer, and hides no other."""
+
+        place = "to describe the log folders of broker {}"
+
+        def answer(broker: int) -> tuple[LogDir, ...] | TidegateError:
+            try:
+                said = self._ask(place.format(broker), lambda admin: admin.describe_log_dirs(brokers=[broker]))
+            except TidegateError as error:
+                return error
+            return tuple(_log_dir(broker, one) for one in said[0]["log_dirs"])
+
+        with ThreadPoolExecutor(8) as pool:
+            return dict(zip(brokers, pool.map(answer, brokers), strict=True))
+
+    def reassignments(self) -> tuple[Reassignment, ...]:
+        """The reassignments under way, by topic and partition."""
+        said = self._ask("to list reassignments", lambda admin: admin.list_partition_reassignments())
+        found = (
+            Reassignment(
+                at.topic,
+                at.partition,
+                tuple(one["replicas"]),
+                tuple(one["adding_replicas"]),
+                tuple(one["removing_replicas"]),
+            )
+            for at, one in said.items()
+        )
+        return tuple(sorted(found, key=lambda one: (one.topic, one.partition)))
+
+    def reassign(self, wanted: Mapping[tuple[str, int], Sequence[int] | None]) -> dict[tuple[str, int], str | None]:
+        """Begin to move partitions, by topic and number, to these brokers, the preferred leader first; None cancels.
+
+        Kafka's answer for each: None where it has begun, else the name of its error (INVALID_REPLICA_ASSIGNMENT,
+        NO_REASSIGNMENT_IN_PROGRESS). Kafka raises for none of them, so look at each. To ask again changes nothing.
+        """
+        told = {TopicPartition(*at): None if to is None else list(to) for at, to in wanted.items()}
+        said = self._ask("to reassign partitions", lambda admin: admin.alter_partition_reassignments(told))
+        return {(at.topic, at.partition): error and _code(error.errno).name() for at, error in said.items()}
+
+    def _ask(self, place: str, question: Callable[[Any], Any]) -> Any:
+        """The answer to the question, of whichever bootstrap server gives one. Raises as the class says."""
+        given, said = second_options(self.options), ""
+        until = time.monotonic() + self.timeout
+        for server in cycle(str(given.get("bootstrap_servers", "")).split(",")):
+            if (left := until - time.monotonic()) <= 0:
+                break
+            try:
+                return _within(min(left, self.timeout / TRIES), {**given, "bootstrap_servers": server}, question)
+            except errors.KafkaError as error:
+                if (refused := _refused(error, place)) is not None:
+                    raise refused from error
+                said = said if said and isinstance(error, errors.KafkaTimeoutError) else str(error)
+            time.sleep(PAUSE)
+        raise self._away(place, said)
+
+    def _away(self, place: str, why: str) -> BrokerAway:
+        servers = self.options.get("bootstrap.servers", "")
+        return BrokerAway(
+            f"Kafka at {servers} could not be asked {place} within {self.timeout:g} s: {why}. Are its brokers "
+            "up, and most of its controllers (`tidegate stack status`)?"
+        )
+
+
+def _within(seconds: float, options: Mapping[str, Any], question: Callable[[Any], Any]) -> Any:
+    """The answer of a client of its own, which is closed. Raises kafka-python's errors; KafkaTimeoutError after so many
+    seconds.
+
+    In a thread, because the client itself waits without a limit for a TLS handshake and for the lookup of a name.
+    """
+    answer, clients = Future[Any](), list[Any]()
+
+    def ask() -> None:
+        try:
+            answer.set_result(_answer(seconds, options, question, clients))
+        except BaseException as error:  # noqa: BLE001  # raised again by whoever waits for the answer
+            answer.set_exception(error)
+
+    Thread(target=ask, name="kafka-python", daemon=True).start()
+    try:
+        return answer.result(timeout=seconds)
+    except TimeoutError as error:
+        for client in clients:
+            client._net.stop(timeout_ms=0)  # wakes the thread, which then closes the client
+        raise errors.KafkaTimeoutError(f"no answer within {seconds:.1f} s") from error
+
+
+def _answer(seconds: float, options: Mapping[str, Any], question: Callable[[Any], Any], clients: list[Any]) -> Any:
+    """Every client that was made, also for a connection that failed, is in `clients` before it connects."""
+
+    def make(**given: Any) -> Any:
+        clients.append(client := KafkaNetClient(**given))
+        _connect(client)
+        return client
+
+    limit = int(seconds * 1000)
+    limits: dict[str, Any] = {"request_timeout_ms": limit, "bootstrap_timeout_ms": limit}
+    try:
+        return question(KafkaAdminClient(**options, **limits, kafka_client=make))
+    except RuntimeError as error:  # kafka-python's, where it was stopped or found no controller
+        raise errors.KafkaConnectionError(str(error)) from error
+    finally:
+        for client in clients:
+            with suppress(RuntimeError):  # it was stopped and has not ended yet
+                client.close()
+
+
+def _connect(client: Any) -> None:
+    """Raises what is in the way of a connection: without this the client tries again until its time is over, whatever
+    it is, and does not say why.
+    """
+
+    async def connected() -> None:
+        (server, *_) = client.cluster.bootstrap_brokers()
+        await client._manager.get_connection(server.node_id, pop_on_close=False, refresh_metadata_on_err=False)
+
+    client._net.start()
+    client._net.run(connected)
+
+
+def _refused(error: errors.KafkaError, place: str) -> TidegateError | None:
+    """As `refusal`, of an error of kafka-python's."""
+    if isinstance(error, errors.KafkaConfigurationError):
+        return BadInput(f"kafka-python cannot use the options of Kafka: {error}")
+    number = getattr(error, "errno", None)
+    return refusal(_code(number), place) if isinstance(number, int) and number > 0 else None
+
+
+def _code(number: int) -> confluent_kafka.KafkaError:
+    return confluent_kafka.KafkaError(number)
+
+
+def _quorum(said: Mapping[str, Any]) -> Quorum:
+    ends = {one["replica_id"]: one["log_end_offset"] for one in said["current_voters"]}
+    end = ends.get(said["leader_id"], said["high_watermark"])
+
+    def voters(found: Iterable[Mapping[str, Any]]) -> tuple[Voter, ...]:
+        return tuple(sorted((_voter(one, end) for one in found), key=lambda one: one.id))
+
+    return Quorum(
+        leader=said["leader_id"],
+        epoch=said["leader_epoch"],
+        high_watermark=said["high_watermark"],
+        voters=voters(said["current_voters"]),
+        observers=voters(said["observers"]),
+    )
+
+
+def _voter(said: Mapping[str, Any], end: int) -> Voter:
+    at, caught_up = said["last_fetch_timestamp"], said["last_caught_up_timestamp"]
+    return Voter(
+        id=said["replica_id"],
+        log_end_offset=said["log_end_offset"],
+        lag=max(0, end - said["log_end_offset"]),
+        last_fetch_ms=at if at >= 0 else None,
+        last_caught_up_ms=caught_up if caught_up >= 0 else None,
+    )
+
+
+def _log_dir(broker: int, said: Mapping[str, Any]) -> LogDir:
+    replicas = (
+        Replica(topic["name"], one["partition_index"], one["partition_size"], one["offset_lag"], one["is_future_key"])
+        for topic in said["topics"]
+        for one in topic["partitions"]
+    )
+    total, usable, code = said.get("total_bytes", -1), said.get("usable_bytes", -1), said["error_code"]
+    return LogDir(
+        broker=broker,
+        path=said["log_dir"],
+        total_bytes=total if total >= 0 else None,
+        usable_bytes=usable if usable >= 0 else None,
+        error=_code(code).name() if code else None,
+        replicas=tuple(sorted(replicas, key=lambda one: (one.topic, one.partition))),
+    )

@@ -1,0 +1,159 @@
+"""What the brokers say of topics and of themselves, each asked itself whether it answers; and elections.
+
+librdkafka sends what it asks of an administrator to DescribeCluster's controller, which in KRaft is any broker that was
+alive when it was named (apache/kafka#14306), and waits for that one. So what a look at an unhealthy cluster needs comes
+from metadata, which any broker gives; the rest is asked again, by a new client, which may be sent to another broker.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+
+from platform_defs.cluster.observed import Broker, Partition
+from platform_defs.errors import BrokerAway, TopicMissing
+from resources.kafka.refusals import refusal
+
+ANSWER = 3.0  # seconds in which a broker answers, or is silent
+AT_ONCE = 16  # brokers that are asked at the same time
+TRIES = 3
+ELECTION = 20.0  # seconds
+MINIMUM = "min.insync.replicas"
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The partitions of topics, as a broker describes them; `min_in_sync` of them is not known yet. `brokers` are those
+    that live, as far as the controller has noticed.
+    """
+
+    cluster_id: str
+    brokers: tuple[Broker, ...]
+    partitions: tuple[Partition, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(item.topic for item in self.partitions))
+
+
+@dataclass(frozen=True)
+class KafkaPartitions:
+    """Asks a cluster. `options` are librdkafka's, with `bootstrap.servers`; `timeout` in seconds is for each question.
+
+    Raises BrokerAway where no broker answers in time, BadInput where Kafka refuses.
+    """
+
+    options: Mapping[str, str]
+    timeout: float = 8.0
+
+    def topics(self, names: Iterable[str] | None = None) -> Topics:
+        """These topics, or all of them. Raises TopicMissing for one of `names`."""
+        said = self._answer("to list the topics", lambda: self._client().list_topics(timeout=self._each))
+        wanted = sorted(said.topics) if names is None else list(dict.fromkeys(names))
+        if missing := [name for name in wanted if name not in said.topics]:
+            raise TopicMissing.named(missing[0])
+        return Topics(
+            said.cluster_id,
+            tuple(Broker(one.id, f"{one.host}:{one.port}") for _, one in sorted(said.brokers.items())),
+            tuple(
+                _partition(name, item) for name in wanted for _, item in sorted(said.topics[name].partitions.items())
+            ),
+        )
+
+    def asked(self, brokers: Sequence[Broker]) -> tuple[Broker, ...]:
+        """The brokers, each with whether it answers at the address that it advertises."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            answers = list(pool.map(self._answers, brokers))
+        return tuple(replace(broker, answers=answer) for broker, answer in zip(brokers, answers, strict=True))
+
+    def minima(self, topics: Sequence[str]) -> dict[str, int]:
+        """min.insync.replicas of each topic that exists."""
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        if not resources:
+            return {}
+
+        def ask() -> dict[str, int]:
+            client = self._client()  # held while it answers: the futures of one that is collected are cancelled
+            asked = client.describe_configs(resources, request_timeout=self._each)
+            found = {at.name: _unless_missing(future) for at, future in asked.items()}
+            return {name: int(config[MINIMUM].value) for name, config in found.items() if config is not None}
+
+        return self._answer(f"to describe topics ({MINIMUM})", ask)
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """The id of each topic that exists."""
+        if not topics:
+            return {}
+
+        def ask() -> dict[str, str]:
+            client = self._client()
+            asked = client.describe_topics(TopicCollection(list(topics)), request_timeout=self._each)
+            found = {name: _unless_missing(future) for name, future in asked.items()}
+            return {name: str(item.topic_id) for name, item in found.items() if item is not None}
+
+        return self._answer("to describe topics", ask)
+
+    def elect(self, partitions: Sequence[Partition], *, unclean: bool) -> dict[tuple[str, int], str]:
+        """Let the first replica of each lead, or with `unclean` any replica there is; what Kafka refuses, with why.
+
+        A partition that needs no election is not among the refused.
+        """
+        if not partitions:
+            return {}
+        kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+        wanted = [TopicPartition(item.topic, item.number) for item in partitions]
+        client = self._client({"socket.timeout.ms": str(int(ELECTION * 1000))})  # confluent-kafka 2.16 takes no other
+        found = self._answer("to elect leaders", lambda: client.elect_leaders(kind, wanted).result())
+        errors = {(at.topic, at.partition): error for at, error in found.items() if error is not None}
+        return {at: error.str() for at, error in errors.items() if error.code() != KafkaError.ELECTION_NOT_NEEDED}
+
+    @property
+    def _each(self) -> float:
+        return self.timeout / TRIES
+
+    def _client(self, options: Mapping[str, str] | None = None) -> Any:
+        """An AdminClient that logs nothing: what it finds is an answer. Any: its futures have no type."""
+        return AdminClient({**self.options, "log_level": "0", **(options or {})})
+
+    def _answers(self, broker: Broker) -> bool:
+        """By a client that knows this address alone, so that its metadata can come from there only."""
+        try:
+            return bool(self._client({"bootstrap.servers": broker.address}).list_topics(timeout=ANSWER).brokers)
+        except KafkaException:
+            return False
+
+    def _answer(self, place: str, ask: Callable[[], Any]) -> Any:
+        """The answer, of whichever broker a client is sent to."""
+        said = ""
+        for _ in range(TRIES):
+            try:
+                return ask()
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                if (refused := refusal(reason, place)) is not None:
+                    raise refused from error
+                said = reason.str()
+        raise BrokerAway(
+            f"Kafka at {self.options['bootstrap.servers']} did not answer when asked {place}: {said}. "
+            "Are its brokers up (`tidegate stack status`)?"
+        )
+
+
+def _unless_missing(future: Any) -> Any:
+    """None where the topic does not exist."""
+    try:
+        return future.result()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise
+
+
+def _partition(topic: str, item: Any) -> Partition:
+    leader = None if item.leader < 0 else item.leader
+    return Partition(topic, item.id, leader, tuple(item.replicas), tuple(item.isrs))

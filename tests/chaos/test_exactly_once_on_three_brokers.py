@@ -1,0 +1,98 @@
+"""The exactly-once suite again, on three brokers with three replicas of which two must be in sync, while brokers are
+killed at random: the promises of one batch, and the runs that are killed, stopped or meet each other.
+
+TIDEGATE_TEST_SEED chooses the brokers and moments; the seed is printed.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from platform_defs.contract.pipeline import Pipeline
+from resources.endpoints import Endpoints
+from tests.chaos.broker_killer import BrokerKiller
+from tests.chaos.catalogue import SCENARIOS
+from tests.chaos.kills import Trickle
+from tests.chaos.runs import SERVERS
+from tests.chaos.scenario import Chaos, FaultClass
+from tests.chaos.three_brokers import THREE_BROKERS, ThreeBrokers, three_brokers, wait_until
+from tests.integration import test_exactly_once as suite
+from tests.world import World
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group(THREE_BROKERS), pytest.mark.timeout(600)]
+RUNS = (FaultClass.RUN_KILLED, FaultClass.RUN_OVERTAKEN, FaultClass.TWO_RUNS)
+KILLS = 5  # of brokers, at least, while messages are written and read
+
+# Each test of the suite, here with the world below.
+globals().update({name: test for name, test in vars(suite).items() if name.startswith("test_")})
+
+
+@dataclass(frozen=True)
+class WorldOfThree(World):
+    """A world whose new topics are known to all three brokers."""
+
+    def create_topic(self, topic: str, partitions: int = 4, config: dict[str, str] | None = None) -> None:
+        super().create_topic(topic, partitions, config)
+        three_brokers().wait_until_known(topic)
+
+
+@pytest.fixture(scope="module")
+def cluster(endpoints: Endpoints) -> Iterator[ThreeBrokers]:
+    """Three brokers, to which runs in processes of their own are led as well."""
+    found = three_brokers()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SERVERS, ",".join(f"127.0.0.1:{node.port}" for node in found.nodes.values()))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def killer(cluster: ThreeBrokers) -> Iterator[BrokerKiller]:
+    """Kills brokers from the first test of this file to its last."""
+    with BrokerKiller(cluster, int(os.environ.get("TIDEGATE_TEST_SEED") or random.randrange(10**6))) as found:
+        yield found
+
+
+@pytest.fixture
+def world(world: World, cluster: ThreeBrokers, killer: BrokerKiller) -> World:
+    killer.check()
+    there = cluster.world(world)
+    return WorldOfThree(there.endpoints, there.spark, there.replicas)
+
+
+def test_a_topic_here_has_three_replicas_of_which_two_must_be_in_sync(world: World) -> None:
+    topic = world.new_pipeline().contract.topic
+    partitions = world.admin().list_topics(topic, timeout=20).topics[topic].partitions.values()
+    assert [sorted(one.replicas) for one in partitions] == [[1, 2, 3]] * 4
+
+
+@pytest.mark.parametrize("name", [name for name, found in SCENARIOS.items() if found.fault_class in RUNS])
+def test_nothing_is_lost_or_doubled_by_runs_while_brokers_are_killed(world: World, name: str) -> None:
+    verdict = SCENARIOS[name].play(Chaos(world, random.Random(name), kills=2))
+    assert verdict.kept, verdict
+
+
+def test_what_was_written_and_read_while_brokers_were_killed_is_exact(
+    world: World, cluster: ThreeBrokers, killer: BrokerKiller
+) -> None:
+    pipeline, before = world.new_pipeline(), len(killer.killed)
+    with Trickle(world, pipeline):
+        _drain_until(world, pipeline, killer, before + KILLS)
+    killed = killer.killed[before:]
+    assert len(killed) >= KILLS
+    pids = {pid for _, pid in killed}
+    assert len(pids) == len(killed)
+    assert pids.isdisjoint(node.pid for node in cluster.nodes.values() if node.runs)
+    assert Chaos(world, random.Random(0), 0).judge(pipeline, len(killed), "exact").kept
+    assert len(world.table(pipeline)) > 0
+
+
+def _drain_until(world: World, pipeline: Pipeline, killer: BrokerKiller, kills: int) -> None:
+    def enough() -> bool:
+        killer.check()
+        world.drain(pipeline)
+        return len(killer.killed) >= kills
+
+    wait_until(enough, f"{kills} brokers were killed", seconds=300)

@@ -1,0 +1,21 @@
+"""docs/how-to/read-a-doctors-report.md: the sentences that it explains are the doctor's own."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs" / "how-to" / "read-a-doctors-report.md").read_text()
+
+
+def _said() -> str:
+    """What the doctor may say of addresses: the texts of its modules, joined where a line ends, without values."""
+    modules = (ROOT / "platform_defs" / "doctor" / name for name in ("reach.py", "cluster.py"))
+    text = "\n".join(path.read_text() for path in modules)
+    return re.sub(r"\{[^{}]*\}", "1", re.sub(r'"\s*\n\s*f?"', "", text))
+
+
+def test_every_sentence_of_the_table_is_one_of_the_doctors() -> None:
+    cells = re.findall(r"^\| ([^|]+) \| [^|]+ \| [^|]+ \|$", PAGE, re.MULTILINE)
+    said = [cell for cell in cells if cell != "the finding says"]
+    assert len(said) > 14
+    assert [words for words in said if words not in _said()] == []

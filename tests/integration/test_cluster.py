@@ -1,0 +1,123 @@
+"""A cluster of one broker, as `tidegate cluster` sees and changes it; tests/chaos/cluster_commands.py has three."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+
+from platform_defs.cluster.reassignment import Reassignment, TopicPlan
+from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile, TopicMissing
+from platform_defs.operations.observe_cluster import Look
+from platform_defs.operations.reassign import Kept, Reassigning, Record
+from platform_defs.operations.reassign_plan import Wanted, plan
+from resources.kafka.throttles import FOLLOWER, LEADER, KafkaThrottles
+from tests.world import World, transfers
+
+
+@pytest.fixture
+def look(world: World) -> Look:
+    return Look(world.endpoints.kafka_options())
+
+
+@pytest.fixture
+def topic(world: World) -> str:
+    return world.new_pipeline(partitions=2, config={"min.insync.replicas": "1"}).contract.topic
+
+
+def test_the_broker_its_quorum_and_a_topic_are_seen(look: Look, topic: str) -> None:
+    seen = look.observe()
+    (broker,) = seen.brokers
+    assert (broker.id, broker.answers, broker.fenced) == (1, True, False)
+    assert seen.quorum is not None
+    assert (seen.quorum.leader, [voter.id for voter in seen.quorum.voters]) == (1, [1])
+    assert (seen.quorum_lost, seen.unknown, seen.moving) == (None, (), ())
+    found = [item for item in seen.partitions if item.topic == topic]
+    assert [(item.number, item.leader, item.replicas, item.in_sync) for item in found] == [
+        (0, 1, (1,), (1,)),
+        (1, 1, (1,), (1,)),
+    ]
+    assert [item.min_in_sync for item in found] == [1, 1]
+
+
+def test_a_replica_has_the_size_of_what_was_written(world: World, look: Look) -> None:
+    pipeline = world.new_pipeline(partitions=1)
+    world.send(pipeline, transfers(100))
+    sizes, unknown = look.sizes([1])
+    assert unknown == ()
+    assert sizes is not None
+    assert sizes[pipeline.contract.topic, 0, 1] > 1000
+
+
+def test_a_broker_where_nobody_listens_does_not_answer(look: Look) -> None:
+    (broker,) = look.observe().brokers
+    (asked,) = look.partitions.asked([replace(broker, address="127.0.0.1:1")])
+    assert not asked.answers
+
+
+def test_an_election_that_is_not_needed_is_not_refused(look: Look, topic: str) -> None:
+    found = look.partitions.topics([topic]).partitions
+    assert look.partitions.elect(found, unclean=False) == {}
+    assert look.partitions.elect(found, unclean=True) == {}
+
+
+def test_a_topic_that_is_missing_is_named(look: Look) -> None:
+    with pytest.raises(TopicMissing, match=r"no\.such\.topic"):
+        look.partitions.topics(["no.such.topic"])
+    with pytest.raises(TopicMissing, match=r"no\.such\.topic"):
+        plan(look, Wanted(("no.such.topic",)))
+
+
+def test_more_replicas_than_brokers_are_refused(look: Look, topic: str) -> None:
+    with pytest.raises(BadInput, match="2 replicas need as many brokers, and there are 1"):
+        plan(look, Wanted((topic,), replication_factor=2))
+
+
+def test_a_plan_for_an_even_topic_is_empty(look: Look, topic: str) -> None:
+    assert plan(look, Wanted((topic,))).topics == ()
+
+
+def test_throttles_are_set_and_taken_away(world: World, look: Look, topic: str) -> None:
+    throttles = KafkaThrottles(look.options)
+    throttles.limit(1000, [1], {topic: ("0:1,1:1", "1:1")})
+    try:
+        assert _value(world, ResourceType.TOPIC, topic, f"{LEADER}.replicas") == "0:1,1:1"
+        assert _value(world, ResourceType.TOPIC, topic, f"{FOLLOWER}.replicas") == "1:1"
+        assert _value(world, ResourceType.BROKER, "1", f"{LEADER}.rate") == "1000"
+    finally:
+        throttles.remove([1], [topic, "no.such.topic"])
+    assert not _value(world, ResourceType.TOPIC, topic, f"{LEADER}.replicas")
+    assert _value(world, ResourceType.BROKER, "1", f"{LEADER}.rate") != "1000"
+
+
+def _value(world: World, kind: Any, name: str, setting: str) -> str | None:
+    admin: Any = world.admin()
+    place = ConfigResource(kind, name)
+    return admin.describe_configs([place])[place].result(20)[setting].value
+
+
+def test_a_plan_of_another_cluster_is_refused_and_its_record_left(look: Look, topic: str, tmp_path: Path) -> None:
+    reassigning = Reassigning(look, Record(tmp_path))
+    other = Reassignment("another", (TopicPlan(topic, "id", {0: (1,)}, {0: (2,)}),))
+    with pytest.raises(ChangedMeanwhile, match="it is for the cluster another"):
+        reassigning.begin(other, 1000)
+    assert reassigning.record.load() is None
+    kept = Kept(other, 1000, "under way")
+    for asked in (reassigning.status, reassigning.cancel):
+        with pytest.raises(BadInput, match="is of the cluster another"):
+            asked(kept)
+
+
+def test_a_plan_that_a_broker_cannot_hold_changes_nothing(look: Look, topic: str, tmp_path: Path) -> None:
+    ids = look.partitions.topic_ids([topic])
+    cluster = look.partitions.topics([topic]).cluster_id
+    to_nobody = Reassignment(cluster, (TopicPlan(topic, ids[topic], {0: (1,)}, {0: (7,)}),))
+    with pytest.raises(BadInput, match="broker 7 is to hold replicas and does not answer"):
+        Reassigning(look, Record(tmp_path)).begin(to_nobody, 1000)
+
+
+def test_where_no_broker_answers_nothing_is_said_of_the_cluster() -> None:
+    with pytest.raises(BrokerAway, match=r"127\.0\.0\.1:1 did not answer"):
+        Look({"bootstrap.servers": "127.0.0.1:1"}).partitions.topics()

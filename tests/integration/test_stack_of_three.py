@@ -1,0 +1,173 @@
+"""`tidegate stack up --brokers 3` with real brokers: killed, found, started again."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from platform_defs.errors import BadInput
+from resources.kafka.cluster import KafkaCluster
+from resources.local import kafka, stack, state
+from resources.local.processes import ServerFailed
+from resources.local.stack import StackStatus
+from tests.chaos.three_brokers import wait_until
+
+pytestmark = pytest.mark.slow
+TIDEGATE = [sys.executable, "-c", "from platform_defs.cli.main import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home of this file's own, where only Kafka would start; stopped at the end."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("TIDEGATE_")]:
+            patch.delenv(name)
+        folder = tmp_path_factory.mktemp("three")
+        patch.setenv("TIDEGATE_HOME", str(folder))
+        patch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://me@db.invalid/shop")
+        yield folder
+        stack.down()
+
+
+@pytest.fixture
+def running(home: Path) -> StackStatus:
+    """Three brokers, up whatever the test before did to them."""
+    return stack.up(brokers=3)
+
+
+def kill(*pids: int | None) -> None:
+    for process in [psutil.Process(pid) for pid in pids]:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(10)
+
+
+def options(status: StackStatus) -> dict[str, str]:
+    assert status.kafka.address is not None
+    return {"bootstrap.servers": status.kafka.address}
+
+
+def new_topic(status: StackStatus, name: str) -> None:
+    """A topic of one partition with a message on all three brokers."""
+    admin = AdminClient({**options(status)})
+    admin.create_topics([NewTopic(name, 1, replica_assignment=[[1, 2, 3]])])[name].result(20)
+    producer = Producer({**options(status), "acks": "all"})
+    producer.produce(name, b"kept")
+    assert producer.flush(20) == 0
+
+
+def in_sync(status: StackStatus, topic: str) -> set[int]:
+    found = AdminClient({**options(status)}).list_topics(topic, timeout=20).topics[topic]
+    return set(found.partitions[0].isrs)
+
+
+def shown(*options: str) -> str:
+    """What `tidegate stack status` says."""
+    return subprocess.run([*TIDEGATE, "stack", "status", *options], capture_output=True, text=True, check=True).stdout
+
+
+def shown_leader() -> int | None:
+    return json.loads(shown("-o", "json"))["kafka"]["quorum"]["leader"]
+
+
+def test_a_first_start_that_was_killed_while_it_formatted_goes_on(home: Path) -> None:
+    command = subprocess.Popen([*TIDEGATE, "stack", "up", "--brokers", "3"], stderr=subprocess.DEVNULL)
+    wait_until(lambda: len(kafka.running(home)) == 3, "three storage tools are running")
+    tools = kafka.running(home)
+    assert all("kafka.tools.StorageTool" in tool.cmdline() for tool in tools)
+    command.kill()
+    command.wait(10)
+    for tool in tools:
+        tool.kill()
+    assert len(stack.up().kafka.brokers) == 3  # it knows the number already
+    assert [broker.id for broker in KafkaCluster(options(stack.status())).brokers()] == [1, 2, 3]
+
+
+def test_each_is_a_voter_in_a_rack_of_its_own(running: StackStatus) -> None:
+    cluster = KafkaCluster(options(running))
+    assert [voter.id for voter in cluster.quorum().voters] == [1, 2, 3]
+    assert [(one.id, one.rack, one.fenced) for one in cluster.brokers()] == [
+        (1, "a", False),
+        (2, "b", False),
+        (3, "c", False),
+    ]
+    assert stack.up() == running
+
+
+def test_a_killed_broker_is_shown_and_started_again(running: StackStatus) -> None:
+    new_topic(running, "one.killed")
+    leader = KafkaCluster(options(running)).quorum().leader
+    kill(running.kafka.brokers[leader - 1].pid)
+    wait_until(lambda: shown_leader() not in {leader, None}, "another one leads")
+    said = shown()
+    assert re.search(rf"kafka, broker {leader} in rack [abc] +not running \(start it with tidegate stack up\)", said)
+    assert said.count("  pid ") == 2
+    assert re.search(r"kafka, quorum +led by broker [123]\n", said)
+    again = stack.up().kafka
+    assert again.brokers[leader - 1].pid is not None
+    others = [one.pid for one in running.kafka.brokers if one.id != leader]
+    assert [one.pid for one in again.brokers if one.id != leader] == others
+    assert again.address == running.kafka.address
+    wait_until(lambda: in_sync(running, "one.killed") == {1, 2, 3}, "all three have the message")
+
+
+def test_where_most_controllers_are_dead_status_says_so_and_ends(running: StackStatus) -> None:
+    new_topic(running, "two.killed")
+    kill(*(one.pid for one in running.kafka.brokers[1:]))
+    began = time.monotonic()
+    quorum = stack.with_quorum(stack.status()).kafka.quorum
+    assert time.monotonic() - began < 5
+    assert quorum is not None
+    assert quorum.leader is None
+    assert "could not be asked to describe the quorum within 2 s" in (quorum.error or "")
+    stack.up()
+    wait_until(lambda: in_sync(running, "two.killed") == {1, 2, 3}, "all three have the message")
+
+
+def test_a_lost_state_file_loses_no_broker(running: StackStatus, home: Path) -> None:
+    """The controllers find each other where they began."""
+    new_topic(running, "state.lost")
+    (home / "stack.json").unlink()
+    again = stack.up()
+    assert sorted(one.pid or 0 for one in again.kafka.brokers) == sorted(one.pid for one in kafka.running(home))
+    wait_until(lambda: in_sync(again, "state.lost") == {1, 2, 3}, "all three have the message")
+
+
+def test_a_port_that_the_others_look_at_is_given_to_no_other_program(running: StackStatus, home: Path) -> None:
+    taken = state.load(home).kafka[2].controller_port
+    kill(running.kafka.brokers[2].pid)
+    with socket.create_server(("127.0.0.1", taken or 0)), pytest.raises(ServerFailed, match=rf"has taken port {taken}"):
+        stack.up()
+    assert stack.up().kafka.brokers[2].pid is not None
+
+
+def test_another_number_is_refused(running: StackStatus) -> None:
+    with pytest.raises(BadInput, match=r"has 3 brokers, and 1 were asked for.*tidegate stack reset"):
+        stack.up(brokers=1)
+    assert stack.status() == running
+
+
+def test_a_replica_is_moved_to_another_broker(running: StackStatus) -> None:
+    new_topic(running, "moved")
+    cluster = KafkaCluster(options(running))
+    assert cluster.reassign({("moved", 0): [3, 2]}) == {("moved", 0): None}
+    wait_until(lambda: cluster.reassignments() == () and in_sync(running, "moved") == {2, 3}, "it has moved")
+
+    def holders() -> set[int]:
+        folders = [
+            folder for found in cluster.log_dirs([1, 2, 3]).values() if isinstance(found, tuple) for folder in found
+        ]
+        return {folder.broker for folder in folders for one in folder.replicas if one.topic == "moved"}
+
+    wait_until(lambda: holders() == {2, 3}, "the first broker has deleted it")
