@@ -2,6 +2,7 @@
 
 import os
 import platform
+import textwrap
 from collections.abc import Sequence
 from dataclasses import astuple, fields
 from datetime import UTC, datetime
@@ -72,10 +73,11 @@ def _cell(value: str | int | float) -> str:
 
 def _where() -> str:
     kind = next((line.split(":")[1].strip() for line in _cpu_lines() if line.startswith("model name")), "")
-    return (
+    text = (
         f"{datetime.now(UTC).date()}; {os.cpu_count()} cores ({platform.machine()}, {kind}), Python "
         f"{platform.python_version()}, three brokers and the producer on the same cores."
     )
+    return textwrap.fill(text, 119)
 
 
 def _cpu_lines() -> Sequence[str]:

@@ -90,8 +90,19 @@ class Stream(threading.Thread):
                 self._client.produce(self._topic, value, key, on_delivery=partial(self._told, number))
             except BufferError:
                 self._client.poll(0.1)  # the queue is full: until there is room
+            except KafkaException as error:
+                self._after_fatal(error)
             else:
                 return
+
+    def _after_fatal(self, error: KafkaException) -> None:
+        """Of an idempotent producer whose numbers and the log's no longer agree. Raises any other error."""
+        if not error.args[0].fatal():
+            raise error
+        self._begin_anew()
+        if self._preset.waits == "commit":
+            self.journal.failed(self._taken(), time.monotonic_ns())
+            self._client.begin_transaction()
 
     def _told(self, number: int, error: KafkaError | None, _message: object) -> None:
         now = time.monotonic_ns()
@@ -124,17 +135,22 @@ class Stream(threading.Thread):
         self._committed = time.monotonic()
 
     def _give_up(self, error: KafkaError) -> None:
-        """Abort; where not even that can be done, go on with a new producer, as a process that is started again."""
+        """Abort; where not even that can be done, go on with a new producer."""
         try:
             if not error.txn_requires_abort():
                 raise KafkaException(error)
             self._client.abort_transaction(60)
         except KafkaException:
-            self._client.purge()
-            self._client.flush(10)
-            self._client = Producer(self._options)
-            self._client.init_transactions(60)
+            self._begin_anew()
         self.journal.failed(self._taken(), time.monotonic_ns())
+
+    def _begin_anew(self) -> None:
+        """With a new producer, as a process that is started again after a fatal error."""
+        self._client.purge()
+        self._client.flush(10)
+        self._client = Producer(self._options)
+        if self._preset.waits == "commit":
+            self._client.init_transactions(60)
 
     def _taken(self) -> Sequence[int]:
         taken, self._open = self._open, []
