@@ -18,7 +18,7 @@ HEAD = struct.Struct(">HQQ")  # producer, number, nanoseconds of its clock when 
 OTHER = bytes(HEAD.size)  # a message of producer 0, which is not measured
 SIZE = 180  # bytes of a message's value
 COMMIT_SECONDS = 0.1
-SETTLED_SECONDS = 90.0  # by when everything that was sent is told of; what is not is purged, and failed so
+SETTLED_SECONDS = 90.0  # until what was sent is told of, or committed; what is not then has failed
 QUIET = {"log_level": 0}
 _PADDING = os.urandom(1 << 16).hex().encode()  # half of it compresses away, as of text
 
@@ -36,7 +36,8 @@ class Stream(threading.Thread):
 
     def __init__(self, options: Mapping[str, Any], preset: Preset, topic: str, pace: Pace, producer: int = 1) -> None:
         super().__init__(name=f"producer {producer}", daemon=True)
-        self.journal, self.error = Journal(), None
+        self.journal = Journal()
+        self.error: KafkaException | None = None
         self._preset, self._topic, self._pace, self._producer = preset, topic, pace, producer
         self._options = {**preset.options, **options, **QUIET}
         self._client = Producer(self._options)
@@ -55,7 +56,7 @@ class Stream(threading.Thread):
         """Send, commit where the preset does, and settle."""
         try:
             self._run()
-        except (KafkaException, BufferError) as error:
+        except KafkaException as error:
             self.error = error
 
     def _run(self) -> None:
@@ -121,12 +122,13 @@ class Stream(threading.Thread):
             self._client.begin_transaction()
 
     def _commit(self) -> None:
+        until = time.monotonic() + SETTLED_SECONDS
         while True:
             try:
                 self._client.commit_transaction(60)
             except KafkaException as raised:
                 error: KafkaError = raised.args[0]
-                if error.retriable():
+                if error.retriable() and time.monotonic() < until:
                     continue
                 self._give_up(error)
             else:
