@@ -17,7 +17,9 @@ from platform_defs.orchestration.jobs import drain_job, verify_job
 from platform_defs.orchestration.schedules import nightly_verify
 from platform_defs.orchestration.schema_check import naming_topics, schemas_checks, schemas_sensor
 from platform_defs.orchestration.sensors import lag_sensor
-from platform_defs.orchestration.topics import by_topic, observe_topics, topic_asset
+from platform_defs.orchestration.topic_assets import by_topic, topic_asset
+from platform_defs.orchestration.topic_checks import topic_checks
+from platform_defs.orchestration.topics import observe_topics
 from resources.dagster.run_session import RunSession
 from resources.spark.session import SparkResource
 
@@ -35,11 +37,15 @@ def compose(
     unusable, naming = broken_assets(tuple(broken)), naming_topics(topics)
     return dg.Definitions(
         assets=[*map(topic_asset, topics), *table_assets(pipelines), *map(broken_asset, unusable)],
-        asset_checks=[*map(verify_check, pipelines), *([schemas_checks(naming)] if naming else [])],
+        asset_checks=[
+            *map(verify_check, pipelines),
+            *([topic_checks(topics)] if topics else []),
+            *([schemas_checks(naming)] if naming else []),
+        ],
         jobs=[*([drain] if contracts else []), verify],
         sensors=[
             *([lag_sensor(contracts, drain, definitions_digest(pipelines))] if contracts else []),
-            observe_topics([topic.name for topic in topics]),
+            observe_topics(topics),
             *([schemas_sensor(naming)] if naming else []),
             *([report_broken(unusable)] if unusable else []),
         ],

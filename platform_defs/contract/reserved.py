@@ -26,6 +26,7 @@ JOBS = (
     "nightly_verify",
     "topics",
     "writer_schemas",
+    "check_topics",
 )  # jobs, schedules and sensors that serve all pipelines
 OP_PREFIXES = ("drain_", "verify_", "broken_", "kafka__")  # jobs and ops share one space of names
 SCHEMAS = {
@@ -40,6 +41,7 @@ SYSTEM_COLUMNS = ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin")
 CONTRACT_LOADS, NOT_HALTED = "contract_loads", "not_halted"
 MESSAGE_DECODES, ROW_IS_ACCEPTED = "message_decodes", "row_is_accepted"
 WRITER_SCHEMAS_FIT = "writer_schemas_fit_contract"  # of a topic
+TOPIC_MATCHES, REPLICAS_IN_SYNC = "topic_matches_contract", "replicas_in_sync"  # of a topic
 CHECKS = (NOT_HALTED, MESSAGE_DECODES, ROW_IS_ACCEPTED, CONTRACT_LOADS)  # that every pipeline has
 
 

@@ -22,7 +22,7 @@ from platform_defs.orchestration.key_schemas import keys_apart
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.schema_judgements import Judged, Judgement, evaluation, judge
 from platform_defs.orchestration.survey import kept_survey
-from platform_defs.orchestration.topics import Topic
+from platform_defs.orchestration.topic_assets import Topic
 from platform_defs.words import plural
 from resources.dagster.run_session import RunSession
 from resources.endpoints import Endpoints, connection

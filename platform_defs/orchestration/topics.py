@@ -1,4 +1,4 @@
-"""Topics as external assets: Dagster does not materialize them, it shows what the broker says about them."""
+"""What the broker says about topics, recorded by a sensor: an observation of each that has changed, and its checks."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -7,12 +7,13 @@ from typing import Any
 
 import dagster as dg
 
-from platform_defs.contract.message_path import MessagePath, spell_path
-from platform_defs.contract.model import Contract, Field
 from platform_defs.errors import BadInput, TidegateError
 from platform_defs.offsets import TopicView
-from platform_defs.orchestration.keys import PIPELINE_TAG, topic_key
+from platform_defs.orchestration.halts import shows_otherwise
+from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.survey import kept_survey
+from platform_defs.orchestration.topic_assets import Topic
+from platform_defs.orchestration.topic_checks import evaluations, topic_admin
 from platform_defs.words import plural
 from resources.endpoints import connection
 from resources.kafka.topics import KafkaTopics
@@ -22,64 +23,38 @@ PAGE = 100  # topics in one tick: Dagster stores some 50 observations a second, 
 REPEATED = 3600.0  # seconds after which a topic is recorded again though nothing in it has changed
 
 
-@dataclass(frozen=True)
-class Topic:
-    """A topic, and the contracts of the pipelines that read it: at least one."""
-
-    name: str
-    contracts: tuple[Contract, ...]
-
-
-def by_topic(contracts: Sequence[Contract]) -> list[Topic]:
-    """The topics that these contracts read, each once."""
-    names = dict.fromkeys(contract.topic for contract in contracts)
-    return [Topic(name, tuple(item for item in contracts if item.topic == name)) for name in names]
-
-
-def topic_asset(topic: Topic) -> dg.AssetSpec:
-    """The topic, with the message that its contracts say it carries. Its group is the domain of the first contract."""
-    readers = " and ".join(f"{item.pipeline} {item.version}" for item in topic.contracts)
-    return dg.AssetSpec(
-        topic_key(topic.name),
-        description=f"The topic {topic.name}, as read by {readers}.",
-        group_name=topic.contracts[0].domain,
-        kinds={"kafka"},
-        tags={PIPELINE_TAG: topic.contracts[0].pipeline} if len(topic.contracts) == 1 else {},  # a tag has one value
-        metadata={
-            "dagster/column_schema": dg.TableSchema(columns=_columns(topic.contracts)),
-            "format": ", ".join(dict.fromkeys(item.format for item in topic.contracts)),
-            "pipelines": ", ".join(item.pipeline for item in topic.contracts),
-        },
-    )
-
-
-def observe_topics(topics: Sequence[str]) -> dg.SensorDefinition:
-    """A sensor that records each topic's partitions, retention, replication and offsets.
+def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
+    """A sensor that records each topic's partitions, retention, replication and offsets, and reports its checks.
 
     A tick records a page of them, and the cursor says where the next one goes on: up to PAGE topics are recorded once a
     minute, more of them in turn. A topic in which nothing has changed is recorded once an hour.
     """
-    news = News()
+    news, by_name = News(), {topic.name: topic for topic in topics}
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name="topics",
         minimum_interval_seconds=interval(len(topics)),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Records the partitions, retention, replication and end offsets of each topic that has changed.",
+        description=(
+            "Records the partitions, retention, replication and end offsets of each topic that has changed, and checks "
+            "whether it is as declared and every replica is in sync."
+        ),
     )
     def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         try:
             endpoints = connection()
         except BadInput as error:  # the stack is not running
             return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)
-        page, cursor = next_page(topics, context.cursor)
+        page, cursor = next_page(list(by_name), context.cursor)
         found = observations(page, kept_survey(endpoints).topics)
         for name, why in found.unseen.items():
             context.log.warning(f"{name} was not recorded: {why}")
         changed = news.among(found.seen, time.time())
+        checks = evaluations([by_name[name] for name in page], topic_admin(endpoints))
         said = f"Saw {len(found.seen)} of {plural(len(topics), 'topic')}, recorded {len(changed)} that changed"
         said += "".join(f"; {name}: {why}" for name, why in list(found.unseen.items())[:10])
-        return dg.SensorResult(asset_events=changed, skip_reason=said, cursor=cursor)
+        events = [*changed, *shows_otherwise(context.instance, checks)]
+        return dg.SensorResult(asset_events=events, skip_reason=said, cursor=cursor)
 
     return observe
 
@@ -145,26 +120,3 @@ def _observation(view: TopicView, facts: Mapping[str, int | str]) -> dg.AssetObs
     offsets = sum(held.end - held.low for held in view.partitions.values())
     metadata = {**facts, "messages": offsets, "end_offsets": sum(ends.values()), **ends, "topic_id": view.topic_id}
     return dg.AssetObservation(topic_key(view.topic), metadata=metadata)
-
-
-def _columns(contracts: Sequence[Contract]) -> list[dg.TableColumn]:
-    """The keys of the message, in the order of the contracts, each with what every contract says of it."""
-    found: dict[MessagePath, list[Field]] = {}
-    for contract in contracts:
-        for item in contract.fields:
-            found.setdefault(item.path, []).append(item)
-    return [_column(path, said, everywhere=len(said) == len(contracts)) for path, said in found.items()]
-
-
-def _column(path: MessagePath, said: Sequence[Field], *, everywhere: bool) -> dg.TableColumn:
-    rules = [rule.description for item in said for rule in item.rules if rule.kind != "required"]
-    descriptions = dict.fromkeys(item.description for item in said if item.description)
-    classifications = dict.fromkeys(item.classification for item in said if item.classification)
-    required = everywhere and all(item.required for item in said)
-    return dg.TableColumn(
-        spell_path(path),
-        " or ".join(dict.fromkeys(item.type.name for item in said)),
-        description=" / ".join(descriptions) or None,
-        constraints=dg.TableColumnConstraints(nullable=not required, other=list(dict.fromkeys(rules))),
-        tags={"classification": ", ".join(classifications)} if classifications else {},
-    )

@@ -44,6 +44,14 @@ class TopicAdmin(KafkaTopics):
         names = frozenset({*self.names(), *found})
         return Observed(cluster.cluster_id, brokers, found, names, self._defaults(min(brokers)))
 
+    def observe_each(self, topics: Sequence[str]) -> tuple[Observed, Mapping[str, TidegateError]]:
+        """The cluster with those of `topics` that exist, and what is wrong with those that may not be described."""
+        admin = self._admin()
+        cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster")
+        brokers = {node.id: node.rack for node in cluster.nodes}
+        found, refused = self._each(topics)
+        return Observed(cluster.cluster_id, brokers, found, frozenset(found)), refused
+
     def rehearse(self, steps: Sequence[Step]) -> None:
         """Let Kafka check the steps without doing them. Raises BadInput for one that it would refuse."""
         self._refuse_others_moves([step for step in steps if isinstance(step, Reassign)])
@@ -52,12 +60,13 @@ class TopicAdmin(KafkaTopics):
 
     def apply(self, steps: Sequence[Step], show: Show = lambda _: None) -> None:
         """Do the steps, in their order, and wait until each is seen. What was done stays done if one fails."""
-        for kind in (Create, SetConfig, AddPartitions, Reassign):
+        for kind in (Create, SetConfig, AddPartitions):
             chosen = [step for step in steps if isinstance(step, kind)]
             self._ask(chosen, check=False)
-            for step in chosen:
-                self._await(step)
-                show(f"{step.topic}: {step.sentence()}")
+            self._await_all(chosen, show)
+        moves = [step for step in steps if isinstance(step, Reassign)]
+        self._reassign(moves)
+        self._await_all(moves, show)
 
     def made(self, wanted: Create) -> int:
         """How many partitions the topic has. It is created as `wanted` where it is missing."""
@@ -84,15 +93,29 @@ class TopicAdmin(KafkaTopics):
         self._until(lambda: topic not in self._topics([topic]), f"{topic} is still there")
 
     def _topics(self, names: Sequence[str], *, configured: bool = True) -> dict[str, ObservedTopic]:
-        """Those that exist, by name. Not `configured`: without settings, which need a right of their own."""
+        """Those that exist, by name. Raises what is wrong with one otherwise than that it is not there.
+
+        Not `configured`: without settings, which need a right of their own.
+        """
+        found, refused = self._each(names, configured=configured)
+        if refused:
+            raise next(iter(refused.values()))
+        return found
+
+    def _each(
+        self, names: Sequence[str], *, configured: bool = True
+    ) -> tuple[dict[str, ObservedTopic], dict[str, TidegateError]]:
+        """Those that exist, by name, and what is wrong with others, unless that they are not there."""
         if not names:
-            return {}
-        described = {name: item for name, item in self._described(list(names)).items() if _exists(item)}
-        if not configured:
-            return {name: _observed(item, {}) for name, item in described.items()}
-        wanted = [ConfigResource(ResourceType.TOPIC, name) for name in described]
-        settings = self._configured(wanted) if wanted else {}
-        return {name: _observed(item, settings[name]) for name, item in described.items() if _exists(settings[name])}
+            return {}, {}
+        described = self._described(list(names))
+        there = [name for name, item in described.items() if not _failed(item)]
+        wanted = [ConfigResource(ResourceType.TOPIC, name) for name in there] if configured else []
+        settings: dict[str, Any] = self._configured(wanted) if wanted else {name: {} for name in there}
+        answers = {name: item if _failed(item) else settings[name] for name, item in described.items()}
+        found = {name: _observed(described[name], said) for name, said in answers.items() if not _failed(said)}
+        wrong = {name: said for name, said in answers.items() if _failed(said) and not isinstance(said, TopicMissing)}
+        return found, wrong
 
     def names(self) -> Iterable[str]:
         """The name of every topic that this user may describe."""
@@ -124,16 +147,14 @@ class TopicAdmin(KafkaTopics):
     def _reassign(self, steps: Sequence[Reassign]) -> None:
         """Kafka raises for no partition: each has an answer of its own."""
         wanted = {(step.topic, move.partition): move.becomes for step in steps for move in step.moves}
-        for (topic, partition), error in KafkaCluster(self.options).reassign(wanted).items():
+        answers = KafkaCluster(self.options).reassign(wanted) if wanted else {}
+        for (topic, partition), error in answers.items():
             if error is not None:
                 raise BadInput(f"Kafka refuses to move partition {partition} of {topic}: {error}", field=topic)
 
     def _ask(self, steps: Sequence[Step], *, check: bool) -> None:
         """One request for all of them, which are of one kind. The first refusal is raised once all were answered."""
         if not steps:
-            return
-        if moves := [step for step in steps if isinstance(step, Reassign)]:
-            self._reassign(moves)
             return
         failed = list[TidegateError]()
         for step, future in self._asked(steps, check):
@@ -177,6 +198,11 @@ class TopicAdmin(KafkaTopics):
         except TimeoutError as error:
             raise BrokerAway(f"Kafka did not answer whether it has {what}d {topic}. Run the command again") from error
 
+    def _await_all(self, steps: Sequence[Step], show: Show) -> None:
+        for step in steps:
+            self._await(step)
+            show(f"{step.topic}: {step.sentence()}")
+
     def _await(self, step: Step) -> None:
         within = MOVED if isinstance(step, Reassign) else SHOWN
         said = f"{step.topic}: {step.sentence()}"
@@ -215,11 +241,8 @@ def _remedy(reason: KafkaError) -> str:
     return ""
 
 
-def _exists(answer: Any) -> bool:
-    """Raises what is wrong with a topic otherwise than that it is not there."""
-    if isinstance(answer, TidegateError) and not isinstance(answer, TopicMissing):
-        raise answer
-    return not isinstance(answer, TopicMissing)
+def _failed(answer: Any) -> bool:
+    return isinstance(answer, TidegateError)
 
 
 def _observed(described: Any, config: Mapping[str, Any]) -> ObservedTopic:

@@ -21,7 +21,7 @@ from platform_defs.operations.replay import Replay
 from platform_defs.orchestration.halts import shows_otherwise
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.schema_check import AGAIN, Look, Memory, check_key, naming_topics, schemas_sensor
-from platform_defs.orchestration.topics import by_topic
+from platform_defs.orchestration.topic_assets import by_topic
 from resources.endpoints import Endpoints, connection
 from resources.local import stack
 from resources.postgres.ledger import Ledger

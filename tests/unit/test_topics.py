@@ -7,7 +7,8 @@ from dagster import AssetCheckKey, AssetKey, AssetObservation
 from assets import find_pipeline
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.definitions import compose
-from platform_defs.orchestration.topics import PAGE, REPEATED, News, by_topic, next_page, topic_asset
+from platform_defs.orchestration.topic_assets import by_topic, topic_asset
+from platform_defs.orchestration.topics import PAGE, REPEATED, News, next_page
 from tests.world import renamed
 
 
@@ -27,6 +28,8 @@ def test_a_topic_is_one_asset_and_has_a_verify_check_for_each_pipeline() -> None
     assert {key for key in graph.asset_check_keys if key.asset_key == topic} == {
         AssetCheckKey(topic, "verify_bank_transfers"),
         AssetCheckKey(topic, "verify_bank_audit"),
+        AssetCheckKey(topic, "topic_matches_contract"),
+        AssetCheckKey(topic, "replicas_in_sync"),
     }
     children = {key.to_user_string() for key in graph.get(topic).child_keys}
     assert children == {"bank/postings", "bank_audit/postings"}

@@ -1,0 +1,70 @@
+"""The checks of topics, as the sensor reports them and as a person runs them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster import AssetCheckEvaluation, DagsterInstance
+
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.topic import TopicKeys
+from platform_defs.definitions import compose
+from platform_defs.orchestration.keys import topic_key
+from platform_defs.orchestration.topic_assets import by_topic
+from platform_defs.orchestration.topic_checks import evaluations, topic_admin
+from platform_defs.orchestration.topics import observe_topics
+from resources.endpoints import Endpoints
+from resources.settings import PROJECT_ROOT
+from tests.world import KeptSpark, World
+
+
+@pytest.fixture(scope="module")
+def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
+    """The instance of dagster.yaml, in the session's Postgres."""
+    with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
+        yield found
+
+
+def kept_longer(world: World) -> Pipeline:
+    """A pipeline whose contract wants its topic's messages kept longer than the topic does."""
+    pipeline = world.new_pipeline(config={"retention.ms": "600000"})
+    keys = TopicKeys(config={"retention.ms": "900000"})
+    return replace(pipeline, contract=replace(pipeline.contract, topic_keys=keys))
+
+
+def tick(instance: DagsterInstance, pipeline: Pipeline) -> dict[str, AssetCheckEvaluation]:
+    """What a tick of the sensor has Dagster record of checks."""
+    sensor: Any = observe_topics(by_topic([pipeline.contract]))
+    events = sensor(dg.build_sensor_context(instance=instance)).asset_events
+    found = [event for event in events if isinstance(event, AssetCheckEvaluation)]
+    for event in found:
+        instance.report_runless_asset_event(event)
+    return {event.check_name: event for event in found}
+
+
+def test_the_sensor_reports_what_differs_from_the_contract_once(world: World, instance: DagsterInstance) -> None:
+    pipeline = kept_longer(world)
+    first = tick(instance, pipeline)
+    assert "retention.ms 600000 → 900000" in (first["topic_matches_contract"].description or "")
+    assert first["replicas_in_sync"].passed
+    assert tick(instance, pipeline) == {}
+
+
+def test_a_person_may_run_one_of_them(world: World, instance: DagsterInstance) -> None:
+    pipeline = kept_longer(world)
+    key = dg.AssetCheckKey(topic_key(pipeline.contract.topic), "replicas_in_sync")
+    only = dg.define_asset_job("only", selection=dg.AssetSelection.checks(key))
+    defs = dg.Definitions.merge(compose([pipeline], spark=KeptSpark()), dg.Definitions(jobs=[only]))
+    done = defs.resolve_job_def("only").execute_in_process(instance=instance)
+    (found,) = done.get_asset_check_evaluations()
+    assert (found.asset_check_key, found.passed) == (key, True)
+
+
+def test_a_topic_that_cannot_be_described_hides_no_other(world: World) -> None:
+    pipeline = world.new_pipeline()
+    nameless = replace(pipeline.contract, topic="no name of a topic!")
+    found = evaluations(by_topic([nameless, pipeline.contract]), topic_admin(world.endpoints))
+    assert {one.asset_key for one in found} == {topic_key(pipeline.contract.topic)}
+    assert len(found) == 2
