@@ -98,7 +98,7 @@ class Stream(threading.Thread):
 
     def _after_fatal(self, error: KafkaException) -> None:
         """Of an idempotent producer whose numbers and the log's no longer agree. Raises any other error."""
-        if not error.args[0].fatal():
+        if error.args[0].code() != KafkaError._FATAL:  # pyright: ignore[reportPrivateUsage]  # it has no other name
             raise error
         self._begin_anew()
         if self._preset.waits == "commit":
