@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
+from platform_defs.cli import presets_measure
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class _ShowUnlessAsked(TyperGroup):
 
 
 app = typer.Typer(cls=_ShowUnlessAsked)
+app.command("measure")(presets_measure.measure)
 
 
 @app.callback()

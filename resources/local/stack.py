@@ -228,8 +228,9 @@ def _registry_runs(chosen: Settings, server: state.Server) -> bool:
 
 
 def _stop(home: Path) -> None:
-    from resources.local import kafka, postgres, registry
+    from resources.local import kafka, postgres, registry, three_brokers
 
+    three_brokers.stop(home / three_brokers.FOLDER)  # left by a measurement that was killed
     with ThreadPoolExecutor(3) as pool:
         stopping: list[Future[None]] = [pool.submit(one.stop, home) for one in (kafka, postgres, registry)]
     for future in stopping:

@@ -1,0 +1,113 @@
+"""`tidegate presets measure`: each preset under real faults, on three brokers of its own."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from platform_defs.operations.measuring.faults import Fault
+    from platform_defs.producing.measured import Measured
+    from platform_defs.producing.presets import Preset
+
+
+def measure(
+    preset: list[str] = typer.Option(["all"], "--preset", help="Which; may be given several times."),
+    fault: list[str] = typer.Option(["all"], "--fault", help="Which; may be given several times."),
+    rounds: int = typer.Option(1, "--rounds", min=1, help="Of each pair of preset and fault."),
+    messages: int = typer.Option(100_000, "--messages", min=1_000, help="Of a round without a fault."),
+    docs: Path | None = typer.Option(
+        None, "--docs", help="Write the rows into explanation/producers.md of this folder, and its picture."
+    ),
+    output: OutputOption = Output.human,
+) -> None:
+    """Measure what each preset loses, doubles and reorders under real faults.
+
+    It starts three Kafka brokers of its own under TIDEGATE_HOME, and stops
+    them and deletes their data at the end; no other cluster is touched,
+    whatever TIDEGATE_KAFKA_* says. Numbered messages are sent, 2,000 a second
+    while there is a fault, the fault is brought about among them, and the log
+    is compared with what the producer was told. A round takes 3 to 40 s.
+
+    \b
+    Faults:
+      none           nothing; as fast as it goes
+      broker_kill    the leader is killed, and started again after 3 s
+      leader_loss    the leader is killed while its followers are frozen
+      unclean        a follower that was out of sync is elected
+      cut_answers    connections are reset before they carry an answer
+      isr_flap       min.insync.replicas is raised and lowered ten times
+      away           all brokers are killed for longer than messages may take
+      zombie         a producer frozen in a transaction outlives its successor
+                     (transactional alone)
+
+    \b
+    JSON: a list with one object for each pair
+      preset, fault, rounds
+      fired                in how many rounds the fault was seen to happen
+      sent, delivered, failed   messages; what the producer was told
+      lost                 told delivered, and not in the log
+      doubled              in the log more than once
+      reordered            behind a later one of the same key
+      ghosts               told failed, and in the log
+      messages_per_second  delivered; the median of the rounds
+      p50_ms, p99_ms, max_ms    from send to acknowledgement
+      longest_stall_ms     in which nothing was delivered
+    Exit code 1 where a fault did not fire in every round.
+    """
+    from platform_defs.operations.measuring.measure import measure as run
+    from platform_defs.operations.measuring.page import write
+    from resources.settings import settings
+
+    wanted = _wanted(preset, fault)
+    with progress() as show:
+        measured = run(settings().home, wanted, rounds, messages, show)
+    if output is Output.json:
+        print_json([asdict(one) for one in measured])
+    else:
+        _print(measured)
+    if any(one.fired < one.rounds for one in measured):
+        raise typer.Exit(1)
+    if docs is not None:
+        write(docs, measured)
+
+
+def _wanted(presets: list[str], faults: list[str]) -> list[tuple[Fault, list[Preset]]]:
+    """Raises typer.BadParameter for a name that there is not, and where nothing is left to measure."""
+    from platform_defs.operations.measuring.faults import FAULTS, pairs
+    from platform_defs.producing.presets import PRESETS
+
+    for option, given, known in (("--preset", presets, PRESETS), ("--fault", faults, FAULTS)):
+        for name in given:
+            if name not in (*known, "all"):
+                raise typer.BadParameter(f"{option} {name} is not one of all, {', '.join(known)}")
+    found = pairs(presets, faults)
+    if not found:
+        raise typer.BadParameter("zombie is a fault of transactions: measure it with --preset transactional")
+    return found
+
+
+def _print(measured: list[Measured]) -> None:
+    columns = ["preset", "fault", "fired", "sent", "failed", "lost", "doubled", "reordered", "ghosts", "per second"]
+    rows = [
+        [
+            *(one.preset, one.fault, f"{one.fired} of {one.rounds}", one.sent, one.failed, one.lost, one.doubled),
+            *(one.reordered, one.ghosts, one.messages_per_second, _ratio(one, measured)),
+            *(one.p50_ms, one.p99_ms, one.max_ms, one.longest_stall_ms),
+        ]
+        for one in measured
+    ]
+    print_table([*columns, "ratio", "p50 ms", "p99 ms", "max ms", "stall ms"], rows)
+
+
+def _ratio(one: Measured, measured: list[Measured]) -> str | None:
+    """Its throughput against at_least_once's, without a fault."""
+    plain = [other for other in measured if (other.preset, other.fault) == ("at_least_once", "none")]
+    if one.fault != "none" or not plain:
+        return None
+    return f"{one.messages_per_second / plain[0].messages_per_second:.2f}"

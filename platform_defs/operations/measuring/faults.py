@@ -1,0 +1,57 @@
+"""The faults that can be measured, by name, and what each needs of the topic, the brokers and the producer."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from platform_defs.operations.measuring import recipes
+from platform_defs.operations.measuring.recipes import Field
+from platform_defs.producing.presets import PRESETS, Preset
+
+SHORT_MS = 3_000  # how long a message may take while all brokers are away
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`recipe` brings it about in the middle of a stream, and says whether it was seen to happen."""
+
+    recipe: Callable[[Field], bool]
+    replicas: int = 3
+    in_sync: int = 2  # min.insync.replicas
+    proxied: bool = False
+    one_down: bool = False  # broker 3 is down in all rounds
+    options: Mapping[str, int] = field(default_factory=dict[str, int])  # of the producer, in place of the preset's
+    transactions: bool = False  # only they can meet it
+
+    @property
+    def name(self) -> str:
+        return self.recipe.__name__
+
+    @property
+    def sentence(self) -> str:
+        """What is done, in one sentence or two."""
+        return " ".join((self.recipe.__doc__ or "").split("\n\n")[0].split())
+
+    def concerns(self, preset: Preset) -> bool:
+        """Whether a producer of this preset can meet it."""
+        return not self.transactions or preset.waits == "commit"
+
+
+_EVERY = (
+    Fault(recipes.none),
+    Fault(recipes.broker_kill),
+    Fault(recipes.leader_loss),
+    Fault(recipes.unclean, replicas=2, in_sync=1),
+    Fault(recipes.cut_answers, proxied=True),
+    Fault(recipes.isr_flap, proxied=True, one_down=True),
+    Fault(recipes.away, options={"message.timeout.ms": SHORT_MS}),
+    Fault(recipes.zombie, transactions=True),
+)
+FAULTS: Mapping[str, Fault] = {fault.name: fault for fault in _EVERY}
+
+
+def pairs(presets: list[str], faults: list[str]) -> list[tuple[Fault, list[Preset]]]:
+    """The faults and the presets that can meet each, in the order of the tables; "all" names all of them."""
+    chosen = [preset for name, preset in PRESETS.items() if {name, "all"} & set(presets)]
+    wanted = [fault for name, fault in FAULTS.items() if {name, "all"} & set(faults)]
+    found = [(fault, [preset for preset in chosen if fault.concerns(preset)]) for fault in wanted]
+    return [(fault, concerned) for fault, concerned in found if concerned]

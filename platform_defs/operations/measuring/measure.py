@@ -1,0 +1,131 @@
+"""Rounds of presets under faults: a topic, a stream, the fault in its middle, and the log read back."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from platform_defs.errors import BadInput, BrokerAway
+from platform_defs.operations.measuring.faults import Fault
+from platform_defs.operations.measuring.recipes import FLOWING, Field
+from platform_defs.operations.measuring.sending import Pace, Stream
+from platform_defs.operations.measuring.topic import Topic, alive, wait_until
+from platform_defs.operations.measuring.zombie import HALF, ZOMBIE, Zombie
+from platform_defs.producing.judging import Round, judge
+from platform_defs.producing.measured import Measured, summed_up
+from platform_defs.producing.presets import Preset
+from resources.local.three_brokers import FOLDER, NUMBERS, ThreeBrokers
+
+RATE = 2_000  # messages a second through a fault; without one as fast as it goes
+ONE_BY_ONE = 50  # the share of messages of a producer that waits for each: it takes a round trip a message
+DOWN = NUMBERS[-1]  # where one broker is down in all rounds
+
+Progress = Callable[[str], None]
+
+
+def measure(
+    home: Path, wanted: Sequence[tuple[Fault, Sequence[Preset]]], rounds: int, messages: int, show: Progress
+) -> list[Measured]:
+    """Measure each pair, in rounds that take turns: a slow minute of the machine meets every preset.
+
+    `messages` are sent in a round without a fault. Raises BadInput where another measurement is running, or the brokers
+    cannot be started; BrokerAway where a fault cannot be brought about.
+    """
+    from filelock import FileLock, Timeout
+
+    home.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(home / f"{FOLDER}.lock", timeout=0):
+            show("starting three brokers")
+            with ThreeBrokers(home / FOLDER, show) as brokers:
+                laboratory = Laboratory(brokers, messages)
+                return [one for fault, presets in wanted for one in laboratory.measure(fault, presets, rounds, show)]
+    except Timeout as error:
+        message = f"another `tidegate presets measure` is running over {home}; wait for it, or set TIDEGATE_HOME"
+        raise BadInput(message) from error
+
+
+@dataclass
+class Laboratory:
+    """Three brokers, and how many messages a round without a fault sends."""
+
+    brokers: ThreeBrokers
+    messages: int
+
+    def __post_init__(self) -> None:
+        self._turns = count()
+
+    def measure(self, fault: Fault, presets: Sequence[Preset], rounds: int, show: Progress) -> list[Measured]:
+        """All rounds of this fault."""
+        found: dict[str, list[Round]] = {preset.name: [] for preset in presets}
+        with ExitStack() as afterwards:
+            if fault.one_down:
+                self.brokers.kill(DOWN)
+                wait_until(lambda: DOWN not in alive(self.brokers.addresses), f"broker {DOWN} counts as dead")
+                afterwards.callback(self.brokers.start, DOWN)
+            for number in range(1, rounds + 1):
+                for preset in presets:
+                    show(f"{fault.name}, {preset.name}: round {number} of {rounds}")
+                    found[preset.name].append(self._round(fault, preset))
+        return [summed_up(name, fault.name, of) for name, of in found.items()]
+
+    def _round(self, fault: Fault, preset: Preset) -> Round:
+        try:
+            return self._staged(fault, preset)
+        except KafkaException as error:
+            raise BrokerAway(f"{fault.name} could not be measured for {preset.name}: {error.args[0].str()}") from error
+
+    def _staged(self, fault: Fault, preset: Preset) -> Round:
+        turn = next(self._turns)
+        down = (DOWN,) if fault.one_down else ()
+        up = [number for number in NUMBERS if number not in down]
+        replicas = [*up[turn % len(up) :], *up[: turn % len(up)], *down][: fault.replicas]
+        config = {"min.insync.replicas": str(fault.in_sync)}
+        topic = Topic(self.brokers.addresses, f"measure-{turn}", replicas, config, down)
+        options = self._options(fault, preset, turn)
+        with ExitStack() as afterwards:
+            afterwards.callback(topic.delete)
+            zombie = None
+            if fault.transactions:
+                zombie = Zombie({**preset.options, **options}, topic.name)
+                afterwards.callback(zombie.end)
+            return self._streamed(fault, topic, Stream(options, preset, topic.name, self._pace(fault, preset)), zombie)
+
+    def _streamed(self, fault: Fault, topic: Topic, stream: Stream, zombie: Zombie | None) -> Round:
+        field = Field(self.brokers, topic, stream, zombie)
+        stream.start()
+        try:
+            field.wait_for(FLOWING)
+            fired = fault.recipe(field)
+            field.wait_for(FLOWING if fault.name != "none" else 0)
+        finally:
+            journal = stream.end()
+        found = judge(journal, topic.numbers(), fired=fired)
+        return found if zombie is None else _with_zombie(found, topic)
+
+    def _pace(self, fault: Fault, preset: Preset) -> Pace:
+        """Without a fault as fast as it goes; with one for as long as it takes."""
+        if fault.name != "none":
+            return Pace(0, RATE)
+        return Pace(self.messages // ONE_BY_ONE if preset.waits == "each" else self.messages)
+
+    def _options(self, fault: Fault, preset: Preset, turn: int) -> dict[str, Any]:
+        servers = self.brokers.proxied if fault.proxied else self.brokers.addresses
+        options: dict[str, Any] = {"bootstrap.servers": servers, **fault.options}
+        return options | ({"transactional.id": f"measure-{turn}"} if preset.waits == "commit" else {})
+
+
+def _with_zombie(successors: Round, topic: Topic) -> Round:
+    """The round of both producers: what the frozen one sent has failed, and may not be read."""
+    written = len(topic.numbers(committed=False, producer=ZOMBIE))
+    return replace(
+        successors,
+        fired=successors.fired and written >= HALF,
+        sent=successors.sent + written,
+        failed=successors.failed + written,
+        ghosts=successors.ghosts + len(topic.numbers(producer=ZOMBIE)),
+    )

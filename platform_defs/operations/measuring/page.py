@@ -1,0 +1,85 @@
+"""The tables and the picture of docs/explanation/producers.md, between two marks; rows of other pairs are kept."""
+
+import os
+import platform
+import textwrap
+from collections.abc import Sequence
+from dataclasses import astuple, fields
+from datetime import UTC, datetime
+from pathlib import Path
+
+from platform_defs.errors import BadInput
+from platform_defs.operations.measuring.faults import FAULTS
+from platform_defs.operations.measuring.picture import picture
+from platform_defs.producing.measured import Measured
+from platform_defs.producing.presets import PRESETS
+
+BEGIN, END = "<!-- presets measure: begin -->", "<!-- presets measure: end -->"
+PAGE, PICTURE = Path("explanation/producers.md"), Path("images/producers.svg")
+COLUMNS = (
+    *("preset", "fault", "rounds", "fired", "sent", "delivered", "failed", "lost", "doubled", "reordered", "ghosts"),
+    *("a second", "p50 ms", "p99 ms", "max ms", "stall ms"),
+)
+
+
+def write(docs: Path, measured: Sequence[Measured]) -> None:
+    """Bring the page and the picture in this folder up to date with what was measured now.
+
+    Raises BadInput where the page or its marks are missing.
+    """
+    page = docs / PAGE
+    text = page.read_text() if page.exists() else ""
+    if BEGIN not in text or END not in text:
+        raise BadInput(f"{page} lacks the lines {BEGIN} and {END}; what was measured belongs between them")
+    before, rest = text.split(BEGIN)
+    old, after = rest.split(END)
+    every = merged(rows(old), measured)
+    page.write_text(f"{before}{BEGIN}\n\n{body(every)}\n{END}{after}")
+    (docs / PICTURE).write_text(picture(every))
+
+
+def merged(old: Sequence[Measured], new: Sequence[Measured]) -> list[Measured]:
+    """The rows of both, those of `new` in place of older ones of the same pair, by fault and preset."""
+    by_pair = {(one.fault, one.preset): one for one in (*old, *new)}
+    return [by_pair[fault, preset] for fault in FAULTS for preset in PRESETS if (fault, preset) in by_pair]
+
+
+def body(measured: Sequence[Measured]) -> str:
+    """What is between the marks."""
+    return f"{_where()}\n\n{table(measured)}"
+
+
+def table(measured: Sequence[Measured]) -> str:
+    """A Markdown table, a row a pair."""
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *([_cell(value) for value in astuple(one)] for one in measured)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def rows(text: str) -> list[Measured]:
+    """The pairs of a table that `table` wrote, wherever it is in the text."""
+    split = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    return [_row(cells) for cells in split if cells[0] in PRESETS]
+
+
+def _row(cells: Sequence[str]) -> Measured:
+    kinds = [float if field.name.endswith("_ms") else int for field in fields(Measured)[2:]]
+    numbers = [kind(cell.replace(",", "")) for kind, cell in zip(kinds, cells[2:], strict=True)]
+    return Measured(cells[0], cells[1], *numbers)  # pyright: ignore[reportArgumentType]  # by the kinds of its fields
+
+
+def _cell(value: str | int | float) -> str:
+    return value if isinstance(value, str) else f"{value:,}"
+
+
+def _where() -> str:
+    kind = next((line.split(":")[1].strip() for line in _cpu_lines() if line.startswith("model name")), "")
+    text = (
+        f"{datetime.now(UTC).date()}; {os.cpu_count()} cores ({platform.machine()}, {kind}), Python "
+        f"{platform.python_version()}, three brokers and the producer on the same cores."
+    )
+    return textwrap.fill(text, 119)
+
+
+def _cpu_lines() -> Sequence[str]:
+    found = Path("/proc/cpuinfo")
+    return found.read_text().splitlines() if found.exists() else ()

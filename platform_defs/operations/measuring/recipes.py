@@ -1,0 +1,165 @@
+"""How each fault is brought about on three real brokers amid a stream, and how it is known to have fired."""
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from platform_defs.operations.measuring.sending import OTHER, QUIET, Stream
+from platform_defs.operations.measuring.topic import Topic, wait_until
+from platform_defs.operations.measuring.zombie import Zombie
+from platform_defs.producing.journal import DELIVERED, FAILED
+from resources.local.proxy import Fault, Link
+from resources.local.three_brokers import NUMBERS, ThreeBrokers
+
+FLOWING = 200  # messages delivered before the fault begins, and after it is over
+MEANWHILE = 500  # messages sent to a leader that is alone
+AWAY_SECONDS = 3.0  # until a killed broker is started again
+FROZEN_SECONDS = 1.0  # of a broker's session, which lasts 4 s
+HELD_SECONDS = 1.0  # until a connection whose answers are held is reset
+FLAPS, FLAP_SECONDS = 10, 0.1
+DISTANCE_SECONDS = 0.02  # each way
+BEATS = 10  # messages of others while the setting stays
+
+
+@dataclass(frozen=True)
+class Field:
+    """Where a fault is brought about."""
+
+    brokers: ThreeBrokers
+    topic: Topic
+    stream: Stream
+    zombie: Zombie | None = None  # where the fault is that there is one
+
+    def wait_for(self, more: int, what: int = DELIVERED) -> None:
+        """Until the producer was told so of `more` messages than now."""
+        count, journal = self.stream.journal.count, self.stream.journal
+        aim = count[what] + more
+        wait_until(lambda: journal.count[what] >= aim or not self.stream.is_alive(), f"{more} messages were told of")
+
+
+def none(_: Field) -> bool:
+    """Nothing is done."""
+    return True
+
+
+def broker_kill(field: Field) -> bool:
+    """The leader is killed (SIGKILL) and started again after 3 s."""
+    leader = field.topic.leader
+    field.brokers.kill(leader)
+    time.sleep(AWAY_SECONDS)
+    return _taken_over(field, leader)
+
+
+def leader_loss(field: Field) -> bool:
+    """Both followers are frozen, the leader is killed (SIGKILL), and the followers go on: a clean election."""
+    leader = field.topic.leader
+    followers = [number for number in NUMBERS if number != leader]
+    field.brokers.freeze(*followers)
+    time.sleep(FROZEN_SECONDS)
+    field.brokers.kill(leader)
+    field.brokers.thaw(*followers)
+    return _taken_over(field, leader)
+
+
+def unclean(field: Field) -> bool:
+    """The follower is killed; the leader, alone in sync, writes on and is killed; the follower is elected."""
+    leader = field.topic.leader
+    (follower,) = field.topic.in_sync - {leader}
+    field.brokers.kill(follower)
+    wait_until(lambda: field.topic.in_sync == {leader}, f"broker {leader} alone is in sync")
+    field.wait_for(MEANWHILE)
+    field.brokers.kill(leader)
+    field.brokers.start(follower)
+    wait_until(lambda: _elected(field.topic, follower), f"broker {follower} leads")
+    field.brokers.start(leader)
+    field.topic.wait_until_whole()
+    return field.topic.leader == follower
+
+
+def cut_answers(field: Field) -> bool:
+    """Requests pass, answers do not, and after 1 s the connections are reset."""
+    held, holding = set[Link](), True
+
+    def swallow(link: Link, _data: bytes, said: bool) -> Fault | None:
+        if holding:
+            held.add(link)
+        return "swallowed" if link in held and not said else None
+
+    for proxy in field.brokers.proxies:
+        proxy.rule = swallow
+    time.sleep(HELD_SECONDS)
+    holding = False
+    for link in held.copy():
+        link.reset()
+    return bool(held)
+
+
+def isr_flap(field: Field) -> bool:
+    """The brokers are 20 ms away; with two of three in sync, min.insync.replicas goes to 3 and back every 100 ms.
+
+    A value above the number of replicas would do nothing: the leader takes the lesser of the two. Others write to the
+    topic meanwhile: without them a leader does not look again at what it holds back until the client's 30 s are over.
+    Without the distance a batch is refused and the next one taken only where the change falls between two requests that
+    come within a millisecond.
+    """
+    refused = set[int]()
+
+    def note(error: KafkaError | None, _: object) -> None:
+        refused.update([error.code()] if error else [])
+
+    asking = Producer({"bootstrap.servers": field.brokers.addresses, "retries": 0, "linger.ms": 0, **QUIET})
+    others = Producer({"bootstrap.servers": field.brokers.addresses, "acks": 1, "linger.ms": 0, **QUIET})
+    with _far_away(field.brokers):
+        for in_sync in ("3", "2") * FLAPS:
+            field.topic.configure("min.insync.replicas", in_sync)
+            asking.produce(field.topic.name, OTHER, on_delivery=note)
+            for _ in range(BEATS):
+                others.produce(field.topic.name, OTHER)
+                others.poll(FLAP_SECONDS / BEATS)
+    others.flush()
+    asking.flush()
+    return KafkaError.NOT_ENOUGH_REPLICAS in refused
+
+
+def away(field: Field) -> bool:
+    """All brokers are killed until messages time out (message.timeout.ms is 3 s here), and started again."""
+    field.brokers.kill(*NUMBERS)
+    field.wait_for(1, FAILED)
+    field.brokers.start(*NUMBERS)
+    field.topic.wait_until_whole()
+    return field.stream.journal.count[FAILED] > 0
+
+
+def zombie(field: Field) -> bool:
+    """A producer is frozen (SIGSTOP) inside a transaction, its successor takes over, and it goes on (SIGCONT)."""
+    return field.zombie is not None and field.zombie.wake()
+
+
+@contextmanager
+def _far_away(brokers: ThreeBrokers) -> Generator[None]:
+    for proxy in brokers.proxies:
+        proxy.latency = DISTANCE_SECONDS
+    try:
+        yield
+    finally:
+        for proxy in brokers.proxies:
+            proxy.latency = 0.0
+
+
+def _taken_over(field: Field, leader: int) -> bool:
+    """Wait until another broker leads, and start the killed one again. Whether another one led."""
+    wait_until(lambda: field.topic.leader not in (-1, leader), f"another broker than {leader} leads")
+    field.brokers.start(leader)
+    field.topic.wait_until_whole()
+    return field.topic.leader != leader
+
+
+def _elected(topic: Topic, wanted: int) -> bool:
+    try:
+        topic.elect_unclean()
+    except KafkaException:
+        time.sleep(0.2)  # the quorum has no leader yet, or the broker is not registered yet
+    return topic.leader == wanted

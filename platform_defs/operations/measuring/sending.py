@@ -1,0 +1,166 @@
+"""One producer that sends numbered messages and notes what it is told of each, in a thread of its own."""
+
+import os
+import struct
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from platform_defs.producing.journal import KEYS, Journal
+from platform_defs.producing.presets import Preset
+
+HEAD = struct.Struct(">HQQ")  # producer, number, nanoseconds of its clock when it was sent
+OTHER = bytes(HEAD.size)  # a message of producer 0, which is not measured
+SIZE = 180  # bytes of a message's value
+COMMIT_SECONDS = 0.1
+SETTLED_SECONDS = 90.0  # until what was sent is told of, or committed; what is not then has failed
+QUIET = {"log_level": 0}
+_PADDING = os.urandom(1 << 16).hex().encode()  # half of it compresses away, as of text
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a stream is sent: how many messages at least, and how many a second at most (None: as fast as it goes)."""
+
+    messages: int
+    rate: float | None = None
+
+
+class Stream(threading.Thread):
+    """Sends until it was asked to end and `pace.messages` were sent, then waits until all are told of."""
+
+    def __init__(self, options: Mapping[str, Any], preset: Preset, topic: str, pace: Pace, producer: int = 1) -> None:
+        super().__init__(name=f"producer {producer}", daemon=True)
+        self.journal = Journal()
+        self.error: KafkaException | None = None
+        self._preset, self._topic, self._pace, self._producer = preset, topic, pace, producer
+        self._options = {**preset.options, **options, **QUIET}
+        self._client = Producer(self._options)
+        self._ended, self._open = threading.Event(), list[int]()
+        self._committed = time.monotonic()
+
+    def end(self) -> Journal:
+        """Ask it to end, and wait until it did. Raises what ended it before its time."""
+        self._ended.set()
+        self.join()
+        if self.error is not None:
+            raise self.error
+        return self.journal
+
+    def run(self) -> None:
+        """Send, commit where the preset does, and settle."""
+        try:
+            self._run()
+        except KafkaException as error:
+            self.error = error
+
+    def _run(self) -> None:
+        if self._preset.waits == "commit":
+            self._client.init_transactions(60)
+            self._client.begin_transaction()
+        self._warm_up()
+        started = time.monotonic()
+        while not self._ended.is_set() or self.journal.total < self._pace.messages:
+            self._wait_for_turn(started)
+            self._send()
+            self._wait_for_answer()
+        self._settle()
+
+    def _warm_up(self) -> None:
+        """Send a message that is not counted: the first waits for connections and a producer id, up to a second."""
+        self._client.produce(self._topic, OTHER)
+        self._client.flush(SETTLED_SECONDS)
+
+    def _wait_for_turn(self, started: float) -> None:
+        due = started + self.journal.total / self._pace.rate if self._pace.rate else 0.0
+        self._client.poll(max(0.0, due - time.monotonic()))
+
+    def _send(self) -> None:
+        now = time.monotonic_ns()
+        number = self.journal.sent(now)
+        at = number * 64 % (len(_PADDING) - SIZE)
+        value = HEAD.pack(self._producer, number, now) + _PADDING[at : at + SIZE - HEAD.size]
+        key = b"%d" % (number % KEYS)
+        while True:
+            try:
+                self._client.produce(self._topic, value, key, on_delivery=partial(self._told, number))
+            except BufferError:
+                self._client.poll(0.1)  # the queue is full: until there is room
+            except KafkaException as error:
+                self._after_fatal(error)
+            else:
+                return
+
+    def _after_fatal(self, error: KafkaException) -> None:
+        """Of an idempotent producer whose numbers and the log's no longer agree. Raises any other error."""
+        if error.args[0].code() != KafkaError._FATAL:  # pyright: ignore[reportPrivateUsage]  # it has no other name
+            raise error
+        self._begin_anew()
+        if self._preset.waits == "commit":
+            self.journal.failed(self._taken(), time.monotonic_ns())
+            self._client.begin_transaction()
+
+    def _told(self, number: int, error: KafkaError | None, _message: object) -> None:
+        now = time.monotonic_ns()
+        if error is not None:
+            self.journal.failed((number,), now)
+        elif self._preset.waits == "commit":
+            self._open.append(number)
+        else:
+            self.journal.delivered((number,), now)
+
+    def _wait_for_answer(self) -> None:
+        if self._preset.waits == "each":
+            self._client.flush()
+        elif self._preset.waits == "commit" and time.monotonic() - self._committed >= COMMIT_SECONDS:
+            self._commit()
+            self._client.begin_transaction()
+
+    def _commit(self) -> None:
+        until = time.monotonic() + SETTLED_SECONDS
+        while True:
+            try:
+                self._client.commit_transaction(60)
+            except KafkaException as raised:
+                error: KafkaError = raised.args[0]
+                if error.retriable() and time.monotonic() < until:
+                    continue
+                self._give_up(error)
+            else:
+                self.journal.delivered(self._taken(), time.monotonic_ns())
+            break
+        self._committed = time.monotonic()
+
+    def _give_up(self, error: KafkaError) -> None:
+        """Abort; where not even that can be done, go on with a new producer."""
+        try:
+            if not error.txn_requires_abort():
+                raise KafkaException(error)
+            self._client.abort_transaction(60)
+        except KafkaException:
+            self._begin_anew()
+        self.journal.failed(self._taken(), time.monotonic_ns())
+
+    def _begin_anew(self) -> None:
+        """With a new producer, as a process that is started again after a fatal error."""
+        self._client.purge()
+        self._client.flush(10)
+        self._client = Producer(self._options)
+        if self._preset.waits == "commit":
+            self._client.init_transactions(60)
+
+    def _taken(self) -> Sequence[int]:
+        taken, self._open = self._open, []
+        return taken
+
+    def _settle(self) -> None:
+        if self._preset.waits == "commit":
+            self._commit()
+        if self._client.flush(SETTLED_SECONDS):
+            self._client.purge()
+            self._client.flush(10)

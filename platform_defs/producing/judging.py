@@ -1,0 +1,84 @@
+"""What became of a producer's messages: its journal against the log."""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from platform_defs.producing.journal import DELIVERED, FAILED, KEYS, Journal
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of one preset under one fault, in messages, messages a second, and milliseconds.
+
+    Of those `sent`, the producer was told `delivered` or `failed`. `lost`: told delivered, not in the log. `doubled`:
+    in the log more than once. `reordered`: behind a later one of the same key, where each counts when it comes first.
+    `ghosts`: told failed, in the log.
+    """
+
+    fired: bool
+    sent: int
+    delivered: int
+    failed: int
+    lost: int
+    doubled: int
+    reordered: int
+    ghosts: int
+    messages_per_second: float
+    latencies_ms: Sequence[float]
+    longest_stall_ms: float
+
+
+def judge(journal: Journal, log: Sequence[int], *, fired: bool) -> Round:
+    """The round of this journal, whose messages are in the log in the order of `log` (their numbers)."""
+    copies = array("q", bytes(8 * journal.total))
+    reordered, latest = 0, [-1] * KEYS
+    for number in log:
+        copies[number] += 1
+        if copies[number] == 1:
+            reordered += number < latest[number % KEYS]
+            latest[number % KEYS] = max(latest[number % KEYS], number)
+    told = [(what, copies[number]) for number, what in enumerate(journal.told)]
+    return Round(
+        fired,
+        sent=journal.total,
+        delivered=journal.count[DELIVERED],
+        failed=journal.count[FAILED],
+        lost=sum(what == DELIVERED and not held for what, held in told),
+        doubled=sum(held > 1 for _, held in told),
+        reordered=reordered,
+        ghosts=sum(what == FAILED and held > 0 for what, held in told),
+        messages_per_second=_throughput(journal),
+        latencies_ms=_latencies(journal),
+        longest_stall_ms=_longest_stall(journal),
+    )
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The least value that `share` of the values do not exceed; 0.0 where there are none."""
+    if not ordered:
+        return 0.0
+    return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
+
+
+def _told_ns(journal: Journal) -> list[int]:
+    """When each delivered message was told of, in order of time."""
+    return sorted(at for at, what in zip(journal.told_ns, journal.told, strict=True) if what == DELIVERED)
+
+
+def _throughput(journal: Journal) -> float:
+    told = _told_ns(journal)
+    return len(told) / ((told[-1] - journal.sent_ns[0]) / 1e9) if told else 0.0
+
+
+def _latencies(journal: Journal) -> Sequence[float]:
+    lines = zip(journal.sent_ns, journal.told_ns, journal.told, strict=True)
+    return array("d", sorted((at - since) / 1e6 for since, at, what in lines if what == DELIVERED))
+
+
+def _longest_stall(journal: Journal) -> float:
+    """The longest time in which nothing was delivered, from the first message sent to the last one told of."""
+    told = _told_ns(journal)
+    if not told:
+        return 0.0
+    return max(later - earlier for earlier, later in zip([journal.sent_ns[0], *told[:-1]], told, strict=True)) / 1e6

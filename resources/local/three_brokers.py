@@ -1,0 +1,170 @@
+"""Three brokers of their own for a measurement: killed, stopped and started again one by one, their data thrown away.
+
+They are like those of `tidegate stack up --brokers 3`, and have one more listener each, which is advertised at a
+proxy's port: clients that come in by it never find a way around the proxies.
+"""
+
+import shutil
+import signal
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+from resources.local import jars, java, kafka, processes
+from resources.local.kafka_node import Node, Program, new_cluster
+from resources.local.proxy import Proxy
+from resources.local.state import Cluster, Server
+
+FOLDER = "measure"  # under TIDEGATE_HOME
+NUMBERS = (1, 2, 3)
+_START_SECONDS = 60.0
+
+# In place of what kafka_node.py says.
+_PROPERTIES = """\
+listeners={ours},PROXIED://127.0.0.1:{behind}
+advertised.listeners={ours},PROXIED://127.0.0.1:{proxy}
+listener.security.protocol.map=EXTERNAL:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT
+"""
+
+
+@dataclass
+class Broker:
+    """One broker: what it is started from, the proxy before it, and its process while it runs."""
+
+    node: Node
+    behind: int  # the port of the listener that is advertised at the proxy
+    proxy: Proxy
+    process: psutil.Process | None = None
+
+    @property
+    def port(self) -> int:
+        return self.node.server.port or 0
+
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and processes.is_running(self.process)
+
+    def signal(self, number: int) -> None:
+        """Send the signal to its process."""
+        if self.process is not None:
+            self.process.send_signal(number)
+
+    def write_properties(self) -> None:
+        """Write server.properties, with the listener before which the proxy stands."""
+        own = self.node.server
+        ours = (
+            f"EXTERNAL://127.0.0.1:{own.port},INTERNAL://127.0.0.1:{own.internal_port},"
+            f"CONTROLLER://127.0.0.1:{own.controller_port}"
+        )
+        self.node.write_properties(_PROPERTIES.format(ours=ours, behind=self.behind, proxy=self.proxy.port))
+
+
+class ThreeBrokers:
+    """The cluster, whose folder is emptied before and after. Raises BadInput or ServerFailed as `tidegate stack up`."""
+
+    def __init__(self, home: Path, progress: Callable[[str], None]) -> None:
+        self._home, self._program = home, Program(java.find_java(), jars.broker_classpath(progress))
+        self.brokers: dict[int, Broker] = {}
+
+    def __enter__(self) -> Self:
+        stop(self._home)
+        try:
+            self._start_anew()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for broker in self.brokers.values():
+            broker.proxy.close()
+        stop(self._home)
+
+    @property
+    def addresses(self) -> str:
+        """Where clients find the brokers."""
+        return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
+
+    @property
+    def proxied(self) -> str:
+        """Where clients find them through the proxies, and nothing but them."""
+        return ",".join(f"127.0.0.1:{broker.proxy.port}" for broker in self.brokers.values())
+
+    @property
+    def proxies(self) -> Sequence[Proxy]:
+        """What stands before each broker's additional listener."""
+        return [broker.proxy for broker in self.brokers.values()]
+
+    def start(self, *numbers: int) -> None:
+        """Start these, or wake them where they were only stopped, and wait until each answers. Raises ServerFailed."""
+        for broker in (self.brokers[number] for number in numbers):
+            if broker.runs:
+                broker.signal(signal.SIGCONT)
+                continue
+            node = broker.node
+            broker.process = processes.start(node.run(self._program), node.console, cwd=node.folder)
+        until, running = time.monotonic() + _START_SECONDS, sum(broker.runs for broker in self.brokers.values())
+        for broker in (self.brokers[number] for number in numbers):
+            _wait_for(broker, running, until)
+
+    def kill(self, *numbers: int) -> None:
+        """SIGKILL, and wait until they are dead."""
+        found = [process for number in numbers if (process := self.brokers[number].process)]
+        processes.end(found, signal.SIGKILL, within=10.0)
+
+    def freeze(self, *numbers: int) -> None:
+        """SIGSTOP: they keep their connections and say nothing."""
+        for number in numbers:
+            self.brokers[number].signal(signal.SIGSTOP)
+
+    def thaw(self, *numbers: int) -> None:
+        """SIGCONT."""
+        for number in numbers:
+            self.brokers[number].signal(signal.SIGCONT)
+
+    def _start_anew(self) -> None:
+        ports = iter(_free_ports(4 * len(NUMBERS)))
+        servers = tuple(Server(next(ports), next(ports), next(ports)) for _ in NUMBERS)
+        cluster = new_cluster(servers)
+        for number in NUMBERS:
+            behind = next(ports)
+            self.brokers[number] = Broker(Node(self._home, number, servers), behind, Proxy("127.0.0.1", behind))
+        with ThreadPoolExecutor(len(NUMBERS)) as pool:
+            list(pool.map(partial(self._format, cluster=cluster), self.brokers.values()))
+        self.start(*NUMBERS)
+
+    def _format(self, broker: Broker, cluster: Cluster) -> None:
+        broker.write_properties()
+        node = broker.node
+        process = processes.start(node.format(self._program, cluster), node.console, cwd=node.folder)
+        if process.wait(timeout=_START_SECONDS) != 0:
+            raise processes.failed("Kafka", [node.console])
+
+
+def stop(home: Path) -> None:
+    """End every broker over this folder, also those that a killed measurement left, and delete the folder."""
+    if not home.exists():
+        return
+    processes.end(kafka.running(home), signal.SIGKILL, within=10.0)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def _wait_for(broker: Broker, running: int, until: float) -> None:
+    while not kafka.answers(broker.port, running):
+        if not broker.runs or time.monotonic() > until:
+            logs = [broker.node.console, broker.node.logs / "kafka.log"]
+            raise processes.failed(f"Kafka's broker {broker.node.number}", logs)
+        time.sleep(0.1)  # a broker says that it is up only to who asks
+
+
+def _free_ports(count: int) -> list[int]:
+    found = list[int]()
+    while len(found) < count:
+        found.append(processes.kept_or_free_port(None, lambda _: None, found))
+    return found
