@@ -2,13 +2,13 @@
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self
 
 import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from platform_defs.errors import (
@@ -134,6 +134,10 @@ class Producer:
             raise
         before.add(self.told)
         self.told = before
+
+    def note(self, offsets: Sequence[TopicPartition], group: object) -> None:
+        """Commit a group's offsets with the transaction that this is in (resources/kafka/marker.py)."""
+        self._transactions.add_offsets(offsets, group)
 
     def _hand_over(self, message: Message, reported: _OfLibrary) -> None:
         headers: list[tuple[str, str | bytes | None]] = [*message.headers]
