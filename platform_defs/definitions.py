@@ -14,29 +14,37 @@ from platform_defs.orchestration.assets import table_assets
 from platform_defs.orchestration.broken import broken_asset, broken_assets, report_broken
 from platform_defs.orchestration.checks import verify_check
 from platform_defs.orchestration.jobs import drain_job, verify_job
+from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.schedules import nightly_verify
 from platform_defs.orchestration.schema_check import naming_topics, schemas_checks, schemas_sensor
 from platform_defs.orchestration.sensors import lag_sensor
-from platform_defs.orchestration.topic_assets import by_topic, topic_asset
+from platform_defs.orchestration.topic_assets import by_topic, topic_spec
 from platform_defs.orchestration.topic_checks import topic_checks
 from platform_defs.orchestration.topics import observe_topics
+from resources.dagster.kafka_producer import KafkaProducerResource
 from resources.dagster.run_session import RunSession
 from resources.spark.session import SparkResource
 
 
 def compose(
-    pipelines: Sequence[Pipeline], broken: Iterable[BrokenContract] = (), spark: SparkResource | None = None
+    pipelines: Sequence[Pipeline],
+    broken: Iterable[BrokenContract] = (),
+    spark: SparkResource | None = None,
+    written: Sequence[dg.AssetsDefinition] = (),
 ) -> dg.Definitions:
     """Topics, tables, checks, jobs, sensors and the schedule of these pipelines, and what shows the broken ones.
 
-    `spark`: a session to share; without it each run has its own.
+    `spark`: a session to share; without it each run has its own. `written`: topics that Dagster writes
+    (orchestration/written_topics.py).
     """
     contracts = [pipeline.contract for pipeline in pipelines]
     topics = by_topic(contracts)
     drain, verify = drain_job(contracts), verify_job(contracts)
     unusable, naming = broken_assets(tuple(broken)), naming_topics(topics)
+    ours = {key for item in written for key in item.keys}
+    others = [topic_spec(topic) for topic in topics if topic_key(topic.name) not in ours]
     return dg.Definitions(
-        assets=[*map(topic_asset, topics), *table_assets(pipelines), *map(broken_asset, unusable)],
+        assets=[*others, *written, *table_assets(pipelines), *map(broken_asset, unusable)],
         asset_checks=[
             *map(verify_check, pipelines),
             *([topic_checks(topics)] if topics else []),
@@ -50,24 +58,31 @@ def compose(
             *([report_broken(unusable)] if unusable else []),
         ],
         schedules=[nightly_verify(verify)],
-        resources={"spark": spark or SparkResource(), "run_session": RunSession()},
+        resources={
+            "spark": spark or SparkResource(),
+            "run_session": RunSession(),
+            "kafka_producer": KafkaProducerResource(),
+        },
         executor=dg.in_process_executor,  # one Spark session a run
     )
 
 
-def load() -> dg.Definitions:
-    """Everything under assets/. What cannot be used is a warning here and a red check in Dagster; the rest runs."""
+def load(written: Sequence[dg.AssetsDefinition] = ()) -> dg.Definitions:
+    """Everything under assets/. What cannot be used is a warning here and a red check in Dagster; the rest runs.
+
+    `written`: topics that Dagster writes, in a module of your own that workspace.yaml then names.
+    """
     found = find_all()
     for item in found.broken:
         _warn(item)
     try:
-        every = compose(found.pipelines, found.broken)
+        every = compose(found.pipelines, found.broken, written=written)
         dg.Definitions.validate_loadable(every)
     except Exception:  # noqa: BLE001  # Dagster has no one error for it; `composable` finds whose it is
         good, refused = composable(found.pipelines)
         for item in refused:
             _warn(item)
-        return compose(good, (*found.broken, *refused))
+        return compose(good, (*found.broken, *refused), written=written)
     return every
 
 

@@ -1,4 +1,4 @@
-"""Topics as external assets: Dagster does not materialize them."""
+"""Topics as assets. Dagster does not materialize them, except for those of written_topics.py."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ def by_topic(contracts: Sequence[Contract]) -> list[Topic]:
     return [Topic(name, tuple(item for item in contracts if item.topic == name)) for name in names]
 
 
-def topic_asset(topic: Topic) -> dg.AssetSpec:
+def topic_spec(topic: Topic) -> dg.AssetSpec:
     """The topic, with the message that its contracts say it carries. Its group is the domain of the first contract."""
     readers = " and ".join(f"{item.pipeline} {item.version}" for item in topic.contracts)
     return dg.AssetSpec(

@@ -2,13 +2,13 @@
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self, cast
 
 import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from platform_defs.errors import (
@@ -166,6 +166,10 @@ class Producer:
     def _abort_unsent(self, error: BaseException) -> None:
         if self._unsent is not None:
             self._unsent.abort(error)
+
+    def note(self, offsets: Sequence[TopicPartition], group: object) -> None:
+        """Commit a group's offsets with the transaction that this is in (resources/kafka/marker.py)."""
+        self._transactions.add_offsets(offsets, group)
 
     def _hand_over(self, message: Message, reported: _OfLibrary) -> None:
         attempt = self._attempt(message)

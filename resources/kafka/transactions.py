@@ -6,11 +6,12 @@ the producer.
 """
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from platform_defs.errors import BrokerAway, ProducerBroken, ProducerFenced, TransactionAborted
 from platform_defs.producing.outcomes import outcome_of
@@ -39,6 +40,10 @@ class Transactions:
             self._abort()
             raise
         self._commit()
+
+    def add_offsets(self, offsets: Sequence[TopicPartition], group: Any) -> None:
+        """Commit the offsets of a consumer group with the transaction that is open."""
+        self._insist(lambda: self._client.send_offsets_to_transaction(list(offsets), group, self._patience))
 
     def broken(self, error: KafkaError) -> ProducerBroken | None:
         """The error to raise where the producer cannot go on; None where it can."""

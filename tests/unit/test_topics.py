@@ -7,7 +7,7 @@ from dagster import AssetCheckKey, AssetKey, AssetObservation
 from assets import find_pipeline
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.definitions import compose
-from platform_defs.orchestration.topic_assets import by_topic, topic_asset
+from platform_defs.orchestration.topic_assets import by_topic, topic_spec
 from platform_defs.orchestration.topics import PAGE, REPEATED, News, next_page
 from tests.world import renamed
 
@@ -44,7 +44,7 @@ def test_the_repository_of_two_pipelines_on_a_topic_loads() -> None:
 def test_the_topics_schema_is_what_all_of_its_contracts_say() -> None:
     contracts = [pipeline.contract for pipeline in readers()]
     (topic,) = by_topic(contracts)
-    spec = topic_asset(topic)
+    spec = topic_spec(topic)
     columns = {column.name: column for column in spec.metadata["dagster/column_schema"].columns}
     assert set(columns) == {item.name for item in contracts[0].fields} | {"source.channel"}
     assert columns["amount"].constraints.nullable  # one of the pipelines takes messages without it

@@ -1,0 +1,126 @@
+"""Topics that Dagster writes: an asset whose messages become one Kafka transaction."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+from dagster._core.storage.tags import ROOT_RUN_ID_TAG
+
+from platform_defs.contract.model import Contract
+from platform_defs.errors import Retryable, TidegateError
+from platform_defs.orchestration.keys import topic_key
+from platform_defs.orchestration.topic_assets import Topic, topic_spec
+from platform_defs.producing.message import Delivered, Message
+from platform_defs.words import plural
+from resources.dagster.kafka_producer import KafkaProducerResource
+from resources.endpoints import connection
+from resources.kafka.marker import Marker
+from resources.kafka.producer import Producer
+
+Messages = Callable[[dg.AssetExecutionContext], Iterable[Message]]
+TRANSACTIONAL = "transactional"
+
+
+def topic_asset(
+    contract: Contract,
+    *,
+    partitions_def: dg.PartitionsDefinition[Any] | None = None,
+    deps: Sequence[dg.AssetKey | dg.AssetSpec | dg.AssetsDefinition] = (),
+) -> Callable[[Messages], dg.AssetsDefinition]:
+    """Decorates a function of messages: the asset of the contract's topic. Give it to `definitions.load`.
+
+    All messages of a materialization become one transaction with a note of the run and the asset's partition: readers
+    of committed messages see all of them or none, and a run that is retried (also by "Re-execute") writes nothing
+    twice. To materialize it again in a new run writes again. Two at once of one partition: the later one goes on, the
+    other fails (ProducerFenced).
+
+    A transaction may take `transaction.timeout.ms` (60 s; the contract's producerOptions may say more, up to the
+    brokers' transaction.max.timeout.ms).
+    """
+
+    def decorate(messages: Messages) -> dg.AssetsDefinition:
+        spec: Any = topic_spec(Topic(contract.topic, (contract,)))  # Any: its methods are typed in part
+
+        @dg.multi_asset(
+            name=f"write_{contract.pipeline}",
+            specs=[spec.replace_attributes(deps=[*deps], partitions_def=partitions_def)],
+            description=messages.__doc__ or f"Writes {contract.topic} in one Kafka transaction.",
+        )
+        def write(
+            context: dg.AssetExecutionContext, kafka_producer: KafkaProducerResource
+        ) -> dg.MaterializeResult[Any]:
+            try:
+                metadata = _write(context, contract, messages, kafka_producer)
+            except TidegateError as error:
+                raise dg.Failure(str(error), allow_retries=isinstance(error, Retryable)) from error
+            return dg.MaterializeResult(asset_key=topic_key(contract.topic), metadata=metadata)
+
+        return write
+
+    return decorate
+
+
+def _write(
+    context: dg.AssetExecutionContext, contract: Contract, messages: Messages, resource: KafkaProducerResource
+) -> Mapping[str, Any]:
+    """The order is the guarantee: the transaction begins, so that an earlier try can commit no more; then its note is
+    looked for; then the messages are sent, and noted.
+    """
+    outside, name = connection(), _name(context, contract)
+    chosen = contract.producing.chosen(TRANSACTIONAL, outside.librdkafka)
+    ranges = Ranges()
+    producer = resource.producer(contract.topic, name, chosen, ranges.add)
+    marker = Marker(outside.kafka_options(), name, contract.topic)
+    with producer.transaction():
+        earlier = _noted(marker.read(), _root(context))
+        if earlier is None:
+            sent = _send(producer, messages(context))
+            marker.write(producer, json.dumps({"run": _root(context), "messages": sent}), sent)
+    if earlier is not None:
+        context.log.info(f"an earlier try of this run has written its {plural(earlier, 'message')}: nothing was sent")
+        return {"preset": TRANSACTIONAL, "messages": earlier, "written": "by an earlier try of this run"}
+    return {"preset": TRANSACTIONAL, "messages": producer.told.delivered, "written": "now", **ranges.metadata()}
+
+
+def _send(producer: Producer, messages: Iterable[Message]) -> int:
+    before = producer.sent
+    for message in messages:
+        producer.send(message)
+    return producer.sent - before
+
+
+def _noted(note: str | None, run: str) -> int | None:
+    """How many messages the note of this run says; None where it is another run's."""
+    kept: Mapping[str, Any] = json.loads(note or "{}")
+    return int(kept["messages"]) if kept.get("run") == run else None
+
+
+def _root(context: dg.AssetExecutionContext) -> str:
+    """The run that this one retries, or itself."""
+    return context.run.tags.get(ROOT_RUN_ID_TAG, context.run.run_id)
+
+
+def _name(context: dg.AssetExecutionContext, contract: Contract) -> str:
+    """The transactional.id, and the group of the note: one for each of the asset's partitions."""
+    name = f"tidegate.{contract.pipeline}.asset"
+    if not context.has_partition_key and not context.has_partition_key_range:
+        return name
+    keys = context.partition_key_range
+    return f"{name}.{keys.start}" if keys.start == keys.end else f"{name}.{keys.start}...{keys.end}"
+
+
+class Ranges:
+    """The offsets of delivered messages, by partition."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[int, int]] = {}
+
+    def add(self, _message: Message, told: Delivered | TidegateError) -> None:
+        if isinstance(told, Delivered) and told.offset is not None:
+            first, last = self._found.get(told.partition, (told.offset, told.offset))
+            self._found[told.partition] = min(first, told.offset), max(last, told.offset)
+
+    def metadata(self) -> Mapping[str, str]:
+        """The first and last offset of each partition; other producers' messages may lie between them."""
+        return {f"offsets_{number}": f"{first} to {last}" for number, (first, last) in sorted(self._found.items())}

@@ -1,0 +1,39 @@
+"""Producers for assets of your own."""
+
+import dagster as dg
+from pydantic import Field
+
+from platform_defs.producing.chosen import Chosen, choose
+from platform_defs.producing.presets import DEFAULT
+from platform_defs.producing.values import read_option
+from resources.endpoints import connection
+from resources.kafka.producer import Producer, Report
+
+
+class KafkaProducerResource(dg.ConfigurableResource[None]):
+    """Makes producers for the brokers of TIDEGATE_KAFKA_BOOTSTRAP_SERVERS, or the embedded ones."""
+
+    preset: str = Field(default=DEFAULT, description="How messages are sent: `tidegate presets` lists the ways.")
+    options: dict[str, str] = Field(
+        default_factory=dict, description="Options of librdkafka's in place of the preset's, such as linger.ms: 50."
+    )
+
+    def producer(
+        self,
+        topic: str,
+        client_id: str = "tidegate.dagster",
+        chosen: Chosen | None = None,
+        on_delivery: Report | None = None,
+    ) -> Producer:
+        """A producer of `topic`, as preset and options say, or as `chosen`. Use it in a `with`: at its end everything
+        is acknowledged, or NotDelivered is raised.
+
+        Raises BadInput for options that contradict each other, TopicMissing, BrokerAway.
+        """
+        outside = connection()
+        chosen = chosen or self._chosen(outside.librdkafka)
+        return Producer(outside.kafka_options(), topic, chosen, client_id=client_id, on_delivery=on_delivery)
+
+    def _chosen(self, environment: dict[str, str]) -> Chosen:
+        given = dict(read_option(name, text) for name, text in self.options.items())
+        return choose(self.preset, environment=environment, given=given)

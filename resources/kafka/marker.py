@@ -1,0 +1,71 @@
+"""A note that Kafka keeps with a transaction: there if the transaction was committed, and not otherwise.
+
+It is the committed offset of a consumer group of its own, which nobody reads by: `TxnOffsetCommit` puts it into the
+transaction of the messages, and no topic gets a record more. Brokers forget it a week after it was written
+(offsets.retention.minutes).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import KafkaException, TopicPartition
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
+from platform_defs.errors import BrokerAway
+from resources.kafka.producer import QUIET, Producer
+from resources.kafka.refusals import refusal, refusing
+
+LONGEST = 4096  # bytes of a note: offset.metadata.max.bytes of a broker
+ANSWER = 30.0  # seconds
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The note of `group` about `topic`. `options` are librdkafka's, with `bootstrap.servers`."""
+
+    options: Mapping[str, str]
+    group: str
+    topic: str
+
+    def read(self) -> str | None:
+        """What was noted by the last transaction that was committed. Raises BrokerAway, BadInput without the right."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(BrokerAway),  # a coordinator that moves, or has just been chosen
+            stop=stop_after_delay(ANSWER),
+            wait=wait_exponential_jitter(initial=0.1, max=2.0),
+            reraise=True,
+        )
+        client = self._client()
+        try:
+            return retrying(self._read, client)
+        finally:
+            client.close()
+
+    def write(self, producer: Producer, note: str, messages: int) -> None:
+        """Note it in the transaction that `producer` is in. `messages` is what tools show as the group's offset."""
+        client = self._client()
+        try:
+            producer.note([TopicPartition(self.topic, 0, messages, note)], client.consumer_group_metadata())
+        finally:
+            client.close()
+
+    def _read(self, client: Any) -> str | None:
+        try:
+            (found,) = client.committed([TopicPartition(self.topic, 0)], timeout=ANSWER / 3)
+        except KafkaException as error:
+            raise self._refused(error) from error
+        return None if found.offset < 0 else found.metadata
+
+    def _client(self) -> Any:
+        """A consumer that never joins its group."""
+        with refusing("a client for committed offsets"):
+            conf = {**self.options, "group.id": self.group, "enable.auto.commit": False, **QUIET}
+            return confluent_kafka.Consumer(conf)
+
+    def _refused(self, error: KafkaException) -> Exception:
+        reason = error.args[0]
+        servers = self.options["bootstrap.servers"]
+        said = f"Kafka at {servers} did not say whether this run has written to {self.topic}: {reason.str()}"
+        return refusal(reason, f"to read the offsets of group {self.group}") or BrokerAway(f"{said}. Nothing was sent")
