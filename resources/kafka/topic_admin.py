@@ -140,9 +140,9 @@ class TopicAdmin(KafkaTopics):
         """Raise for a partition that is on its way elsewhere: to move it would end what somebody else began."""
         wanted = {(step.topic, move.partition): set(move.becomes) for step in steps for move in step.moves}
         for one in KafkaCluster(self.options).reassignments() if wanted else ():
-            to = wanted.get((one.topic, one.partition))
-            if to not in (None, set(one.replicas) - set(one.removing)):
-                moved = f"partition {one.partition} of {one.topic} is being moved to other brokers"
+            to = wanted.get((one.topic, one.number))
+            if to not in (None, set(one.target)):
+                moved = f"partition {one.number} of {one.topic} is being moved to other brokers"
                 raise BadInput(f"{moved} (tidegate cluster reassign status). Let that end first", field=one.topic)
 
     def _reassign(self, steps: Sequence[Reassign]) -> None:
