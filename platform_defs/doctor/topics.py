@@ -66,8 +66,8 @@ def _no_state(look: TopicLook, trouble: TopicTrouble) -> Finding:
             "topics",
             look.topic,
             f"There is no topic {look.topic}, {of}, that this user can see.",
-            f"Create it (tidegate produce {look.pipelines[0]} does), correct the contract, or grant the user "
-            "Describe on it: Kafka says of a hidden topic that there is none.",
+            "Create it (tidegate topics apply), correct the contract, or grant the user Describe on it: Kafka says of "
+            "a hidden topic that there is none.",
         )
     if trouble.kind == "no_right":
         return error(
