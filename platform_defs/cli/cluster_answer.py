@@ -73,7 +73,7 @@ def _quorum(seen: Observed) -> str:
     if seen.quorum is None:
         return "quorum not known"
     voters = seen.quorum.voters
-    lag = max((voter.lag or 0 for voter in voters), default=0)
+    lag = max((voter.lag for voter in voters), default=0)
     return f"controller {seen.quorum.leader} leads {plural(len(voters), 'voter')}, lag {lag}"
 
 

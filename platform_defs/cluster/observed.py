@@ -42,12 +42,12 @@ class Broker:
 
 @dataclass(frozen=True)
 class Voter:
-    """A controller with a vote. `lag` is how many records of the metadata log it does not have, None if not known;
-    `silent_ms` how long ago it last fetched.
+    """A controller with a vote. `lag` is how many records of the metadata log it does not have, `silent_ms` how long ago
+    it last fetched: None for never.
     """
 
     id: int
-    lag: int | None
+    lag: int
     silent_ms: int | None = None
 
 
