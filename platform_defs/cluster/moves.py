@@ -94,17 +94,17 @@ def spread_evenly(assigned: OfTopic, site: Site, observed: OfTopic | None = None
     """
     held = {number: list(replicas) for number, replicas in sorted(assigned.items())}
     first = {number: frozenset(replicas) for number, replicas in (observed or assigned).items()}
+    brokers = site.brokers
     counts = Counter(dict.fromkeys(site.brokers, 0))
     counts.update(broker for replicas in held.values() for broker in replicas if broker in site.racks)
     for replicas in held.values():
         _onto_site(replicas, site, counts)
 
-    def options(broker: int) -> Iterable[tuple[Held, int, int]]:
-        for number, replicas in held.items():
-            if broker in replicas:
-                for other in site.brokers:
-                    if _fits(replicas, broker, other, site):
-                        yield number, other, (other not in first[number]) - (broker not in first[number])
+    def options(number: Held) -> Iterable[tuple[int, int, int]]:
+        for broker in held[number]:
+            for other in brokers:
+                if _fits(held[number], broker, other, site):
+                    yield broker, other, (other not in first[number]) - (broker not in first[number])
 
     def move(number: Held, source: int, target: int) -> bool:
         if source not in held[number] or not _fits(held[number], source, target, site):
@@ -112,7 +112,7 @@ def spread_evenly(assigned: OfTopic, site: Site, observed: OfTopic | None = None
         held[number][held[number].index(source)] = target
         return True
 
-    level(counts, options, move, site.weight)
+    level(counts, held, options, move, site.weight)
     return {number: tuple(replicas) for number, replicas in held.items()}
 
 
@@ -166,12 +166,11 @@ def led_evenly(assigned: OfTopic) -> dict[int, Replicas]:
     counts = Counter({broker: 0 for replicas in held.values() for broker in replicas})
     counts.update(replicas[0] for replicas in held.values())
 
-    def options(broker: int) -> Iterable[tuple[Held, int, int]]:
-        for number, replicas in held.items():
-            if replicas[0] == broker:
-                for other in replicas[1:]:
-                    was = assigned[number][0]
-                    yield number, other, (other != was) - (broker != was)
+    def options(number: Held) -> Iterable[tuple[int, int, int]]:
+        broker, *others = held[number]
+        was = assigned[number][0]
+        for other in others:
+            yield broker, other, (other != was) - (broker != was)
 
     def move(number: Held, source: int, target: int) -> bool:
         replicas = held[number]
@@ -181,7 +180,7 @@ def led_evenly(assigned: OfTopic) -> dict[int, Replicas]:
         replicas.insert(0, target)
         return True
 
-    level(counts, options, move, lambda broker: (0, broker))
+    level(counts, held, options, move, lambda broker: (0, broker))
     return {number: tuple(replicas) for number, replicas in held.items()}
 
 

@@ -25,6 +25,13 @@ class Partition:
     def under_replicated(self) -> bool:
         return len(self.in_sync) < len(self.replicas)
 
+    @property
+    def needed_in_sync(self) -> int:
+        """Without how many replicas in sync writes with acks=all are refused: a min.insync.replicas above the number of
+        replicas counts as that number (Kafka's Partition.effectiveMinIsr; so measured with 4.3).
+        """
+        return min(self.min_in_sync, len(self.replicas))
+
     def __str__(self) -> str:
         return f"{self.topic}[{self.number}]"
 

@@ -37,9 +37,11 @@ class KafkaThrottles:
         self._limit_brokers(brokers, (str(rate), str(rate)))
 
     def remove(self, brokers: Iterable[int], topics: Iterable[str]) -> None:
-        """Copy without limits again. A topic that no longer exists has none."""
-        self._limit_brokers(brokers, (None, None))
+        """Copy without limits again. A topic that no longer exists has none; a rate that a broker keeps, because it
+        cannot be told now, limits nothing once no topic names its replicas.
+        """
         self._alter([_topic(name, (None, None)) for name in topics], missing=True)
+        self._limit_brokers(brokers, (None, None))
 
     def _limit_brokers(self, brokers: Iterable[int], values: Values) -> None:
         for number in brokers:  # each is told itself, so librdkafka takes one in a call

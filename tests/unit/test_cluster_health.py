@@ -138,6 +138,12 @@ def test_as_many_replicas_as_must_be_in_sync_are_warned_of() -> None:
     assert finding.command == "lower min.insync.replicas of t to 1"
 
 
+def test_a_minimum_above_the_number_of_replicas_refuses_no_write_and_is_not_unhealthy() -> None:
+    single = Partition("t", 0, 1, (1,), (1,), min_in_sync=2)
+    found = health(replace(WELL, partitions=(single,)), embedded=False)
+    assert (found.healthy, found.counts.under_min_in_sync, found.worst) == (True, 0, ())
+
+
 def test_what_could_not_be_seen_is_not_called_healthy() -> None:
     found = health(replace(WELL, quorum=None, unknown=("the quorum: no rights",)), embedded=False)
     assert (found.healthy, found.exit_code) == (None, 1)

@@ -6,6 +6,7 @@ from itertools import combinations, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from platform_defs.cluster.levelling import level
 from platform_defs.cluster.moves import OfTopic, Site, led_evenly, moved, rearranged, spread_evenly, with_factor
 
 THREE = Site({1: "a", 2: "b", 3: "c"})
@@ -164,3 +165,19 @@ def test_a_large_topic_is_planned() -> None:
     planned = rearranged(observed, site)
     assert counts(planned, site) == [30] * 9
     assert moved(observed, planned) == 180
+
+
+def test_a_plan_asks_again_only_for_what_has_moved() -> None:
+    held, counts, asked = dict.fromkeys(range(3_000), 1), Counter({1: 3_000, 2: 0, 3: 0}), Counter[int]()
+
+    def options(number: int) -> list[tuple[int, int, int]]:
+        asked[number] += 1
+        return [(held[number], other, int(held[number] == 1)) for other in (1, 2, 3) if other != held[number]]
+
+    def move(number: int, source: int, target: int) -> bool:
+        held[number] = target
+        return source != target
+
+    level(counts, held, options, move, lambda broker: (0, broker))
+    assert Counter(held.values()) == counts == {1: 1_000, 2: 1_000, 3: 1_000}
+    assert sum(asked.values()) == 3_000 + 2_000

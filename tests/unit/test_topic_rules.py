@@ -50,7 +50,8 @@ CASES: list[tuple[str, rules.Rule, Declared, Observed, str, str]] = [
         declared(replication_factor=2, config={"min.insync.replicas": "3"}),
         cluster(),
         "refuse",
-        "every write with acks=all would fail. Write min.insync.replicas 1",
+        "min.insync.replicas 3 is more than the 2 replicas of t: Kafka 4.3 takes it for 2, so that fewer brokers hold "
+        "a write than is declared; an older one may refuse every write with acks=all. Write min.insync.replicas 1",
     ),
     (
         "fewer replicas than a topic's own in-sync ones",
@@ -116,6 +117,14 @@ CASES: list[tuple[str, rules.Rule, Declared, Observed, str, str]] = [
         cluster(("t", topic((1,), cleanup_policy="compact"))),
         "refuse",
         "the table of u is made of them",
+    ),
+    (
+        "deletion, besides compaction, of what is upserted",
+        rules.compaction_fits,
+        declared(config={"cleanup.policy": "compact,delete"}, readers=(APPENDS, UPSERTS)),
+        cluster(("t", topic((1,), cleanup_policy="compact"))),
+        "refuse",
+        "the table of u is made of them: it could not be rebuilt. Leave it compact",
     ),
     (
         "one rack of two",
