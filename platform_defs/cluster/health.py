@@ -99,10 +99,11 @@ def _is_behind(voter: Voter, quorum: Quorum) -> bool:
 
 def _behind(voter: Voter, quorum: Quorum, *, embedded: bool) -> Finding:
     since = "since the leader was elected" if voter.silent_ms is None else f"for {voter.silent_ms / 1000:.0f} s"
+    lag = plural(voter.lag, "record")
     return Finding(
         "voter_behind",
         True,
-        f"voter {voter.id} has not followed the quorum's leader {quorum.leader} {since}, {plural(voter.lag, 'record')} behind",
+        f"voter {voter.id} has not followed the quorum's leader {quorum.leader} {since}, {lag} behind",
         "tidegate stack up" if embedded else f"start controller {voter.id}, or look into its log",
     )
 

@@ -49,8 +49,8 @@ class Broker:
 
 @dataclass(frozen=True)
 class Voter:
-    """A controller with a vote. `lag` is how many records of the metadata log it does not have, `silent_ms` how long ago
-    it last fetched: None for never.
+    """A controller with a vote. `lag` is how many records of the metadata log it does not have; `silent_ms` is how long
+    ago it last fetched, None for never.
     """
 
     id: int
