@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from platform_defs.cli.reassign import store
 from platform_defs.cluster.observed import Broker, Moving, Observed, Partition
 from platform_defs.cluster.reassignment import (
     Reassignment,
@@ -163,3 +164,10 @@ def test_the_moves_of_a_plan_of_topics_are_a_reassignment() -> None:
     found = reassignment_of(Plan("c", {"t": Seen("id", ((1,),), {})}, steps))
     assert found == Reassignment("c", (TopicPlan("t", "id", {0: (1,), 1: (2,)}, {0: (1, 2), 1: (2, 3)}),))
     assert reassignment_of(Plan("c", {}, ())).topics == ()
+
+
+def test_a_plan_that_cannot_be_written_is_said_with_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "no such folder" / "plan.json"
+    with pytest.raises(BadInput, match="the plan cannot be written") as wrong:
+        store(to_json(PLAN), file)
+    assert wrong.value.file == str(file)
