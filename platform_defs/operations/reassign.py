@@ -89,6 +89,8 @@ class Reassigning:
         _refuse_if_changed(plan, now)
         _refuse_if_away(plan, now)
         self._refuse_if_another(plan)
+        if not plan.topics:  # nothing to record in place of the last one, which has a way back
+            return Progress(Kept(plan, throttle, "done"), (), {})
         kept = Kept(plan, throttle, "under way")
         self.record.save(kept)
         left, orders = reassignment.remaining(plan, now), plan.orders()
@@ -112,6 +114,8 @@ class Reassigning:
         Where nothing moves, and something has not begun, waiting longer would not help; brokers have to say so several
         times, since what has just arrived is neither moving nor yet shown where it is.
         """
+        if kept.state != "under way":
+            return Progress(kept, (), {})
         until, still = time.monotonic() + seconds, 0
         while True:
             found = self._unless_away(kept)
