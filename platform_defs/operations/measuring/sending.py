@@ -20,6 +20,7 @@ SIZE = 180  # bytes of a message's value
 COMMIT_SECONDS = 0.1
 SETTLED_SECONDS = 90.0  # until what was sent is told of, or committed; what is not then has failed
 QUIET = {"log_level": 0}
+_LAST = (KafkaError._FATAL, KafkaError._STATE)  # pyright: ignore[reportPrivateUsage]  # they have no other names
 _PADDING = os.urandom(1 << 16).hex().encode()  # half of it compresses away, as of text
 
 
@@ -92,18 +93,22 @@ class Stream(threading.Thread):
             except BufferError:
                 self._client.poll(0.1)  # the queue is full: until there is room
             except KafkaException as error:
-                self._after_fatal(error)
+                self._after_fatal(error.args[0])
             else:
                 return
 
-    def _after_fatal(self, error: KafkaException) -> None:
-        """Of an idempotent producer whose numbers and the log's no longer agree. Raises any other error."""
-        if error.args[0].code() != KafkaError._FATAL:  # pyright: ignore[reportPrivateUsage]  # it has no other name
-            raise error
-        self._begin_anew()
+    def _after_fatal(self, error: KafkaError) -> None:
+        """Of an idempotent producer whose numbers and the log's no longer agree, or of a transaction that must end.
+
+        Raises any other error.
+        """
+        if error.code() not in _LAST:
+            raise KafkaException(error)
         if self._preset.waits == "commit":
-            self.journal.failed(self._taken(), time.monotonic_ns())
+            self._give_up(error)
             self._client.begin_transaction()
+        else:
+            self._begin_anew()
 
     def _told(self, number: int, error: KafkaError | None, _message: object) -> None:
         now = time.monotonic_ns()
