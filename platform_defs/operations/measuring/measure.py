@@ -24,7 +24,7 @@ from resources.local.three_brokers import FOLDER, NUMBERS, ThreeBrokers
 RATE = 2_000  # messages a second through a fault; without one as fast as it goes
 ONE_BY_ONE = 50  # the share of messages of a producer that waits for each: it takes a round trip a message
 DOWN = NUMBERS[-1]  # where one broker is down in all rounds
-_BREAKS = (KafkaException, BrokerAway, ServerFailed)
+_BREAKS = (KafkaException, SystemError, BrokerAway, ServerFailed)
 
 Progress = Callable[[str], None]
 
