@@ -129,7 +129,11 @@ def test_what_a_killed_measurement_leaves_running_is_stopped_with_the_stack(home
 
 
 def test_an_interrupted_measurement_leaves_nothing_running(home: Path) -> None:
-    with subprocess.Popen([*MEASURE, *MANY], stderr=subprocess.PIPE, text=True, process_group=0) as process:
+    listens = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # also where its parent ignores
+    )
+    command = [sys.executable, "-c", listens + MEASURE[2], *MEASURE[3:], *MANY]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0) as process:
         assert process.stderr is not None
         next(line for line in process.stderr if "round 2" in line)
         process.send_signal(signal.SIGINT)
