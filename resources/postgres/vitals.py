@@ -54,8 +54,7 @@ def _ledger(connection: Connection) -> LedgerState:
 
 
 def _heartbeats(connection: Connection) -> dict[str, float] | None:
-    there = "SELECT has_table_privilege(to_regclass('dagster.daemon_heartbeats'), 'SELECT')"
-    if connection.execute(there).fetchone() != (True,):
+    if not _row(connection, "may_read_heartbeats"):
         return None
     return dict(connection.execute(queries()["daemon_heartbeats"]).fetchall())
 

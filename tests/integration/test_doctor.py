@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
+from dagster import DagsterInstance
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.doctor.findings import Finding, Severity
@@ -15,6 +16,7 @@ from platform_defs.doctor.postgres import ledger
 from platform_defs.errors import BadInput
 from platform_defs.operations.doctor.kafka import KafkaExamination
 from resources.postgres.vitals import look
+from resources.settings import PROJECT_ROOT
 from tests.commands import HEAVY, tidegate
 from tests.impostors import Encrypting, Misleading, Mute, broker, certificate, closed_port, sending_to
 from tests.world import World, renamed
@@ -244,7 +246,8 @@ def test_a_bootstrap_address_that_is_none_is_bad_input() -> None:
 
 def test_a_role_is_told_which_rights_it_lacks_on_the_ledger(world: World) -> None:
     world.ledger.migrate()
-    role = f"clerk_{uuid4().hex[:8]}"
+    with DagsterInstance.from_config(str(PROJECT_ROOT)):  # its schema is there, and closed to the role as well
+        role = f"clerk_{uuid4().hex[:8]}"
     world.rows(f"create role {role} login password 'secret'")
     given = urlsplit(world.endpoints.postgres_url)
     url = given._replace(netloc=f"{role}:secret@{given.netloc.rpartition('@')[2]}").geturl()

@@ -25,6 +25,13 @@ SELECT coalesce(array_agg(c.relname::text ORDER BY c.relname) FILTER (WHERE NOT 
   FROM (SELECT relname, has_table_privilege(oid, 'SELECT') AS readable, has_table_privilege(oid, 'INSERT') AS writable
           FROM pg_class WHERE relnamespace = to_regnamespace('tidegate') AND relkind IN ('r', 'p')) AS c;
 
+-- may_read_heartbeats: a row where Dagster's table is there and this role may read it. By the catalogue: to_regclass is
+-- an error where the schema may not be used.
+SELECT c.oid
+  FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ WHERE n.nspname = 'dagster' AND c.relname = 'daemon_heartbeats'
+   AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT');
+
 -- daemon_heartbeats: the seconds since each of Dagster's daemons was last heard of.
 SELECT daemon_type, extract(epoch FROM (now() AT TIME ZONE 'UTC') - "timestamp")::float8 AS seconds
   FROM dagster.daemon_heartbeats ORDER BY daemon_type;
