@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from platform_defs.cluster.moves import OfTopic, Replicas, moved
-from platform_defs.cluster.observed import Moving, Observed, assignment
+from platform_defs.cluster.moves import OfTopic, moved
+from platform_defs.cluster.observed import Moving, Observed, Replicas, assignment
 from platform_defs.errors import BadInput
 
 KIND = "tidegate cluster reassign plan 1"

@@ -148,7 +148,7 @@ def stored(path: Path) -> Plan:
 
 
 def _by_evidence(topics: Mapping[str, Declared], observed: Observed, evidence: Evidence) -> list[Verdict]:
-    found = [*unread_kept(topics, observed, evidence), *same_cluster("", observed, evidence)]
+    found = [*unread_kept(topics, observed, evidence), *same_cluster(observed, evidence)]
     if evidence.unknown and topics:
         message = f"whether this is the cluster of the first apply cannot be told: {evidence.unknown}"
         found.append(Verdict("warn", "same_cluster", "", message))

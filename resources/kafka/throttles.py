@@ -5,14 +5,13 @@ Kafka's own names (KIP-73): the rate is a broker's, in bytes a second, and holds
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from platform_defs.errors import BrokerAway
+from resources.kafka.admin import admin_client, override
 from resources.kafka.refusals import refusal
 
 LEADER, FOLLOWER = "leader.replication.throttled", "follower.replication.throttled"
@@ -66,7 +65,7 @@ class KafkaThrottles:
             )
 
     def _failures(self, resources: list[ConfigResource]) -> list[tuple[ConfigResource, KafkaError]]:
-        client: Any = AdminClient({**self.options, "log_level": "0"})  # Any: its futures have no type
+        client = admin_client({**self.options, "log_level": "0"})
         asked = client.incremental_alter_configs(resources, request_timeout=self.timeout / TRIES)
         failed: list[tuple[ConfigResource, KafkaError]] = []
         for resource, future in asked.items():
@@ -87,9 +86,4 @@ def _broker(number: int, values: Values) -> ConfigResource:
 
 def _resource(kind: ResourceType, name: str, what: str, values: Values) -> ConfigResource:
     named = zip((LEADER, FOLLOWER), values, strict=True)
-    return ConfigResource(kind, name, incremental_configs=[_entry(f"{prefix}.{what}", to) for prefix, to in named])
-
-
-def _entry(name: str, value: str | None) -> ConfigEntry:
-    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-    return ConfigEntry(name, value, incremental_operation=operation)
+    return ConfigResource(kind, name, incremental_configs=[override(f"{prefix}.{what}", to) for prefix, to in named])

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
+from confluent_kafka.admin._config import ConfigResource, ConfigSource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
 from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Step
+from resources.kafka.admin import override
 from resources.kafka.topics import KafkaTopics
 
 SHOWN = 60.0  # seconds within which what was done is in every description
@@ -247,14 +248,7 @@ def _new_topic(step: Create) -> NewTopic:
 
 
 def _resource(step: SetConfig) -> ConfigResource:
-    entries = [
-        ConfigEntry(
-            name,
-            value.becomes,
-            incremental_operation=AlterConfigOpType.DELETE if value.becomes is None else AlterConfigOpType.SET,
-        )
-        for name, value in step.config.items()
-    ]
+    entries = [override(name, value.becomes) for name, value in step.config.items()]
     return ConfigResource(ResourceType.TOPIC, step.topic, incremental_configs=entries)
 
 

@@ -1,6 +1,7 @@
 """What is said of a cluster, from what was seen of it."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,8 +17,8 @@ WHOLE = Partition("t", 0, 1, (1, 2, 3), (1, 2, 3), min_in_sync=2)
 WELL = Observed("c", BROKERS, (WHOLE,), Quorum(1, 5, VOTERS))
 
 
-def without(broker: int, **seen: object) -> tuple[Broker, ...]:
-    return tuple(replace(item, **seen) if item.id == broker else item for item in BROKERS)  # pyright: ignore[reportArgumentType]
+def without(broker: int, **seen: Any) -> tuple[Broker, ...]:
+    return tuple(replace(item, **seen) if item.id == broker else item for item in BROKERS)
 
 
 def codes(observed: Observed, *, unhealthy: bool | None = None) -> list[str]:

@@ -71,6 +71,15 @@ def test_fewer_replicas_take_away_those_that_share_a_rack_first() -> None:
     assert with_factor({0: (1, 2, 3)}, site, 2) == {0: (1, 3)}
 
 
+def test_fewer_replicas_take_away_those_of_a_broker_that_leaves_first() -> None:
+    assert with_factor({0: (9, 1, 2)}, THREE, 2) == {0: (1, 2)}
+
+
+def test_more_replicas_than_racks_are_as_many_on_each() -> None:
+    site = Site({1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "b"})
+    assert with_factor({0: (1,)}, site, 4) == {0: (1, 4, 2, 5)}
+
+
 def test_of_equal_brokers_the_one_with_less_of_other_topics_is_taken() -> None:
     assert with_factor({0: (1,)}, Site(PLAIN.racks, {2: 9, 3: 4}), 2) == {0: (1, 3)}
 

@@ -248,10 +248,10 @@ def test_retention_below_what_is_read_already_is_free() -> None:
 
 
 def test_another_cluster_than_at_the_first_apply_is_refused() -> None:
-    (verdict,) = same_cluster("t", cluster(), Evidence(first_cluster="the first"))
+    (verdict,) = same_cluster(cluster(), Evidence(first_cluster="the first"))
     assert "first applied to cluster the first, and this is cluster cluster-1" in verdict.message
-    assert list(same_cluster("t", cluster(), Evidence(first_cluster="cluster-1"))) == []
-    assert list(same_cluster("t", cluster(), Evidence())) == []
+    assert list(same_cluster(cluster(), Evidence(first_cluster="cluster-1"))) == []
+    assert list(same_cluster(cluster(), Evidence())) == []
 
 
 ORDERS = "    physicalName: shop.orders\n    properties:\n      - name: order_id\n"
