@@ -28,6 +28,7 @@ LOOKED_FOR = 50_000  # messages in one pass over the log
 AT_ONCE = 1_000  # messages, and
 MOST_BYTES = 16_000_000  # of their content, sent before it is recorded what became of them
 SLACK = 5.0  # seconds after message.timeout.ms in which a broker may still write what it has received
+OF_ONE = {"_UNKNOWN_PARTITION"}  # errors that tell nothing of other messages
 DEFAULT_OUTCOMES: tuple[Outcome, ...] = ("not_written", "unknown")
 WAITING = "an earlier tidegate dlq send did not end and may still be sending: waiting for {:.0f} s"
 
@@ -135,22 +136,36 @@ class Resending:
         sender = self.senders(topic) if items else None
         for batch in _batches(items):
             assert sender is not None  # noqa: S101  # there are items
-            ids = [item.unsent_id for item in batch]
-            held.trying(ids, sender.seconds + SLACK)
-            told = sender.send(held.messages(ids))
-            sent = {key: place for key, place in told.items() if not isinstance(place, NotDelivered)}
-            failed = {key: error for key, error in told.items() if isinstance(error, NotDelivered)}
-            held.settle("sent", self.who, sent)
+            failed = self._try(held, sender, batch, done)
+            if len(batch) > 1:  # brokers refuse a batch as a whole, for its size or for one message in it
+                for item in [one for one in batch if _is_poison(failed.get(one.unsent_id))]:
+                    del failed[item.unsent_id]
+                    failed |= self._try(held, sender, [item], done)
             held.fail({key: (error.code, error.reason, error.outcome) for key, error in failed.items()})
-            done.sent += len(sent)
             done.failed.update(error.reason for error in failed.values())
             self.show(f"{done.sent:,} messages sent to {topic}")
-            if any(error.outcome != "poison" for error in failed.values()):
+            if any(error.outcome != "poison" and error.reason not in OF_ONE for error in failed.values()):
                 done.stopped = True
                 return
 
+    def _try(
+        self, held: HeldUnsent, sender: Sender, batch: Sequence[UnsentId], done: Resent
+    ) -> dict[UUID, NotDelivered]:
+        """Send the messages, and settle those that were delivered; the errors of the others."""
+        ids = [item.unsent_id for item in batch]
+        held.trying(ids, sender.seconds + SLACK)
+        told = sender.send(held.messages(ids))
+        sent = {key: place for key, place in told.items() if not isinstance(place, NotDelivered)}
+        held.settle("sent", self.who, sent)
+        done.sent += len(sent)
+        return {key: error for key, error in told.items() if isinstance(error, NotDelivered)}
 
-NEWER = Refusal("newer_in_log", "the log holds a newer message of their key, which they would overwrite")
+
+NEWER = Refusal("newer_in_log", "the log holds a message of their key that is as new or newer: they would overwrite it")
+
+
+def _is_poison(error: NotDelivered | None) -> bool:
+    return error is not None and error.outcome == "poison"
 
 
 def _allowed(items: Sequence[UnsentId], now: TopicView, choice: Choice, done: Resent) -> Iterator[UnsentId]:
@@ -167,8 +182,8 @@ def _allowed(items: Sequence[UnsentId], now: TopicView, choice: Choice, done: Re
 
 
 def _is_older(keyed: tuple[bytes, int] | None, newest: Mapping[bytes, int]) -> bool:
-    """Whether a message (its key and time in ms) is older than what the log holds of its key."""
-    return keyed is not None and newest.get(keyed[0], -1) > keyed[1]
+    """Whether the log holds a message of the same key (given with its time in ms) that is not older."""
+    return keyed is not None and newest.get(keyed[0], keyed[1] - 1) >= keyed[1]
 
 
 def _portions(held: HeldUnsent, outcomes: Sequence[Outcome]) -> Iterator[list[UnsentId]]:

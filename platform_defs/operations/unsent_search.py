@@ -93,7 +93,7 @@ def search(
             for index, (named, place) in enumerate(zip(block.headers(ID).to_pylist(), here, strict=True)):
                 if named in looking:
                     places.setdefault(named, place)
-                elif keys and (key := _key(block, index)) in keys:
+                if keys and (key := _key(block, index)) in keys:
                     newest[key] = max(newest.get(key, 0), block.message(index).timestamp()[1])
             read += len(block.values)
             if time.monotonic() - shown_at > SHOWN_EVERY:

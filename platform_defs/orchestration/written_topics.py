@@ -8,7 +8,7 @@ import dagster as dg
 from dagster._core.storage.tags import ROOT_RUN_ID_TAG
 
 from platform_defs.contract.model import Contract
-from platform_defs.errors import Retryable, TidegateError
+from platform_defs.errors import ProducerBroken, ProducerFenced, Retryable, TidegateError, TransactionAborted
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.topic_assets import Topic, topic_spec
 from platform_defs.producing.message import Delivered, Message
@@ -20,6 +20,7 @@ from resources.kafka.producer import Producer
 
 Messages = Callable[[dg.AssetExecutionContext], Iterable[Message]]
 TRANSACTIONAL = "transactional"
+RUNS = 50  # that a note names: a note has 4,096 bytes at most (offset.metadata.max.bytes of a broker), a run up to 70
 
 
 def topic_asset(
@@ -32,8 +33,8 @@ def topic_asset(
 
     All messages of a materialization become one transaction with a note of the run and the asset's partition: readers
     of committed messages see all of them or none, and a run that is retried (also by "Re-execute") writes nothing
-    twice. To materialize it again in a new run writes again. Two at once of one partition: the later one goes on, the
-    other fails (ProducerFenced).
+    twice, for a week and the next 49 runs of the partition. To materialize it again in a new run writes again. Two at
+    once of one partition: the later one goes on, the other fails (ProducerFenced).
 
     A transaction may take `transaction.timeout.ms` (60 s; the contract's producerOptions may say more, up to the
     brokers' transaction.max.timeout.ms).
@@ -53,7 +54,7 @@ def topic_asset(
             try:
                 metadata = _write(context, contract, messages, kafka_producer)
             except TidegateError as error:
-                raise dg.Failure(str(error), allow_retries=isinstance(error, Retryable)) from error
+                raise dg.Failure(str(error), allow_retries=may_be_retried(error)) from error
             return dg.MaterializeResult(asset_key=topic_key(contract.topic), metadata=metadata)
 
         return write
@@ -73,10 +74,10 @@ def _write(
     producer = resource.producer(contract.topic, name, chosen, ranges.add)
     marker = Marker(outside.kafka_options(), name, contract.topic)
     with producer.transaction():
-        earlier = _noted(marker.read(), _root(context))
+        earlier = written_by(note := marker.read(), _root(context))
         if earlier is None:
             sent = _send(producer, messages(context))
-            marker.write(producer, json.dumps({"run": _root(context), "messages": sent}), sent)
+            marker.write(producer, noted(note, _root(context), sent), sent)
     if earlier is not None:
         context.log.info(f"an earlier try of this run has written its {plural(earlier, 'message')}: nothing was sent")
         return {"preset": TRANSACTIONAL, "messages": earlier, "written": "by an earlier try of this run"}
@@ -90,10 +91,27 @@ def _send(producer: Producer, messages: Iterable[Message]) -> int:
     return producer.sent - before
 
 
-def _noted(note: str | None, run: str) -> int | None:
-    """How many messages the note of this run says; None where it is another run's."""
-    kept: Mapping[str, Any] = json.loads(note or "{}")
-    return int(kept["messages"]) if kept.get("run") == run else None
+def written_by(note: str | None, run: str) -> int | None:
+    """How many messages of `run` the note says; None where it does not name the run."""
+    return _runs(note).get(run)
+
+
+def noted(note: str | None, run: str, messages: int) -> str:
+    """The note after a run has written: those before it stay, since one of them may be retried after this one."""
+    runs = {**_runs(note), run: messages}
+    return json.dumps({"runs": dict([*runs.items()][-RUNS:])}, separators=(",", ":"))
+
+
+def _runs(note: str | None) -> dict[str, int]:
+    """The runs that the note names, oldest first, with their messages."""
+    return json.loads(note or '{"runs":{}}')["runs"]
+
+
+def may_be_retried(error: TidegateError) -> bool:
+    """Whether another try of the run may end otherwise. Its note says what a transaction of unknown end came to."""
+    if isinstance(error, TransactionAborted):
+        return error.outcome != "poison"
+    return isinstance(error, Retryable | ProducerBroken) and not isinstance(error, ProducerFenced)
 
 
 def _root(context: dg.AssetExecutionContext) -> str:

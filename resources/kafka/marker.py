@@ -17,7 +17,6 @@ from platform_defs.errors import BrokerAway
 from resources.kafka.producer import QUIET, Producer
 from resources.kafka.refusals import refusal, refusing
 
-LONGEST = 4096  # bytes of a note: offset.metadata.max.bytes of a broker
 ANSWER = 30.0  # seconds
 
 

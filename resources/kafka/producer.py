@@ -223,10 +223,12 @@ class Producer:
         """Keep what an error has left in the queue or under way: nobody will wait for it any more."""
         if self._unsent is None:
             return
-        self._client.purge()
-        while self._client.flush(SLICE):
-            pass
-        self._unsent.keep(all_of_it=True)
+        try:
+            self._client.purge()
+            while self._client.flush(SLICE):
+                pass
+        finally:  # also where `on_delivery` raised
+            self._unsent.keep(all_of_it=True)
 
     def _not_taken(self, attempt: Attempt, error: KafkaError) -> Exception:
         """The error to raise where librdkafka did not take a message."""

@@ -13,10 +13,11 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from platform_defs.errors import BrokerAway, ProducerBroken, ProducerFenced, TransactionAborted
+from platform_defs.errors import BadInput, BrokerAway, ProducerBroken, ProducerFenced, TransactionAborted
 from platform_defs.producing.outcomes import outcome_of
 
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"}
+_NO_RIGHT = {"TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED"}
 _NO_TRANSACTION = "_STATE"  # of an abort: there is none
 
 
@@ -94,7 +95,7 @@ class Transactions:
         said = f"{reason.str()} ({reason.name()})"
         if reason.txn_requires_abort():
             self._abort()
-            return TransactionAborted(
+            return self._refused(reason) or TransactionAborted(
                 f"a transaction on {self._topic} was aborted, nobody reads any of it: {said}. It can be sent again",
                 code=reason.code(),
                 reason=reason.name(),
@@ -102,7 +103,21 @@ class Transactions:
             )
         if reason.retriable() and not self._known:
             return BrokerAway(f"Kafka has not let a transaction on {self._topic} begin in {self._patience:g} s: {said}")
-        return self.broken(reason) or ProducerBroken(
-            f"the producer of {self._topic} cannot go on: {said}. Start again: a new producer with the same "
-            "transactional.id finishes or aborts what this one left open"
+        return (
+            self._refused(reason)
+            or self.broken(reason)
+            or ProducerBroken(
+                f"the producer of {self._topic} cannot go on: {said}. Start again: a new producer with the same "
+                "transactional.id finishes or aborts what this one left open"
+            )
+        )
+
+    def _refused(self, reason: KafkaError) -> Exception | None:
+        """The error where a right is missing: to send again does not help."""
+        if reason.name() not in _NO_RIGHT:
+            return None
+        return BadInput(
+            f"Kafka refuses a transaction on {self._topic}: {reason.str()} ({reason.name()}). Nobody reads any of it. "
+            "Let an administrator of Kafka grant Write and Describe on the TransactionalId and, where Dagster writes "
+            "the topic, Read on the Group of its note"
         )

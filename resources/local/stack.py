@@ -20,6 +20,7 @@ from resources.local import processes, state
 from resources.local.kafka_node import rack_of
 from resources.registry.address import Registry
 from resources.settings import PROJECT_ROOT, Settings, settings
+from resources.unsent.files import UnsentFiles, unsent_files
 
 LOCK_SECONDS = 180.0
 
@@ -137,10 +138,11 @@ def down() -> StackStatus:
 def reset() -> None:
     """Stop the servers and delete everything under TIDEGATE_HOME.
 
-    Raises BadInput where that folder holds more than this project's own state.
+    Raises BadInput where that folder holds more than this project's own state, or messages that are nowhere else.
     """
     home = settings().home
     _refuse_to_empty(home)
+    _refuse_to_lose(unsent_files())
     if not home.exists():
         return
     with _lock(home):
@@ -287,6 +289,18 @@ def _lock(home: Path) -> Generator[None]:
         yield
     finally:
         lock.release()
+
+
+def _refuse_to_lose(unsent: UnsentFiles) -> None:
+    if not (left := unsent.left()):
+        return
+    many = plural(len(left), "file", "files")
+    raise BadInput(
+        f"{many} in {unsent.folder} {'holds' if len(left) == 1 else 'hold'} messages that were not delivered, and are "
+        f"nowhere else, so nothing was deleted. `tidegate dlq list PIPELINE --unsent`, with any pipeline, takes files "
+        f"*.unsent into the ledger, once Postgres answers. Delete what is not needed: {left[0].name}"
+        f"{', ...' if len(left) > 1 else ''}"
+    )
 
 
 def _refuse_to_empty(home: Path) -> None:

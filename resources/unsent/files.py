@@ -20,6 +20,7 @@ from resources.settings import settings
 AT_ONCE = 500  # messages, and
 MOST_BYTES = 16_000_000  # of their content, added to the table in one transaction
 SUFFIX = ".unsent"
+DAMAGED = ".damaged"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,10 @@ class UnsentFiles:
         """The files that are there, oldest first."""
         return sorted(self.folder.glob(f"*{SUFFIX}"))  # their names begin with the time
 
+    def left(self) -> list[Path]:
+        """Those that are waiting, and those that were damaged: whoever deletes them loses messages."""
+        return [*self.waiting(), *sorted(self.folder.glob(f"*{DAMAGED}"))]
+
     def take_in(self, keep: Callable[[Sequence[UnsentMessage]], None]) -> int:
         """Hand every message to `keep`, which returns when they are committed; how many. Then the files are deleted.
 
@@ -57,12 +62,13 @@ class UnsentFiles:
         messages that can be read were handed over, and the file stays under another name.
         """
         try:
-            return sum(self._take(path, keep) for path in self.waiting())
+            return sum(self.take(path, keep) for path in self.waiting())
         except PermissionError as error:
             said = "messages that were not delivered lie here, in a file of another user; run this command as that user"
             raise BadInput(said, file=str(error.filename or self.folder)) from error
 
-    def _take(self, path: Path, keep: Callable[[Sequence[UnsentMessage]], None]) -> int:
+    def take(self, path: Path, keep: Callable[[Sequence[UnsentMessage]], None]) -> int:
+        """As `take_in`, of one file; 0 where it is not there any more."""
         taken = 0
         with suppress(FileNotFoundError), _locked(path, os.O_RDWR):
             damaged: list[int] = []
@@ -70,7 +76,7 @@ class UnsentFiles:
                 keep(messages)
                 taken += len(messages)
             if damaged:
-                raise _damaged(path, path.rename(path.with_suffix(".damaged")), damaged)
+                raise _damaged(path, path.rename(path.with_suffix(DAMAGED)), damaged)
             path.unlink()
             _sync(self.folder)
         return taken

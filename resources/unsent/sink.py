@@ -1,10 +1,11 @@
 """Where a producer puts what it could not deliver: the ledger, or a file until Postgres is there again."""
 
 import time
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from platform_defs.errors import NotDelivered, TidegateError, TransactionAborted, UnsentLost
@@ -21,6 +22,7 @@ AWAY = 30.0  # seconds for which Postgres is not asked again after it was away
 AT_ONCE = 1_000  # messages, and
 MOST_BYTES = 16_000_000  # of their content, that wait in memory at most
 Failure = tuple[NotDelivered, int | None]  # and the partition
+Aborted = tuple[Attempt, NotDelivered, int | None]
 
 
 @dataclass
@@ -34,10 +36,11 @@ class UnsentSink:
     files: UnsentFiles
     kept: int = 0  # messages in the ledger or a file
     in_files: int = 0  # of them, in a file
-    away: TidegateError | None = None  # why they are in a file
+    away: TidegateError | OSError | None = None  # why they are in a file
     _open: dict[int, Attempt] | None = None  # of the transaction, by their Python ids
     _told: dict[int, Failure] = field(default_factory=dict[int, Failure])
-    _aborted: list[tuple[Attempt, NotDelivered, int | None]] = field(default_factory=list[Any])
+    _aborted: list[Aborted] = field(default_factory=list[Aborted])
+    _earlier: list[Aborted] = field(default_factory=list[Aborted])  # before the transaction that is open
     _waiting: list[UnsentMessage] = field(default_factory=list[UnsentMessage])
     _size: int = 0
     _before: LogEnds | None = None
@@ -60,15 +63,17 @@ class UnsentSink:
     def failed(self, attempt: Attempt, failure: NotDelivered, partition: int | None) -> None:
         """Adds it to what is written next. In a transaction nothing is delivered before its end: see `abort`."""
         if self._open is None:
-            self._add(attempt, failure, partition)
+            self._add(attempt, _of_batch(failure, partition), partition)
         else:
             self._told[id(attempt)] = failure, partition
 
     def begin(self) -> None:
-        self._open, self._told, self._aborted = {}, {}, []
+        """What was aborted before is sent again in it; where it is aborted sooner, the rest is not forgotten."""
+        self._open, self._told = {}, {}
+        self._earlier, self._aborted = self._aborted, []
 
     def commit(self) -> None:
-        self._open, self._told = None, {}
+        self._open, self._told, self._earlier = None, {}, []
 
     def abort(self, failure: BaseException) -> None:
         """Each message has its own error, or that of the transaction."""
@@ -76,14 +81,15 @@ class UnsentSink:
         cause = failure if told else NotDelivered(str(failure), reason=type(failure).__name__)
         outcome = "not_written" if cause.outcome == "poison" else cause.outcome
         whole = NotDelivered(str(failure), code=cause.code, reason=cause.reason, outcome=outcome)
-        self._aborted = [(one, *self._told.get(key, (whole, None))) for key, one in (self._open or {}).items()]
+        aborted = [(one, *self._told.get(key, (whole, None))) for key, one in (self._open or {}).items()]
+        self._aborted = aborted + _not_among(self._earlier, [attempt.message for attempt, _, _ in aborted])
         self.commit()
 
     def keep(self, *, all_of_it: bool = False) -> None:
         """Writes what has failed. What neither the ledger nor a file takes is tried again by the next call."""
         if all_of_it:
             for attempt, failure, partition in self._aborted:
-                self._add(attempt, failure, partition)
+                self._add(attempt, _of_batch(failure, partition), partition)
             self._aborted = []
         if not self._waiting or not (all_of_it or len(self._waiting) >= AT_ONCE or self._size >= MOST_BYTES):
             return
@@ -99,11 +105,21 @@ class UnsentSink:
 
     def _keep_in_ledger(self) -> bool:
         try:
+            self._take_in()
             self.ledger.keep(self._waiting)
-        except TidegateError as error:  # away, missing, no rights: whatever it is, the message must not be lost for it
+        except (
+            TidegateError,
+            OSError,
+        ) as error:  # away, missing, no rights: whatever it is, the message must not be lost for it
             self.away, self._away_until = error, time.monotonic() + AWAY
             return False
         return True
+
+    def _take_in(self) -> None:
+        """What is in the file failed before what waits, and is sent again before it: the ledger gets it first."""
+        if self._file is not None:
+            self.files.take(self._file, self.ledger.keep)
+            self._file, self.in_files = None, 0
 
     def _keep_in_file(self) -> None:
         self._file = self._file or self.files.own()
@@ -129,6 +145,26 @@ class UnsentSink:
             return self._before  # older ends hold as well: more of the log will be read
         ends = tuple(view.partitions[number].written for number in range(len(view.partitions)))
         return LogEnds(self.topic, view.cluster_id, view.topic_id, ends)
+
+
+def _not_among(earlier: Iterable[Aborted], messages: Iterable[Message]) -> list[Aborted]:
+    """Those of `earlier` that are not among `messages`, which may be there more than once."""
+    again, left = Counter(messages), list[Aborted]()
+    for item in earlier:
+        if again[item[0].message] > 0:
+            again[item[0].message] -= 1
+        else:
+            left.append(item)
+    return left
+
+
+def _of_batch(failure: NotDelivered, partition: int | None) -> NotDelivered:
+    """Brokers refuse a batch as a whole, for its size or for one message in it: which one is a poison is known when
+    `dlq send` has sent each alone. What librdkafka refused has no partition yet.
+    """
+    if failure.outcome != "poison" or partition is None:
+        return failure
+    return NotDelivered(str(failure), code=failure.code, reason=failure.reason, outcome="not_written")
 
 
 def sink(pipeline: str, topic: str, outside: Endpoints) -> UnsentSink:

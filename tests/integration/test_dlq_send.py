@@ -1,17 +1,20 @@
 """`tidegate dlq send`: what was not delivered comes into the log once, whatever became of its first try."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import NotDelivered
 from platform_defs.offsets import OffsetRange
 from platform_defs.operations.resend import Choice, Resending, Resent
-from platform_defs.producing.chosen import choose
+from platform_defs.producing.chosen import NO_OPTIONS, choose
 from platform_defs.producing.message import ID, Message
+from platform_defs.producing.options import Value
 from platform_defs.producing.outcomes import outcome_of
 from resources.kafka.broker import KafkaBroker
 from resources.kafka.producer import Producer
@@ -53,11 +56,11 @@ class Desk:
             sink.failed(attempt, NotDelivered("", code=code, reason=name, outcome=outcome_of(code)), None)
         sink.keep(all_of_it=True)
 
-    def send(self, source: KafkaSource | None = None, of_state: bool = False, **choice: Any) -> Resent:
+    def send(self, options: Mapping[str, Value] = NO_OPTIONS, of_state: bool = False, **choice: Any) -> Resent:
         def sender(topic: str) -> Resender:
-            return Resender(self.options, topic, {}, "tidegate.test")
+            return Resender(self.options, topic, options, "tidegate.test")
 
-        source = source or KafkaSource(self.options, patience=5.0)
+        source = KafkaSource(self.options, patience=5.0)
         given = (self.pipeline.name, self.ledger, self.broker, source, sender, "me", lambda _: None, of_state)
         return Resending(*given).run(Choice(**choice))
 
@@ -174,6 +177,18 @@ def test_a_transaction_that_is_given_up_is_kept_whole_and_one_that_is_sent_again
     assert desk.values() == [b"a", b"b", b"retried"]
 
 
+def test_a_transaction_that_is_tried_again_and_fails_sooner_is_kept_whole(desk: Desk) -> None:
+    sink = desk.sink()
+    producer = desk.producer(sink, "transactional")
+    with pytest.raises(RuntimeError):
+        aborted(producer, [b"a", b"b", b"b"])
+    with pytest.raises(RuntimeError), producer:
+        aborted(producer, [b"a", b"b"])
+    assert sum(desk.open().values()) == sink.kept == 3
+    assert desk.send() == Resent(sent=3)
+    assert desk.values() == [b"a", b"b", b"b"]
+
+
 def aborted(producer: Producer, values: list[bytes]) -> None:
     with producer.transaction():
         for value in values:
@@ -188,6 +203,12 @@ def test_an_error_that_ends_the_block_keeps_what_is_in_the_queue(desk: Desk) -> 
         interrupted(producer, Message(b"queued"))
     assert desk.open() == {"_PURGE_QUEUE": 1}
     assert desk.send() == Resent(sent=1)
+
+
+def send_all(producer: Producer, messages: Sequence[Message]) -> None:
+    with producer:
+        for message in messages:
+            producer.send(message)
 
 
 def interrupted(producer: Producer, message: Message) -> None:
@@ -236,3 +257,62 @@ def test_an_old_message_does_not_overwrite_a_newer_one_of_its_key(desk: Desk) ->
     done = desk.send(of_state=True)
     assert (done.sent, {why.code: number for why, number in done.refused.items()}) == (1, {"newer_in_log": 1})
     assert desk.send(of_state=True, may_overwrite=True) == Resent(sent=1)
+
+
+def test_a_message_that_was_found_keeps_an_older_one_of_its_key_from_overwriting_it(desk: Desk) -> None:
+    sink = desk.sink()
+    older, newer = (Message(value, b"k", timestamp_ms=time) for value, time in ((b"old", 1_000), (b"new", 2_000)))
+    lost, written = sink.attempt(older, b"the-older"), sink.attempt(newer, b"the-newer")
+    with desk.producer(sink, ids=False) as producer:
+        producer.send(newer._replace(headers=written.headers))
+    for attempt in (lost, written):
+        sink.failed(attempt, NotDelivered("", code=-192, reason="_MSG_TIMED_OUT"), None)
+    sink.keep(all_of_it=True)
+    done = desk.send(of_state=True)
+    assert (done.found, done.sent, [why.code for why in done.refused]) == (1, 0, ["newer_in_log"])
+    assert desk.values() == [b"new"]
+
+
+def test_what_brokers_refuse_for_the_size_of_its_batch_is_sent_alone(desk: Desk) -> None:
+    small = ConfigResource(
+        "TOPIC",
+        desk.topic,
+        incremental_configs=[ConfigEntry("max.message.bytes", "2000", incremental_operation=AlterConfigOpType.SET)],
+    )
+    admin = desk.world.admin()
+    admin.incremental_alter_configs([small])[small].result(10)
+    sink = desk.sink()
+    given = {"linger.ms": 1_000, "compression.type": "none"}
+    producer = Producer(desk.options, desk.topic, choose("asynchronous", given=given), unsent=sink)
+    with pytest.raises(NotDelivered, match="MSG_SIZE_TOO_LARGE"):
+        send_all(
+            producer,
+            [*(Message(bytes([letter]) * 900, partition=0) for letter in b"abcd"), Message(bytes(3_000), partition=0)],
+        )
+    assert desk.open() == {"MSG_SIZE_TOO_LARGE": 5}
+    done = desk.send({"compression.type": "none"})
+    assert (done.sent, done.failed) == (4, {"MSG_SIZE_TOO_LARGE": 1})
+    assert [message.value()[:1] for _, message in desk.log()] == [b"a", b"b", b"c", b"d"]
+    assert desk.send() == Resent()
+
+
+def test_a_partition_that_is_gone_does_not_hold_back_the_rest(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform_defs.operations.resend.AT_ONCE", 1)
+    desk.fail([Message(b"gone", partition=9), Message(b"there")], 19, "NOT_ENOUGH_REPLICAS")
+    done = desk.send()
+    assert (done.sent, done.failed, done.stopped) == (1, {"_UNKNOWN_PARTITION": 1}, False)
+
+
+def test_what_failed_while_postgres_was_away_is_sent_before_what_failed_later(desk: Desk) -> None:
+    sink = desk.sink(UnsentLedger("postgresql://nobody@127.0.0.1:1/nowhere"))
+
+    def fail(value: bytes) -> None:
+        sink.failed(sink.attempt(Message(value, partition=0), b"id of " + value), NotDelivered("", reason="x"), 0)
+        sink.keep(all_of_it=True)
+
+    fail(b"first")
+    sink.ledger, sink._away_until = desk.ledger, 0.0  # pyright: ignore[reportPrivateUsage]
+    fail(b"second")
+    assert (sink.kept, sink.in_files, desk.files.waiting()) == (2, 0, [])
+    assert desk.send() == Resent(sent=2)
+    assert [message.value() for _, message in desk.log()] == [b"first", b"second"]

@@ -115,6 +115,17 @@ def test_a_new_run_writes_again_and_each_partition_has_a_note_of_its_own(
     }
 
 
+def test_a_run_that_is_retried_after_another_has_written_writes_nothing_twice(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    pipeline = world.new_pipeline("append")
+    asset = written(pipeline)
+    first, other = run(instance, asset), run(instance, asset)
+    retried = run(instance, asset, of=first.run_id)
+    assert metadata(retried)["written"] == "by an earlier try of this run"
+    assert sorted(keys(world, pipeline)) == sorted([first.run_id, other.run_id] * 10)
+
+
 def test_an_earlier_try_that_is_still_alive_commits_nothing_more(world: World, instance: dg.DagsterInstance) -> None:
     pipeline = world.new_pipeline("append")
     contract, options = pipeline.contract, world.endpoints.kafka_options()

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from platform_defs.errors import BadInput, LedgerAway
 from platform_defs.producing.unsent import LogEnds, UnsentMessage, from_line, to_line
+from resources.local import stack
 from resources.unsent import files as module
-from resources.unsent.files import UnsentFiles
+from resources.unsent.files import UnsentFiles, unsent_files
 
 BEFORE = LogEnds("bank.transfers", "cluster", "topic", (3, 0, 9_007_199_254_740_993))
 CONTENT = st.none() | st.binary(max_size=50)
@@ -150,3 +151,19 @@ def test_several_that_take_in_while_others_append_lose_nothing_and_double_nothin
     taken += take(0)
     assert set(table) == ids
     assert taken == len(ids) == 60
+
+
+@pytest.mark.parametrize("suffix", ["unsent", "damaged"])
+def test_a_reset_of_the_stack_deletes_no_message_that_is_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    files = unsent_files()
+    files.append(path := files.own(), [message()])
+    left = path.rename(path.with_suffix(f".{suffix}"))
+    with pytest.raises(BadInput, match=rf"1 file in .*unsent holds messages .* nothing was deleted.*{left.name}"):
+        stack.reset()
+    assert left.exists()
+    left.unlink()
+    stack.reset()
+    assert not left.parent.exists()
