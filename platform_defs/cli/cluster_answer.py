@@ -73,7 +73,7 @@ def _quorum(seen: Observed) -> str:
     if seen.quorum is None:
         return "quorum not known"
     voters = seen.quorum.voters
-    lag = max((voter.lag or 0 for voter in voters), default=0)
+    lag = max((voter.lag for voter in voters), default=0)
     return f"controller {seen.quorum.leader} leads {plural(len(voters), 'voter')}, lag {lag}"
 
 
@@ -88,36 +88,19 @@ def skew_json(cluster_id: str, loads: Sequence[BrokerLoad], topics: Sequence[Top
 
 def print_skew(loads: Sequence[BrokerLoad], topics: Sequence[TopicSkew]) -> None:
     """A table of the brokers, and one of the topics."""
-    print_table(
-        ["broker", "replicas", "", "leaders", "", "bytes", ""],
-        [
-            (
-                load.broker,
-                load.replicas,
-                _deviation(load.replicas_deviation),
-                load.leaders,
-                _deviation(load.leaders_deviation),
-                load.bytes,
-                _deviation(load.bytes_deviation),
-            )
-            for load in loads
-        ],
-    )
-    print_table(
-        ["topic", "partitions", "replicas", "skew", "leader skew", "spread", "preferred"],
-        [
-            (
-                topic.topic,
-                topic.partitions,
-                topic.replication_factor,
-                f"{topic.skew_percent}%",
-                f"{topic.leader_skew_percent}%",
-                f"{topic.spread_percent}%",
-                f"{topic.preferred_percent}%",
-            )
-            for topic in topics
-        ],
-    )
+    print_table(["broker", "replicas", "", "leaders", "", "bytes", ""], list(map(_broker_row, loads)))
+    heads = ["topic", "partitions", "replicas", "skew", "leader skew", "spread", "preferred"]
+    print_table(heads, list(map(_topic_row, topics)))
+
+
+def _broker_row(load: BrokerLoad) -> Sequence[Any]:
+    replicas, leaders = _deviation(load.replicas_deviation), _deviation(load.leaders_deviation)
+    return load.broker, load.replicas, replicas, load.leaders, leaders, load.bytes, _deviation(load.bytes_deviation)
+
+
+def _topic_row(topic: TopicSkew) -> Sequence[Any]:
+    percents = (topic.skew_percent, topic.leader_skew_percent, topic.spread_percent, topic.preferred_percent)
+    return topic.topic, topic.partitions, topic.replication_factor, *(f"{percent}%" for percent in percents)
 
 
 def _deviation(share: float | None) -> str | None:

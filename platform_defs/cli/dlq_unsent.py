@@ -14,10 +14,10 @@ from platform_defs.cli.output import Output, OutputOption, print_answer, print_j
 from platform_defs.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from platform_defs.operations.resend import Resent
-    from resources.postgres.unsent import UnsentCount, UnsentLedger
+    from platform_defs.operations.resend import Resending, Resent
+    from resources.postgres.unsent import UnsentCount, UnsentLedger, UnsentLine
 
 
 class OutcomeChoice(StrEnum):
@@ -43,16 +43,12 @@ def list_unsent(pipeline: str, reason: str | None, outcome: OutcomeChoice | None
         heads = ["topic", "outcome", "error", "status", "messages"]
         print_table(heads, [(c.topic, c.outcome, c.error_name, c.status, c.messages) for c in counts])
         heads = ["id", "partition", "outcome", "error", "failed at", "tries", "bytes", "status"]
-        print_table(heads, [_line(asdict(item)) for item in found])
+        print_table(heads, list(map(_row, found)))
 
 
-def _line(item: dict[str, Any]) -> list[Any]:
-    when = item["failed_at"].isoformat(" ", "seconds")
-    return [
-        *(item[name] for name in ("unsent_id", "partition", "outcome", "error_name")),
-        when,
-        *(item[name] for name in ("tries", "bytes", "status")),
-    ]
+def _row(item: UnsentLine) -> Sequence[Any]:
+    when = item.failed_at.isoformat(" ", "seconds")
+    return item.unsent_id, item.partition, item.outcome, item.error_name, when, item.tries, item.bytes, item.status
 
 
 def send(
@@ -141,7 +137,7 @@ def taken_in(pipeline: str) -> UnsentLedger:
     return ledger
 
 
-def _resending(pipeline: str, ledger: UnsentLedger, show: Any) -> Any:
+def _resending(pipeline: str, ledger: UnsentLedger, show: Callable[[str], None]) -> Resending:
     from assets import find_contract
     from platform_defs.operations.resend import Resending
     from resources.endpoints import connection

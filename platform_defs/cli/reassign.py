@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,11 +56,21 @@ def plan(
     wanted = Wanted(tuple(topics or ()), replication_factor, tuple(without or ()), leaders_only)
     found = plan(_reassigning().look, wanted)
     if file is not None:
-        file.write_text(json.dumps(to_json(found), indent=2) + "\n")
+        store(to_json(found), file)
     if output is Output.json:
         print_json(_plan_json(found))
     else:
         _print_plan(found, file)
+
+
+def store(document: Mapping[str, Any], file: Path) -> None:
+    """Write the plan's file. Raises BadInput where it cannot be written."""
+    from platform_defs.errors import BadInput
+
+    try:
+        file.write_text(json.dumps(document, indent=2) + "\n")
+    except OSError as error:
+        raise BadInput(f"the plan cannot be written: {error.strerror}", file=str(file)) from error
 
 
 def _reassigning() -> Reassigning:

@@ -120,6 +120,7 @@ def apply(
     allowed = _allowed(break_key_order, new_cluster)
     kept = stored(file) if file else None
     topics = _topics([*kept.topics] if kept else topic)
+    topics.moves.finish()
     judged = topics.plan(allowed)
     if kept is not None:
         topics.still(kept, judged)
@@ -187,7 +188,8 @@ def _topics(only: list[str] | None = None) -> Topics:
     from resources.kafka.topic_admin import TopicAdmin
     from resources.settings import settings
 
-    return Topics(settings().contracts_folder, TopicAdmin(kafka_alone()), ledger_if_any(), tuple(only or ()))
+    chosen = settings()
+    return Topics(chosen.contracts_folder, TopicAdmin(kafka_alone()), ledger_if_any(), tuple(only or ()), chosen.home)
 
 
 def _allowed(break_key_order: bool, new_cluster: str | None) -> Allowed:

@@ -99,11 +99,11 @@ def _is_behind(voter: Voter, quorum: Quorum) -> bool:
 
 def _behind(voter: Voter, quorum: Quorum, *, embedded: bool) -> Finding:
     since = "since the leader was elected" if voter.silent_ms is None else f"for {voter.silent_ms / 1000:.0f} s"
-    lag = "" if voter.lag is None else f", {plural(voter.lag, 'record')} behind"
+    lag = plural(voter.lag, "record")
     return Finding(
         "voter_behind",
         True,
-        f"voter {voter.id} has not followed the quorum's leader {quorum.leader} {since}{lag}",
+        f"voter {voter.id} has not followed the quorum's leader {quorum.leader} {since}, {lag} behind",
         "tidegate stack up" if embedded else f"start controller {voter.id}, or look into its log",
     )
 
@@ -135,18 +135,18 @@ def _of_partitions(
     observed: Observed, states: Sequence[Judged], counts: Counts, *, embedded: bool
 ) -> Iterator[Finding]:
     away = [broker.id for broker in observed.brokers if broker.fenced or not broker.answers]
-    mend = _start(away, embedded=embedded) if away else WAIT
+    remedy = _start(away, embedded=embedded) if away else WAIT
     if counts.offline:
-        yield Finding("offline", True, _offline(states, counts), _for_offline(states, away, mend))
+        yield Finding("offline", True, _offline(states, counts), _for_offline(states, away, remedy))
     if counts.under_min_in_sync:
         refused = "with fewer replicas in sync than min.insync.replicas: writes with acks=all are refused"
-        yield Finding("under_min_in_sync", True, f"{_of(counts.under_min_in_sync)} {refused}", mend)
+        yield Finding("under_min_in_sync", True, f"{_of(counts.under_min_in_sync)} {refused}", remedy)
     if counts.under_replicated:
-        yield Finding("under_replicated", True, f"{_of(counts.under_replicated)} with replicas out of sync", mend)
+        yield Finding("under_replicated", True, f"{_of(counts.under_replicated)} with replicas out of sync", remedy)
     yield from _of_minima(states, len(observed.brokers))
     if counts.not_preferred:
         sentence = f"{_of(counts.not_preferred)} not led by the first of the replicas"
-        yield Finding("not_preferred", False, sentence, mend if away else "tidegate cluster elect")
+        yield Finding("not_preferred", False, sentence, remedy if away else "tidegate cluster elect")
 
 
 def _of(partitions: int) -> str:
@@ -158,15 +158,15 @@ def _offline(states: Sequence[Judged], counts: Counts) -> str:
     return f"{_of(counts.offline)} without a leader that answers, such as {first}: neither read nor written"
 
 
-def _for_offline(states: Sequence[Judged], away: Sequence[int], mend: str) -> str:
+def _for_offline(states: Sequence[Judged], away: Sequence[int], remedy: str) -> str:
     """An unclean election is offered only where every replica in sync is away, and another one is not."""
     for item in states:
         replicas = set(item.partition.replicas) - set(away)
         if item.state is State.offline and replicas and not replicas & set(item.partition.in_sync):
             topic = item.partition.topic
             unclean = f"tidegate cluster elect {topic} --unclean --confirm {topic}"
-            return f"{mend}; if that cannot be: {unclean} (what only lost replicas hold is lost)"
-    return mend
+            return f"{remedy}; if that cannot be: {unclean} (what only lost replicas hold is lost)"
+    return remedy
 
 
 def _of_minima(states: Sequence[Judged], brokers: int) -> Iterator[Finding]:

@@ -7,9 +7,10 @@ shortest path, as in a minimum-cost flow whose costs are the squares of what the
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 Held = int  # what is moved: a replica of the partition of that number, or its leadership
-Options = Callable[[int], Iterable[tuple[Held, int, int]]]  # of a broker: what it may give, to whom, at what cost
+Options = Callable[[Held], Iterable[tuple[int, int, int]]]  # of a thing: who may give it, to whom, at what cost
 Move = Callable[[Held, int, int], bool]  # from one broker to another; False where it is not possible any more
 
 
@@ -26,24 +27,66 @@ class _Chain:
     steps: tuple[_Step, ...]
 
 
-def level(counts: Counter[int], options: Options, move: Move, weight: Callable[[int], tuple[int, int]]) -> None:
+def level(
+    counts: Counter[int], things: Iterable[Held], options: Options, move: Move, weight: Callable[[int], tuple[int, int]]
+) -> None:
     """Move until no broker has two more than another one that a chain of moves leads to, and no chain saves a move.
 
     `weight` decides between equal choices: the lighter broker receives. `counts` is kept up to date.
     """
+    offers = _Offers(options, things)
     while True:
-        edges = _edges(counts, options)
+        edges = offers.cheapest(counts)
         chains = (
             (source, target, chain)
             for source in sorted(counts, key=lambda broker: (-counts[broker], broker))
             for target, chain in _best_first(source, counts, edges, weight)
         )
-        if not any(_carry(source, target, chain, counts, move) for source, target, chain in chains):
+        if not any(_carry(source, target, chain, counts, move, offers) for source, target, chain in chains):
             return
 
 
-def _carry(source: int, target: int, chain: _Chain, counts: Counter[int], move: Move) -> bool:
-    """Do all steps, the last first, or none of them."""
+class _Offers:
+    """What may be given by whom to whom: only what has moved is asked for again, since there may be thousands."""
+
+    def __init__(self, options: Options, things: Iterable[Held]) -> None:
+        self._options = options
+        self._costs: dict[Held, dict[tuple[int, int], int]] = {}
+        self._queues: dict[tuple[int, int], list[tuple[int, Held]]] = {}  # what no longer holds is dropped when seen
+        self.renew(things)
+
+    def renew(self, things: Iterable[Held]) -> None:
+        """Ask for the options of these again."""
+        for held in things:
+            before = self._costs.get(held, {})
+            self._costs[held] = {(source, target): cost for source, target, cost in self._options(held)}
+            for way, cost in self._costs[held].items():
+                if before.get(way) != cost:
+                    heappush(self._queues.setdefault(way, []), (cost, held))
+
+    def cheapest(self, brokers: Iterable[int]) -> dict[int, dict[int, tuple[int, Held]]]:
+        """By broker and broker: the cheapest thing that the one may give the other."""
+        found: dict[int, dict[int, tuple[int, Held]]] = {broker: {} for broker in brokers}
+        for way, queue in self._queues.items():
+            while queue and self._costs[queue[0][1]].get(way) != queue[0][0]:
+                heappop(queue)
+            if queue:
+                found[way[0]][way[1]] = queue[0]
+        return found
+
+
+def _carry(source: int, target: int, chain: _Chain, counts: Counter[int], move: Move, offers: _Offers) -> bool:
+    """Do all steps, or none of them."""
+    if not _all_moved(chain, move):
+        return False
+    offers.renew(step.held for step in chain.steps)
+    counts[source] -= 1
+    counts[target] += 1
+    return True
+
+
+def _all_moved(chain: _Chain, move: Move) -> bool:
+    """The last step first, so that no broker has one more meanwhile."""
     done: list[_Step] = []
     for step in reversed(chain.steps):
         if not move(step.held, step.source, step.target):
@@ -51,20 +94,7 @@ def _carry(source: int, target: int, chain: _Chain, counts: Counter[int], move: 
                 move(undone.held, undone.target, undone.source)
             return False
         done.append(step)
-    counts[source] -= 1
-    counts[target] += 1
     return True
-
-
-def _edges(counts: Counter[int], options: Options) -> dict[int, dict[int, tuple[int, Held]]]:
-    """By broker and broker: the cheapest thing that the one may give the other."""
-    found: dict[int, dict[int, tuple[int, Held]]] = {}
-    for source in counts:
-        best = found.setdefault(source, {})
-        for held, target, cost in options(source):
-            if target not in best or (cost, held) < best[target]:
-                best[target] = cost, held
-    return found
 
 
 def _best_first(

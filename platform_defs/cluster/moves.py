@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from platform_defs.cluster.levelling import Held, level
+from platform_defs.cluster.observed import Replicas
 
-Replicas = tuple[int, ...]
 OfTopic = Mapping[int, Replicas]  # by partition, the replicas in the order of preference
 
 
@@ -37,6 +37,14 @@ class Site:
         """On how many racks of the site these replicas are."""
         return len({self.rack(broker) for broker in replicas if broker in self.racks})
 
+    def beside(self, broker: int, replicas: Iterable[int]) -> int:
+        """How many of these replicas are on the broker's rack."""
+        return sum(self.rack(other) == self.rack(broker) for other in replicas)
+
+    def is_spread(self, replicas: Sequence[int]) -> bool:
+        """Whether these replicas are on as many racks as they can be."""
+        return self.spread(replicas) >= min(len(replicas), self.spread(self.brokers))
+
     def weight(self, broker: int) -> tuple[int, int]:
         return self.load.get(broker, 0), broker
 
@@ -50,8 +58,9 @@ def rearranged(observed: OfTopic, site: Site, replication_factor: int | None = N
 def with_factor(observed: OfTopic, site: Site, replication_factor: int) -> dict[int, Replicas]:
     """The assignment of a topic with another number of replicas: those that stay keep their order.
 
-    What is added is on a new rack if there is one, on the brokers with the fewest replicas of the topic. What is taken
-    away shares a rack if one does, from the brokers with the most; never the first, which leads.
+    What is added is on the rack with the fewest of them, on the broker with the fewest replicas of the topic. What is
+    taken away is on a broker that is not of the site; else it shares a rack if one does, on the broker with the most,
+    and is never the first, which leads.
     """
     held = {number: list(replicas) for number, replicas in sorted(observed.items())}
     counts = Counter(broker for replicas in held.values() for broker in replicas)
@@ -59,7 +68,7 @@ def with_factor(observed: OfTopic, site: Site, replication_factor: int) -> dict[
         while len(replicas) < replication_factor:
             added = min(
                 (broker for broker in site.brokers if broker not in replicas),
-                key=lambda broker: (-site.spread([*replicas, broker]), counts[broker], site.weight(broker)),
+                key=lambda broker: (site.beside(broker, replicas), counts[broker], site.weight(broker)),
             )
             replicas.append(added)
             counts[added] += 1
@@ -72,7 +81,8 @@ def _take_one(replicas: list[int], site: Site, counts: Counter[int]) -> int:
     def without(broker: int) -> int:
         return site.spread(other for other in replicas if other != broker)
 
-    taken = max(replicas[1:], key=lambda broker: (without(broker), counts[broker], site.weight(broker)))
+    away = [broker for broker in replicas if broker not in site.racks]
+    taken = max(away or replicas[1:], key=lambda broker: (without(broker), counts[broker], site.weight(broker)))
     replicas.remove(taken)
     return taken
 
@@ -84,17 +94,17 @@ def spread_evenly(assigned: OfTopic, site: Site, observed: OfTopic | None = None
     """
     held = {number: list(replicas) for number, replicas in sorted(assigned.items())}
     first = {number: frozenset(replicas) for number, replicas in (observed or assigned).items()}
+    brokers = site.brokers
     counts = Counter(dict.fromkeys(site.brokers, 0))
     counts.update(broker for replicas in held.values() for broker in replicas if broker in site.racks)
     for replicas in held.values():
-        _mend(replicas, site, counts)
+        _onto_site(replicas, site, counts)
 
-    def options(broker: int) -> Iterable[tuple[Held, int, int]]:
-        for number, replicas in held.items():
-            if broker in replicas:
-                for other in site.brokers:
-                    if _fits(replicas, broker, other, site):
-                        yield number, other, (other not in first[number]) - (broker not in first[number])
+    def options(number: Held) -> Iterable[tuple[int, int, int]]:
+        for broker in held[number]:
+            for other in brokers:
+                if _fits(held[number], broker, other, site):
+                    yield broker, other, (other not in first[number]) - (broker not in first[number])
 
     def move(number: Held, source: int, target: int) -> bool:
         if source not in held[number] or not _fits(held[number], source, target, site):
@@ -102,35 +112,39 @@ def spread_evenly(assigned: OfTopic, site: Site, observed: OfTopic | None = None
         held[number][held[number].index(source)] = target
         return True
 
-    level(counts, options, move, site.weight)
+    level(counts, held, options, move, site.weight)
     return {number: tuple(replicas) for number, replicas in held.items()}
 
 
-def _mend(replicas: list[int], site: Site, counts: Counter[int]) -> None:
+def _onto_site(replicas: list[int], site: Site, counts: Counter[int]) -> None:
     """Bring a partition onto brokers of the site, and onto as many racks as it can be on."""
-    wanted = min(len(replicas), site.spread(site.brokers))
-    while site.spread(replicas) < wanted or any(broker not in site.racks for broker in replicas):
-        _, source, target = min(
-            (
-                (
-                    -site.spread(_replaced(replicas, source, target)),
-                    counts[target] - counts[source],
-                    site.weight(target),
-                ),
-                source,
-                target,
-            )
-            for source in _to_leave(replicas, site)
-            for target in site.brokers
-            if target not in replicas
-        )
-        replicas[replicas.index(source)] = target
-        counts[target] += 1
-        counts[source] -= 1
+    while (away := [broker for broker in replicas if broker not in site.racks]) or not site.is_spread(replicas):
+        _swap_one(away or replicas, replicas, site, counts)
 
 
-def _to_leave(replicas: Sequence[int], site: Site) -> list[int]:
-    return [broker for broker in replicas if broker not in site.racks] or list(replicas)
+def _swap_one(leaving: Sequence[int], replicas: list[int], site: Site, counts: Counter[int]) -> None:
+    """Give the place of one of those `leaving` to another broker: for the most racks, then the least load."""
+    _, source, target = min(
+        ((-site.spread(_replaced(replicas, old, new)), counts[new] - counts[old], site.weight(new)), old, new)
+        for old in leaving
+        for new in site.brokers
+        if new not in replicas
+    )
+    replicas[replicas.index(source)] = target
+    counts[target] += 1
+    counts[source] -= 1
+
+
+def over_racks(assigned: OfTopic, site: Site) -> dict[int, Replicas]:
+    """The replicas of a topic with each partition on as many racks as it can be, and nothing else moved: never the
+    first, which leads, and nothing of a partition that has a replica on a broker that is not of the site.
+    """
+    held = {number: list(replicas) for number, replicas in sorted(assigned.items())}
+    counts = Counter(broker for replicas in held.values() for broker in replicas)
+    for replicas in held.values():
+        while site.racks.keys() >= set(replicas) and not site.is_spread(replicas):
+            _swap_one(replicas[1:], replicas, site, counts)
+    return {number: tuple(replicas) for number, replicas in held.items()}
 
 
 def _replaced(replicas: Sequence[int], source: int, target: int) -> list[int]:
@@ -152,12 +166,11 @@ def led_evenly(assigned: OfTopic) -> dict[int, Replicas]:
     counts = Counter({broker: 0 for replicas in held.values() for broker in replicas})
     counts.update(replicas[0] for replicas in held.values())
 
-    def options(broker: int) -> Iterable[tuple[Held, int, int]]:
-        for number, replicas in held.items():
-            if replicas[0] == broker:
-                for other in replicas[1:]:
-                    was = assigned[number][0]
-                    yield number, other, (other != was) - (broker != was)
+    def options(number: Held) -> Iterable[tuple[int, int, int]]:
+        broker, *others = held[number]
+        was = assigned[number][0]
+        for other in others:
+            yield broker, other, (other != was) - (broker != was)
 
     def move(number: Held, source: int, target: int) -> bool:
         replicas = held[number]
@@ -167,7 +180,7 @@ def led_evenly(assigned: OfTopic) -> dict[int, Replicas]:
         replicas.insert(0, target)
         return True
 
-    level(counts, options, move, lambda broker: (0, broker))
+    level(counts, held, options, move, lambda broker: (0, broker))
     return {number: tuple(replicas) for number, replicas in held.items()}
 
 

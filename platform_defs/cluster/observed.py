@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+Replicas = tuple[int, ...]  # broker ids, the preferred leader first
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -11,8 +13,8 @@ class Partition:
     topic: str
     number: int
     leader: int | None
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
+    replicas: Replicas
+    in_sync: Replicas
     min_in_sync: int = 0  # min.insync.replicas of the topic; 0 where it is not known
 
     @property
@@ -22,6 +24,13 @@ class Partition:
     @property
     def under_replicated(self) -> bool:
         return len(self.in_sync) < len(self.replicas)
+
+    @property
+    def needed_in_sync(self) -> int:
+        """Without how many replicas in sync writes with acks=all are refused: a min.insync.replicas above the number of
+        replicas counts as that number (Kafka's Partition.effectiveMinIsr; so measured with 4.3).
+        """
+        return min(self.min_in_sync, len(self.replicas))
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.number}]"
@@ -40,12 +49,12 @@ class Broker:
 
 @dataclass(frozen=True)
 class Voter:
-    """A controller with a vote. `lag` is how many records of the metadata log it does not have, None if not known;
-    `silent_ms` how long ago it last fetched.
+    """A controller with a vote. `lag` is how many records of the metadata log it does not have; `silent_ms` is how long
+    ago it last fetched, None for never.
     """
 
     id: int
-    lag: int | None
+    lag: int
     silent_ms: int | None = None
 
 
@@ -64,12 +73,12 @@ class Moving:
 
     topic: str
     number: int
-    replicas: tuple[int, ...]  # the present ones and those to come
+    replicas: Replicas  # the present ones and those to come
     adding: tuple[int, ...]
     removing: tuple[int, ...]
 
     @property
-    def target(self) -> tuple[int, ...]:
+    def target(self) -> Replicas:
         """The replicas that it will have."""
         return tuple(broker for broker in self.replicas if broker not in self.removing)
 
@@ -91,11 +100,10 @@ class Observed:
     unknown: tuple[str, ...] = ()
 
 
-Assignment = Mapping[tuple[str, int], tuple[int, ...]]  # by topic and partition, the replicas in order of preference
 Bytes = Mapping[tuple[str, int, int], int]  # by topic, partition and broker
 
 
-def assignment(partitions: Iterable[Partition]) -> dict[tuple[str, int], tuple[int, ...]]:
+def assignment(partitions: Iterable[Partition]) -> dict[tuple[str, int], Replicas]:
     """The replicas of each partition."""
     return {(item.topic, item.number): item.replicas for item in partitions}
 

@@ -63,7 +63,7 @@ def _judge(item: Partition, silent: set[int], adding: Mapping[tuple[str, int], i
 def _state(item: Partition, missing: int, *, led: bool) -> State:
     if not led:
         return State.offline
-    if len(item.in_sync) < item.min_in_sync:
+    if len(item.in_sync) < item.needed_in_sync:
         return State.under_min_in_sync
     if _at_minimum(item):
         return State.at_min_in_sync
@@ -71,13 +71,13 @@ def _state(item: Partition, missing: int, *, led: bool) -> State:
 
 
 def _at_minimum(item: Partition) -> bool:
-    return 0 < item.min_in_sync == len(item.in_sync)
+    return 0 < item.needed_in_sync == len(item.in_sync)
 
 
 def count(found: Iterable[Judged]) -> Counts:
     """The counts of all of them."""
     items = list(found)
-    below = [item for item in items if len(item.partition.in_sync) < item.partition.min_in_sync]
+    below = [item for item in items if len(item.partition.in_sync) < item.partition.needed_in_sync]
     return Counts(
         partitions=len(items),
         offline=sum(item.state is State.offline for item in items),

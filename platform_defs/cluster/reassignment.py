@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from platform_defs.cluster.moves import OfTopic, Replicas, moved
-from platform_defs.cluster.observed import Moving, Observed, assignment
+from platform_defs.cluster.moves import OfTopic, moved
+from platform_defs.cluster.observed import Moving, Observed, Replicas, assignment
 from platform_defs.errors import BadInput
 
 KIND = "tidegate cluster reassign plan 1"
@@ -131,10 +131,11 @@ def _to(item: TopicPlan) -> str:
     return ",".join(f"{n}:{broker}" for n, broker in added)
 
 
-def brokers(plan: Reassignment) -> list[int]:
-    """The brokers that hold a replica before or after."""
+def brokers(plan: Reassignment, now: Observed) -> list[int]:
+    """The brokers that hold a replica before or after, and can be told: one that is dead copies nothing."""
     both = (*plan.observed().values(), *plan.planned().values())
-    return sorted({broker for replicas in both for broker in replicas})
+    well = {broker.id for broker in now.brokers if broker.answers and not broker.fenced}
+    return sorted({broker for replicas in both for broker in replicas} & well)
 
 
 def to_json(plan: Reassignment) -> dict[str, Any]:

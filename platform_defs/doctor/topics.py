@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from platform_defs.doctor.findings import Finding, Severity, error, warning, well
 from platform_defs.words import noun_for, plural
@@ -25,7 +26,7 @@ class TopicState:
 class TopicTrouble:
     """Why there is no state: the topic does not exist, this user may not see it, or no answer came."""
 
-    kind: str  # missing, no_right or no_answer
+    kind: Literal["missing", "no_right", "no_answer"]
     said: str = ""
 
 
@@ -66,8 +67,8 @@ def _no_state(look: TopicLook, trouble: TopicTrouble) -> Finding:
             "topics",
             look.topic,
             f"There is no topic {look.topic}, {of}, that this user can see.",
-            f"Create it (tidegate produce {look.pipelines[0]} does), correct the contract, or grant the user "
-            "Describe on it: Kafka says of a hidden topic that there is none.",
+            "Create it (tidegate topics apply), correct the contract, or grant the user Describe on it: Kafka says of "
+            "a hidden topic that there is none.",
         )
     if trouble.kind == "no_right":
         return error(

@@ -5,9 +5,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from platform_defs.cluster.observed import Broker, Bytes, Moving, Observed, Partition, Quorum, Voter
+from platform_defs.cluster.observed import Bytes, Observed, Partition, Quorum
 from platform_defs.errors import BrokerAway, TidegateError
-from resources.kafka import cluster
 from resources.kafka.cluster import KafkaCluster
 from resources.kafka.partitions import KafkaPartitions
 
@@ -38,15 +37,15 @@ class Look:
             minima = pool.submit(self.partitions.minima, topics.names)
             unknown = list[str]()
             known = _or_unknown(registered, unknown) or ()
-            brokers = self.partitions.asked(tuple(map(_broker, known)) or topics.brokers)
+            brokers = self.partitions.asked(known or topics.brokers)
             lost = _lost(quorum)
             return Observed(
                 topics.cluster_id,
                 brokers,
                 _with_minima(topics.partitions, _or_unknown(minima, unknown) or {}),
-                quorum=None if lost else _quorum(_or_unknown(quorum, unknown)),
+                quorum=None if lost else _or_unknown(quorum, unknown),
                 quorum_lost=lost,
-                moving=() if lost else tuple(map(_moving, _or_unknown(moving, unknown) or ())),
+                moving=() if lost else _or_unknown(moving, unknown) or (),
                 unknown=tuple(unknown),
             )
 
@@ -80,7 +79,7 @@ def _with_minima(partitions: Iterable[Partition], minima: Mapping[str, int]) -> 
     return tuple(replace(item, min_in_sync=minima.get(item.topic, 0)) for item in partitions)
 
 
-def _lost(asked: Future[cluster.Quorum]) -> str | None:
+def _lost(asked: Future[Quorum]) -> str | None:
     """Why the quorum has no leader, as far as can be told: a broker answers, and what it forwards is not answered."""
     try:
         asked.result()
@@ -89,22 +88,3 @@ def _lost(asked: Future[cluster.Quorum]) -> str | None:
     except TidegateError:
         return None
     return None
-
-
-def _broker(said: cluster.RegisteredBroker) -> Broker:
-    return Broker(said.id, f"{said.host}:{said.port}", said.rack, said.fenced)
-
-
-def _quorum(said: cluster.Quorum | None) -> Quorum | None:
-    if said is None:
-        return None
-    now = max((voter.last_fetch_ms or 0 for voter in said.voters), default=0)  # by the leader's clock
-    return Quorum(said.leader, said.epoch, tuple(_voter(voter, now) for voter in said.voters))
-
-
-def _voter(said: cluster.Voter, now: int) -> Voter:
-    return Voter(said.id, said.lag, None if said.last_fetch_ms is None else now - said.last_fetch_ms)
-
-
-def _moving(said: cluster.Reassignment) -> Moving:
-    return Moving(said.topic, said.partition, said.replicas, said.adding, said.removing)

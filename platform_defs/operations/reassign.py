@@ -19,6 +19,7 @@ from resources.kafka.throttles import KafkaThrottles
 
 State = Literal["under way", "done", "cancelled"]
 GOES_ON = "tidegate cluster reassign status, or tidegate cluster reassign cancel"
+STILL = 5  # looks, a second apart, after which what does not move is taken not to have begun
 NONE_UNDER_WAY = "NO_REASSIGNMENT_IN_PROGRESS"  # Kafka's error for a cancellation that comes too late
 
 
@@ -88,12 +89,14 @@ class Reassigning:
         _refuse_if_changed(plan, now)
         _refuse_if_away(plan, now)
         self._refuse_if_another(plan)
+        if not plan.topics:  # nothing to record in place of the last one, which has a way back
+            return Progress(Kept(plan, throttle, "done"), (), {})
         kept = Kept(plan, throttle, "under way")
         self.record.save(kept)
         left, orders = reassignment.remaining(plan, now), plan.orders()
         self._tell({at: to for at, to in left.items() if at in orders})  # at once: no byte moves
         if reassignment.throttled_replicas(plan) and (left or reassignment.under_way(plan, now)):
-            self._throttles.limit(throttle, reassignment.brokers(plan), reassignment.throttled_replicas(plan))
+            self._throttles.limit(throttle, reassignment.brokers(plan, now), reassignment.throttled_replicas(plan))
         self._tell({at: to for at, to in left.items() if at not in orders})
         return self.status(kept)
 
@@ -102,18 +105,22 @@ class Reassigning:
         now = self._of_its_cluster(kept.plan)
         moving, waiting = reassignment.under_way(kept.plan, now), reassignment.remaining(kept.plan, now)
         if kept.state == "under way" and not moving and not waiting:
-            kept = self._end(kept, "done")
+            kept = self._end(kept, "done", now)
         return Progress(kept, moving, waiting)
 
     def wait(self, kept: Kept, seconds: float, show: Callable[[Progress], None]) -> Progress | None:
         """Until it has ended, at most so long; None where it could not be asked then.
 
-        Where nothing moves, and something has not begun, waiting longer would not help.
+        Where nothing moves, and something has not begun, waiting longer would not help; brokers have to say so several
+        times, since what has just arrived is neither moving nor yet shown where it is.
         """
-        until = time.monotonic() + seconds
+        if kept.state != "under way":
+            return Progress(kept, (), {})
+        until, still = time.monotonic() + seconds, 0
         while True:
             found = self._unless_away(kept)
-            if found is not None and (found.kept.state != "under way" or not found.moving):
+            still = still + 1 if found is not None and not found.moving else 0
+            if found is not None and (found.kept.state != "under way" or still == STILL):
                 return found
             if time.monotonic() > until:
                 return found
@@ -134,15 +141,17 @@ class Reassigning:
         """
         if kept.state != "under way":
             return Progress(kept, (), {})
-        moving = reassignment.under_way(kept.plan, self._of_its_cluster(kept.plan))
-        self._tell({(item.topic, item.number): None for item in moving})
+        now = self._of_its_cluster(kept.plan)
+        moving = reassignment.under_way(kept.plan, now)
+        told = self._tell({(item.topic, item.number): None for item in moving})
         before = kept.plan.observed()  # Kafka gives them their replicas back, not the order of these
-        self._tell({at: before[at] for at in ((item.topic, item.number) for item in moving)})
-        return Progress(self._end(kept, "cancelled"), moving, {})
+        self._tell({at: before[at] for at in told})
+        went = tuple(item for item in moving if (item.topic, item.number) in told)
+        return Progress(self._end(kept, "cancelled", now), went, {})
 
-    def _end(self, kept: Kept, state: State) -> Kept:
+    def _end(self, kept: Kept, state: State, now: Observed) -> Kept:
         plan = kept.plan
-        self._throttles.remove(reassignment.brokers(plan), reassignment.throttled_replicas(plan))
+        self._throttles.remove(reassignment.brokers(plan, now), reassignment.throttled_replicas(plan))
         ours = plan.planned()
         found = self.look.partitions.topics().partitions
         self.look.partitions.elect(
@@ -172,9 +181,10 @@ class Reassigning:
             )
         return now
 
-    def _tell(self, wanted: Mapping[At, tuple[int, ...] | None]) -> None:
+    def _tell(self, wanted: Mapping[At, tuple[int, ...] | None]) -> set[At]:
+        """Those that Kafka does; of what was to be cancelled, not what has arrived meanwhile."""
         if not wanted:
-            return
+            return set()
         answers = self.look.controllers.reassign(wanted)
         refused = {at: error for at, error in answers.items() if error not in (None, NONE_UNDER_WAY)}
         for (topic, number), error in sorted(refused.items()):
@@ -182,6 +192,7 @@ class Reassigning:
                 f"Kafka refuses to move {topic}[{number}] to {wanted[topic, number]}: {error}. What has begun goes on: "
                 f"{GOES_ON}"
             )
+        return {at for at, error in answers.items() if error is None}
 
     def _refuse_if_another(self, plan: Reassignment) -> None:
         kept = self.record.load()

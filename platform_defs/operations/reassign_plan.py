@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from platform_defs.cluster.health import INTERNAL
-from platform_defs.cluster.moves import Replicas, Site, led_evenly, rearranged
-from platform_defs.cluster.observed import Bytes, Observed, Partition, by_topic
+from platform_defs.cluster.moves import Site, led_evenly, rearranged
+from platform_defs.cluster.observed import Bytes, Observed, Partition, Replicas, by_topic
 from platform_defs.cluster.reassignment import Reassignment, TopicPlan
 from platform_defs.errors import BadInput, TopicMissing
 from platform_defs.operations.observe_cluster import Look

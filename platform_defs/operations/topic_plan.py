@@ -10,6 +10,7 @@ from platform_defs.contract.catalogue import BrokenContract, read_contracts
 from platform_defs.contract.topics_file import NAME, read_topics_file
 from platform_defs.errors import BadInput
 from platform_defs.operations.topic_evidence import Witness
+from platform_defs.operations.topic_moves import Moves
 from platform_defs.topics.declared import Declarations, Declared, declarations
 from platform_defs.topics.evidence_rules import Evidence, same_cluster, unread_kept
 from platform_defs.topics.observed import Observed
@@ -66,6 +67,12 @@ class Topics:
     admin: TopicAdmin
     ledger: str | None  # the URL of its database
     only: tuple[str, ...] = ()
+    home: Path = Path()  # where the record of moves is
+
+    @property
+    def moves(self) -> Moves:
+        """What moves replicas."""
+        return Moves(self.admin.options, self.home)
 
     def declared(self) -> Declarations:
         """Raises BadInput for a topics.yaml that cannot be read, and for a name of `only` that nothing declares."""
@@ -102,6 +109,7 @@ class Topics:
         if self.ledger is not None and not judged.evidence.unknown:
             TopicsLedger(self.ledger).keep_cluster(judged.plan.cluster_id, instead=allowed.new_cluster is not None)
         self.admin.apply(judged.plan.steps, show)
+        self.moves.do(judged.plan, show)
 
     def still(self, stored: Plan, judged: Judged) -> None:
         """Raise BadInput unless the stored plan is what is to be done now, or what is left of it."""
@@ -139,7 +147,7 @@ def stored(path: Path) -> Plan:
 
 
 def _by_evidence(topics: Mapping[str, Declared], observed: Observed, evidence: Evidence) -> list[Verdict]:
-    found = [*unread_kept(topics, observed, evidence), *same_cluster("", observed, evidence)]
+    found = [*unread_kept(topics, observed, evidence), *same_cluster(observed, evidence)]
     if evidence.unknown and topics:
         message = f"whether this is the cluster of the first apply cannot be told: {evidence.unknown}"
         found.append(Verdict("warn", "same_cluster", "", message))

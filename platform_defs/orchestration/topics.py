@@ -15,7 +15,7 @@ from platform_defs.orchestration.survey import kept_survey
 from platform_defs.orchestration.topic_assets import Topic
 from platform_defs.orchestration.topic_checks import evaluations, topic_admin
 from platform_defs.words import plural
-from resources.endpoints import connection
+from resources.endpoints import Endpoints, connection
 from resources.kafka.topics import KafkaTopics
 
 EVERY, EVERY_PAGE = 60, 100  # seconds between two ticks where all topics fit into one page, and where they do not
@@ -49,14 +49,25 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
         found = observations(page, kept_survey(endpoints).topics)
         for name, why in found.unseen.items():
             context.log.warning(f"{name} was not recorded: {why}")
+        checks = checked([by_name[name] for name in page], endpoints, context)
         changed = news.among(found.seen, time.time())
-        checks = evaluations([by_name[name] for name in page], topic_admin(endpoints))
         said = f"Saw {len(found.seen)} of {plural(len(topics), 'topic')}, recorded {len(changed)} that changed"
         said += "".join(f"; {name}: {why}" for name, why in list(found.unseen.items())[:10])
-        events = [*changed, *shows_otherwise(context.instance, checks)]
+        events = [*changed, *checks]
         return dg.SensorResult(asset_events=events, skip_reason=said, cursor=cursor)
 
     return observe
+
+
+def checked(
+    topics: Sequence[Topic], endpoints: Endpoints, context: dg.SensorEvaluationContext
+) -> list[dg.AssetCheckEvaluation]:
+    """Their checks, where Dagster shows something else; none where they cannot be judged now: observations go on."""
+    try:
+        return shows_otherwise(context.instance, evaluations(topics, topic_admin(endpoints)))
+    except TidegateError as error:
+        context.log.warning(f"The checks of topics could not be judged: {error}")
+        return []
 
 
 def interval(topics: int) -> int:

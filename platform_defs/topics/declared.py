@@ -38,10 +38,9 @@ class Declared:
         """Where the first of `keys` that is declared is; else where the topic is."""
         return next((self.places[key] for key in keys if key in self.places), self.places.get(""))
 
-    @property
-    def upserted(self) -> bool:
-        """Whether a pipeline keeps the latest message of each key."""
-        return any(reader.disposition == "upsert" for reader in self.readers)
+    def read_by(self, disposition: Literal["append", "upsert"]) -> list[str]:
+        """The pipelines that append a row for each message, or that keep the latest one of each key."""
+        return [reader.pipeline for reader in self.readers if reader.disposition == disposition]
 
 
 @dataclass(frozen=True)

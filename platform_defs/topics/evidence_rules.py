@@ -66,13 +66,13 @@ def unread_kept(topics: Mapping[str, Declared], observed: Observed, evidence: Ev
                 yield said(declared, "refuse", "unread_kept", _loss(declared, change, one), *place)
 
 
-def same_cluster(topic: str, observed: Observed, evidence: Evidence) -> Iterator[Verdict]:
+def same_cluster(observed: Observed, evidence: Evidence) -> Iterator[Verdict]:
     """The cluster is that of the first apply: another one has been taken for it."""
     first = evidence.first_cluster
     if first is not None and first != observed.cluster_id:
         message = f"topics were first applied to cluster {first}, and this is cluster {observed.cluster_id}. Correct "
         message += "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS; or, if this cluster has taken the other's place: tidegate topics "
-        yield Verdict("refuse", "same_cluster", topic, f"{message}apply --new-cluster {observed.cluster_id}")
+        yield Verdict("refuse", "same_cluster", "", f"{message}apply --new-cluster {observed.cluster_id}")
 
 
 def _loss(declared: Declared, change: Shorter, one: Unread) -> str:

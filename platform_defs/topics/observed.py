@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-Replicas = tuple[int, ...]  # broker ids, the preferred leader first
+from platform_defs.cluster.observed import Replicas
 
 
 @dataclass(frozen=True)

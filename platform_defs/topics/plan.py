@@ -6,8 +6,9 @@ Only declared keys are compared. No step makes partitions fewer, deletes a topic
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from platform_defs.cluster.observed import Replicas
 from platform_defs.topics.declared import Declared
-from platform_defs.topics.observed import Observed, ObservedTopic, Replicas, same_value
+from platform_defs.topics.observed import Observed, ObservedTopic, same_value
 from platform_defs.topics.placement import added, replaced, spread_over
 from platform_defs.topics.steps import (
     ORDER,

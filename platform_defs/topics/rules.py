@@ -44,8 +44,9 @@ def writable(declared: Declared, observed: Observed) -> Iterator[Verdict]:
         return
     keys = (f"config.{ISR}", "replicationFactor")
     if least > factor:
-        message = f"{ISR} {least} is more than the {plural(factor, 'replica')} of {declared.topic}: every write with "
-        message += f"acks=all would fail. Write {ISR} {max(1, factor - 1)}, or a larger replicationFactor"
+        message = f"{ISR} {least} is more than the {plural(factor, 'replica')} of {declared.topic}: Kafka 4.3 takes it "
+        message += f"for {factor}, so that fewer brokers hold a write than is declared; an older one may refuse every "
+        message += f"write with acks=all. Write {ISR} {max(1, factor - 1)}, or a larger replicationFactor"
         yield said(declared, "refuse", "writable", message, *keys)
     elif least == factor > 1:
         message = f"{ISR} {least} is all {factor} replicas of {declared.topic}: one broker down stops every write with "
@@ -112,14 +113,15 @@ def compaction_fits(declared: Declared, observed: Observed) -> Iterator[Verdict]
     before = there.effective.get(POLICY) if there else None
     if f"config.{POLICY}" not in declared.places or wanted is None or wanted == before:
         return
-    appended = [reader.pipeline for reader in declared.readers if reader.disposition == "append"]
+    appended, upserted = declared.read_by("append"), declared.read_by("upsert")
     if _compacts(wanted) and not _compacts(before) and appended:
         message = f"{POLICY} {wanted} keeps one message of each key, and {appended[0]} appends a row for every one: "
         message += "those not read yet would be lost. Leave it delete, or make the table upsert"
         yield said(declared, "refuse", "compaction_fits", message, f"config.{POLICY}")
-    if _compacts(before) and not _compacts(wanted) and declared.upserted:
+    ages = not _compacts(wanted) or (_deletes(wanted) and not _deletes(before))
+    if _compacts(before) and ages and upserted:
         message = f"{POLICY} {wanted} deletes the latest messages of keys by age, and the table of "
-        message += f"{declared.readers[0].pipeline} is made of them: it could not be rebuilt. Leave it compact"
+        message += f"{upserted[0]} is made of them: it could not be rebuilt. Leave it {before}"
         yield said(declared, "refuse", "compaction_fits", message, f"config.{POLICY}")
 
 
@@ -186,6 +188,10 @@ def _is_about(declared: Declared, observed: Observed, *keys: str) -> bool:
 
 def _compacts(policy: str | None) -> bool:
     return "compact" in (policy or "")
+
+
+def _deletes(policy: str | None) -> bool:
+    return "delete" in (policy or "")
 
 
 def _some(numbers: list[int]) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from platform_defs.topics.observed import ObservedTopic, Replicas, same_value
+from platform_defs.cluster.observed import Replicas
+from platform_defs.topics.observed import ObservedTopic, same_value
 from platform_defs.words import plural
 
 

@@ -16,7 +16,6 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
@@ -25,7 +24,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from platform_defs.engine.leader_epochs import LeaderEpochs
 from platform_defs.errors import BadInput, BrokerAway, TopicMissing
 from platform_defs.offsets import PartitionView, TopicView
-from resources.kafka.refusals import refusal, refusing
+from resources.kafka.admin import admin_client
+from resources.kafka.refusals import refusal
 
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # the answer of a broker without topic ids (KIP-516)
 
@@ -68,7 +68,7 @@ class KafkaBroker:
         return leader_epochs(self.options, topic)
 
     def _describe(self, topic: str) -> TopicView:
-        admin = _admin(self.options)
+        admin = admin_client(self.options)
         cluster = _answer(admin.describe_cluster(request_timeout=5))
         described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
         topic_id = str(described.topic_id)
@@ -80,12 +80,6 @@ class KafkaBroker:
             )
         partitions = [TopicPartition(topic, item.id) for item in described.partitions]
         return TopicView(topic, cluster.cluster_id, topic_id, _watermarks(admin, partitions), _compacts(admin, topic))
-
-
-def _admin(options: Mapping[str, str]) -> Any:
-    """An AdminClient; Any, because the futures that its methods return have no type."""
-    with refusing("a client for administration"):
-        return AdminClient(dict(options))
 
 
 def _watermarks(admin: Any, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
@@ -139,7 +133,7 @@ def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dic
 
     Raises TopicMissing, and BrokerAway when no answer came.
     """
-    admin = _admin(options)
+    admin = admin_client(options)
     try:
         described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
         places = [TopicPartition(topic, item.id) for item in described.partitions]
@@ -158,12 +152,12 @@ def show_progress(options: Mapping[str, str], group: str, topic: str, next_offse
     """
     at = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, p, n) for p, n in sorted(next_offsets.items())])
     try:
-        _answer(_kept_admin(frozenset(options.items())).alter_consumer_group_offsets([at], request_timeout=5)[group])
+        _answer(_kept_client(frozenset(options.items())).alter_consumer_group_offsets([at], request_timeout=5)[group])
     except (KafkaException, _Transient) as error:
         raise BrokerAway(f"the offsets of the consumer group {group} could not be committed: {error}") from error
 
 
 @cache
-def _kept_admin(options: frozenset[tuple[str, str]]) -> Any:
+def _kept_client(options: frozenset[tuple[str, str]]) -> Any:
     """For what nothing depends on: it may remember brokers that have left."""
-    return _admin(dict(options))
+    return admin_client(dict(options))

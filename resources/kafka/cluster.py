@@ -6,7 +6,7 @@ own and closes it. A third of the time limit without an answer, and another boot
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.net.compat import KafkaNetClient
 from kafka.structs import TopicPartition
 
+from platform_defs.cluster.observed import Broker, Moving, Quorum, Voter
 from platform_defs.errors import BadInput, BrokerAway, TidegateError
 from resources.kafka.refusals import refusal
 from resources.kafka.second_client import second_options
@@ -27,39 +28,6 @@ from resources.kafka.second_client import second_options
 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what it warns of is said once, in the error raised
 TRIES = 3  # that the time limit has room for, where nobody answers
 PAUSE = 0.1  # seconds between two
-
-
-@dataclass(frozen=True)
-class Voter:
-    """A controller's copy of the metadata log. Times are ms since the epoch, of the leader's clock; None: never."""
-
-    id: int
-    log_end_offset: int
-    lag: int  # records behind the leader
-    last_fetch_ms: int | None
-    last_caught_up_ms: int | None
-
-
-@dataclass(frozen=True)
-class Quorum:
-    """The controllers, as the one that leads them sees them. `observers` are brokers that do not vote."""
-
-    leader: int
-    epoch: int
-    high_watermark: int
-    voters: tuple[Voter, ...]
-    observers: tuple[Voter, ...]
-
-
-@dataclass(frozen=True)
-class RegisteredBroker:
-    """A broker that the controller knows of. It is fenced where it has not said for a while that it lives."""
-
-    id: int
-    host: str
-    port: int
-    rack: str | None
-    fenced: bool
 
 
 @dataclass(frozen=True)
@@ -88,17 +56,6 @@ class LogDir:
 
 
 @dataclass(frozen=True)
-class Reassignment:
-    """A partition whose replicas are on their way: those of now and of then, and which come and go."""
-
-    topic: str
-    partition: int
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class KafkaCluster:
     """Asks and tells the controller. `options` are librdkafka's, with `bootstrap.servers`.
 
@@ -110,7 +67,7 @@ class KafkaCluster:
     timeout: float = 15.0
 
     def quorum(self) -> Quorum:
-        """The leader, voters and observers of the quorum (DescribeQuorum). Needs the ACL Describe on the cluster.
+        """The leader and the voters of the quorum (DescribeQuorum). Needs the ACL Describe on the cluster.
 
         DescribeCluster's controller is any live broker in KRaft (apache/kafka#14306), so it is asked nowhere.
         """
@@ -120,13 +77,13 @@ class KafkaCluster:
             raise self._away("to describe the quorum", partition["error"])
         return _quorum(partition)
 
-    def brokers(self) -> tuple[RegisteredBroker, ...]:
-        """Every broker that is registered, fenced ones as well, by id. `fenced` needs Kafka 4.0; before, those are left
-        out.
+    def brokers(self) -> tuple[Broker, ...]:
+        """Every broker that is registered, fenced ones as well, by id. Whether they answer is not tried here. `fenced`
+        needs Kafka 4.0; before, those are left out.
         """
         said = self._ask("to describe the cluster", lambda admin: admin.describe_cluster())
         found = (
-            RegisteredBroker(one["broker_id"], one["host"], one["port"], one["rack"], bool(one.get("is_fenced")))
+            Broker(one["broker_id"], f"{one['host']}:{one['port']}", one["rack"], bool(one.get("is_fenced")))
             for one in said["brokers"]
         )
         return tuple(sorted(found, key=lambda one: one.id))
@@ -146,11 +103,11 @@ class KafkaCluster:
         with ThreadPoolExecutor(8) as pool:
             return dict(zip(brokers, pool.map(answer, brokers), strict=True))
 
-    def reassignments(self) -> tuple[Reassignment, ...]:
+    def reassignments(self) -> tuple[Moving, ...]:
         """The reassignments under way, by topic and partition."""
         said = self._ask("to list reassignments", lambda admin: admin.list_partition_reassignments())
         found = (
-            Reassignment(
+            Moving(
                 at.topic,
                 at.partition,
                 tuple(one["replicas"]),
@@ -159,7 +116,7 @@ class KafkaCluster:
             )
             for at, one in said.items()
         )
-        return tuple(sorted(found, key=lambda one: (one.topic, one.partition)))
+        return tuple(sorted(found, key=lambda one: (one.topic, one.number)))
 
     def reassign(self, wanted: Mapping[tuple[str, int], Sequence[int] | None]) -> dict[tuple[str, int], str | None]:
         """Begin to move partitions, by topic and number, to these brokers, the preferred leader first; None cancels.
@@ -264,30 +221,19 @@ def _code(number: int) -> confluent_kafka.KafkaError:
 
 
 def _quorum(said: Mapping[str, Any]) -> Quorum:
-    ends = {one["replica_id"]: one["log_end_offset"] for one in said["current_voters"]}
+    """A voter's silence is counted from the latest fetch of any of them: all times are of the leader's clock."""
+    found = sorted(said["current_voters"], key=lambda one: one["replica_id"])
+    ends = {one["replica_id"]: one["log_end_offset"] for one in found}
     end = ends.get(said["leader_id"], said["high_watermark"])
-
-    def voters(found: Iterable[Mapping[str, Any]]) -> tuple[Voter, ...]:
-        return tuple(sorted((_voter(one, end) for one in found), key=lambda one: one.id))
-
-    return Quorum(
-        leader=said["leader_id"],
-        epoch=said["leader_epoch"],
-        high_watermark=said["high_watermark"],
-        voters=voters(said["current_voters"]),
-        observers=voters(said["observers"]),
-    )
+    now = max((one["last_fetch_timestamp"] for one in found), default=0)
+    return Quorum(said["leader_id"], said["leader_epoch"], tuple(_voter(one, end, now) for one in found))
 
 
-def _voter(said: Mapping[str, Any], end: int) -> Voter:
-    at, caught_up = said["last_fetch_timestamp"], said["last_caught_up_timestamp"]
-    return Voter(
-        id=said["replica_id"],
-        log_end_offset=said["log_end_offset"],
-        lag=max(0, end - said["log_end_offset"]),
-        last_fetch_ms=at if at >= 0 else None,
-        last_caught_up_ms=caught_up if caught_up >= 0 else None,
-    )
+def _voter(said: Mapping[str, Any], end: int, now: int) -> Voter:
+    """A voter that never fetched has the time -1."""
+    fetched = said["last_fetch_timestamp"]
+    silent_ms = now - fetched if fetched >= 0 else None
+    return Voter(said["replica_id"], max(0, end - said["log_end_offset"]), silent_ms)
 
 
 def _log_dir(broker: int, said: Mapping[str, Any]) -> LogDir:

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -37,9 +38,10 @@ def _beginnings(consumer: Consumer, topics: Mapping[str, ObservedTopic]) -> list
         for number in range(min(PARTITIONS, len(there.partitions))):
             if time.monotonic() > until:
                 return places
-            low, high = consumer.get_watermark_offsets(TopicPartition(name, number), timeout=1.0)
-            if high > low:
-                places.append((TopicPartition(name, number, max(low, high - MESSAGES)), high))
+            with suppress(KafkaException):  # it has no leader, or may not be seen: the others are sampled all the same
+                low, high = consumer.get_watermark_offsets(TopicPartition(name, number), timeout=1.0)
+                if high > low:
+                    places.append((TopicPartition(name, number, max(low, high - MESSAGES)), high))
     return places
 
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from platform_defs.cluster.observed import Broker, Partition
 from platform_defs.errors import BrokerAway, TopicMissing
+from resources.kafka.admin import admin_client
 from resources.kafka.refusals import refusal
 
 ANSWER = 3.0  # seconds in which a broker answers, or is silent
@@ -117,8 +117,8 @@ class KafkaPartitions:
         return self.timeout / TRIES
 
     def _client(self, options: Mapping[str, str] | None = None) -> Any:
-        """An AdminClient that logs nothing: what it finds is an answer. Any: its futures have no type."""
-        return AdminClient({**self.options, "log_level": "0", **(options or {})})
+        """One that logs nothing: what it finds is an answer."""
+        return admin_client({**self.options, "log_level": "0", **(options or {})})
 
     def _answers(self, broker: Broker) -> bool:
         """By a client that knows this address alone, so that its metadata can come from there only."""

@@ -9,7 +9,6 @@ from typing import Any, Self, cast
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from platform_defs.errors import (
     BadInput,
@@ -26,6 +25,7 @@ from platform_defs.producing.partitioners import Chooser, chooser, librarys, one
 from platform_defs.producing.presets import DEFAULT
 from platform_defs.producing.unsent import Attempt, Unsent
 from platform_defs.words import plural
+from resources.kafka.admin import admin_client
 from resources.kafka.transactions import Transactions
 
 QUIET = {"log_level": 2}  # what librdkafka would log of a broker that is away is said once, in the error raised
@@ -313,7 +313,7 @@ def _aborted(cause: NotDelivered | TransactionAborted, topic: str) -> Transactio
 
 def existing_partitions(options: Mapping[str, Any], topic: str) -> int:
     """How many partitions the topic has. Raises TopicMissing, BrokerAway."""
-    admin = AdminClient({**_connection(options), **QUIET})
+    admin = admin_client({**_connection(options), **QUIET})
     try:
         found = admin.list_topics(topic, timeout=ANSWER).topics.get(topic)
     except KafkaException as error:

@@ -5,14 +5,13 @@ Kafka's own names (KIP-73): the rate is a broker's, in bytes a second, and holds
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from platform_defs.errors import BrokerAway
+from resources.kafka.admin import admin_client, override
 from resources.kafka.refusals import refusal
 
 LEADER, FOLLOWER = "leader.replication.throttled", "follower.replication.throttled"
@@ -38,9 +37,11 @@ class KafkaThrottles:
         self._limit_brokers(brokers, (str(rate), str(rate)))
 
     def remove(self, brokers: Iterable[int], topics: Iterable[str]) -> None:
-        """Copy without limits again. A topic that no longer exists has none."""
-        self._limit_brokers(brokers, (None, None))
+        """Copy without limits again. A topic that no longer exists has none; a rate that a broker keeps, because it
+        cannot be told now, limits nothing once no topic names its replicas.
+        """
         self._alter([_topic(name, (None, None)) for name in topics], missing=True)
+        self._limit_brokers(brokers, (None, None))
 
     def _limit_brokers(self, brokers: Iterable[int], values: Values) -> None:
         for number in brokers:  # each is told itself, so librdkafka takes one in a call
@@ -64,7 +65,7 @@ class KafkaThrottles:
             )
 
     def _failures(self, resources: list[ConfigResource]) -> list[tuple[ConfigResource, KafkaError]]:
-        client: Any = AdminClient({**self.options, "log_level": "0"})  # Any: its futures have no type
+        client = admin_client({**self.options, "log_level": "0"})
         asked = client.incremental_alter_configs(resources, request_timeout=self.timeout / TRIES)
         failed: list[tuple[ConfigResource, KafkaError]] = []
         for resource, future in asked.items():
@@ -85,9 +86,4 @@ def _broker(number: int, values: Values) -> ConfigResource:
 
 def _resource(kind: ResourceType, name: str, what: str, values: Values) -> ConfigResource:
     named = zip((LEADER, FOLLOWER), values, strict=True)
-    return ConfigResource(kind, name, incremental_configs=[_entry(f"{prefix}.{what}", to) for prefix, to in named])
-
-
-def _entry(name: str, value: str | None) -> ConfigEntry:
-    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-    return ConfigEntry(name, value, incremental_operation=operation)
+    return ConfigResource(kind, name, incremental_configs=[override(f"{prefix}.{what}", to) for prefix, to in named])

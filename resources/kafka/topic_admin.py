@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
+from confluent_kafka.admin._config import ConfigResource, ConfigSource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
-from platform_defs.topics.steps import AddPartitions, Create, Move, Reassign, SetConfig, Step
+from platform_defs.topics.steps import AddPartitions, Create, Reassign, SetConfig, Step
+from resources.kafka.admin import override
 from resources.kafka.cluster import KafkaCluster
 from resources.kafka.topics import KafkaTopics
 
 SHOWN = 60.0  # seconds within which what was done is in every description
-MOVED = 600.0  # the same for replicas, which are copied
 BETWEEN = 0.1  # seconds between two descriptions
 ANSWER = 10.0  # seconds that a producer waits for a description
 ASKED = 30.0  # seconds for one request that changes something
@@ -59,14 +59,13 @@ class TopicAdmin(KafkaTopics):
             self._ask([step for step in steps if isinstance(step, kind)], check=True)
 
     def apply(self, steps: Sequence[Step], show: Show = lambda _: None) -> None:
-        """Do the steps, in their order, and wait until each is seen. What was done stays done if one fails."""
+        """Do the steps but for reassignments (platform_defs/operations/topic_moves.py), in their order, and wait until
+        each is seen. What was done stays done if one fails.
+        """
         for kind in (Create, SetConfig, AddPartitions):
             chosen = [step for step in steps if isinstance(step, kind)]
             self._ask(chosen, check=False)
             self._await_all(chosen, show)
-        moves = [step for step in steps if isinstance(step, Reassign)]
-        self._reassign(moves)
-        self._await_all(moves, show)
 
     def made(self, wanted: Create) -> int:
         """How many partitions the topic has. It is created as `wanted` where it is missing."""
@@ -139,18 +138,10 @@ class TopicAdmin(KafkaTopics):
         """Raise for a partition that is on its way elsewhere: to move it would end what somebody else began."""
         wanted = {(step.topic, move.partition): set(move.becomes) for step in steps for move in step.moves}
         for one in KafkaCluster(self.options).reassignments() if wanted else ():
-            to = wanted.get((one.topic, one.partition))
-            if to not in (None, set(one.replicas) - set(one.removing)):
-                moved = f"partition {one.partition} of {one.topic} is being moved to other brokers"
+            to = wanted.get((one.topic, one.number))
+            if to not in (None, set(one.target)):
+                moved = f"partition {one.number} of {one.topic} is being moved to other brokers"
                 raise BadInput(f"{moved} (tidegate cluster reassign status). Let that end first", field=one.topic)
-
-    def _reassign(self, steps: Sequence[Reassign]) -> None:
-        """Kafka raises for no partition: each has an answer of its own."""
-        wanted = {(step.topic, move.partition): move.becomes for step in steps for move in step.moves}
-        answers = KafkaCluster(self.options).reassign(wanted) if wanted else {}
-        for (topic, partition), error in answers.items():
-            if error is not None:
-                raise BadInput(f"Kafka refuses to move partition {partition} of {topic}: {error}", field=topic)
 
     def _ask(self, steps: Sequence[Step], *, check: bool) -> None:
         """One request for all of them, which are of one kind. The first refusal is raised once all were answered."""
@@ -198,23 +189,22 @@ class TopicAdmin(KafkaTopics):
         except TimeoutError as error:
             raise BrokerAway(f"Kafka did not answer whether it has {what}d {topic}. Run the command again") from error
 
-    def _await_all(self, steps: Sequence[Step], show: Show) -> None:
+    def _await_all(self, steps: Sequence[Create | SetConfig | AddPartitions], show: Show) -> None:
         for step in steps:
             self._await(step)
             show(f"{step.topic}: {step.sentence()}")
 
-    def _await(self, step: Step) -> None:
-        within = MOVED if isinstance(step, Reassign) else SHOWN
+    def _await(self, step: Create | SetConfig | AddPartitions) -> None:
         said = f"{step.topic}: {step.sentence()}"
         whole = isinstance(step, SetConfig)
-        self._until(lambda: _shown(step, self._topics([step.topic], configured=whole).get(step.topic)), said, within)
+        self._until(lambda: _shown(step, self._topics([step.topic], configured=whole).get(step.topic)), said)
 
-    def _until(self, seen: Callable[[], bool], what: str, within: float = SHOWN) -> None:
-        deadline = time.monotonic() + within
+    def _until(self, seen: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + SHOWN
         while not seen():
             if time.monotonic() > deadline:
                 raise BrokerAway(
-                    f"Kafka was told, and after {within:.0f} s does not show it ({what}). Are all brokers up? To go "
+                    f"Kafka was told, and after {SHOWN:.0f} s does not show it ({what}). Are all brokers up? To go "
                     "on, run the command again"
                 )
             time.sleep(BETWEEN)
@@ -267,14 +257,7 @@ def _new_topic(step: Create) -> NewTopic:
 
 
 def _resource(step: SetConfig) -> ConfigResource:
-    entries = [
-        ConfigEntry(
-            name,
-            value.becomes,
-            incremental_operation=AlterConfigOpType.DELETE if value.becomes is None else AlterConfigOpType.SET,
-        )
-        for name, value in step.config.items()
-    ]
+    entries = [override(name, value.becomes) for name, value in step.config.items()]
     return ConfigResource(ResourceType.TOPIC, step.topic, incremental_configs=entries)
 
 
@@ -284,21 +267,15 @@ def _new_partitions(step: AddPartitions) -> NewPartitions:
     return NewPartitions(step.topic, step.becomes, [list(one) for one in step.replicas])
 
 
-def _shown(step: Step, there: ObservedTopic | None) -> bool:
+def _shown(step: Create | SetConfig | AddPartitions, there: ObservedTopic | None) -> bool:
     """Whether the topic, as it is described, is as the step makes it."""
     if there is None or not there.partitions:
         return False
     if isinstance(step, SetConfig):
         return all(same_value(there.overrides.get(name), value.becomes) for name, value in step.config.items())
-    if isinstance(step, Reassign):
-        return all(_moved(there.partitions[move.partition], move) for move in step.moves)
     led = all(partition.leader is not None for partition in there.partitions)
     wanted = step.partitions if isinstance(step, Create) else step.becomes
     return led and wanted in (None, len(there.partitions))
-
-
-def _moved(partition: PartitionState, move: Move) -> bool:
-    return partition.replicas == move.becomes and set(partition.in_sync) == set(move.becomes)
 
 
 class _MadeJustNow(BadInput):

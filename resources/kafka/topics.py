@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing
 from platform_defs.offsets import PartitionView, TopicView
+from resources.kafka.admin import admin_client
 from resources.kafka.broker import ZERO_ID
-from resources.kafka.refusals import refusal, refusing
+from resources.kafka.refusals import refusal
 
 KEPT = 600.0  # seconds: then a new client looks the address up again, which may lead to other brokers by now
 LOWS = 60.0  # seconds for which low watermarks are kept: half of the answers of a look
@@ -36,7 +36,7 @@ class KafkaTopics:
 
     options: Mapping[str, str]
     timeout: float = 5.0
-    _client: Any = None  # an AdminClient; Any, because the futures that its methods return have no type
+    _client: Any = None
     _made: float = 0.0
     _lows: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     _lows_asked: float = 0.0
@@ -79,8 +79,7 @@ class KafkaTopics:
     def _admin(self) -> Any:
         now = time.monotonic()
         if self._client is None or now - self._made > KEPT:
-            with refusing("a client for administration"):
-                self._client, self._made = AdminClient(dict(self.options)), now
+            self._client, self._made = admin_client(self.options), now
         return self._client
 
     def _described(self, names: list[str]) -> dict[str, Any]:

@@ -119,6 +119,13 @@ def test_a_plan_that_a_broker_cannot_hold_changes_nothing(look: Look, topic: str
         Reassigning(look, Record(tmp_path)).begin(to_nobody, 1000)
 
 
+def test_an_empty_plan_leaves_the_record_of_the_last_one(look: Look, tmp_path: Path) -> None:
+    reassigning = Reassigning(look, Record(tmp_path))
+    begun = reassigning.begin(Reassignment(look.observe().cluster_id, ()), 1000)
+    assert begun.kept.state == "done"
+    assert reassigning.record.load() is None
+
+
 def test_where_no_broker_answers_nothing_is_said_of_the_cluster() -> None:
     with pytest.raises(BrokerAway, match=r"127\.0\.0\.1:1 did not answer"):
         Look({"bootstrap.servers": "127.0.0.1:1"}).partitions.topics()

@@ -25,15 +25,19 @@ from tests.world import SHIPPED, renamed
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("the doctor's broker")]
 GUARDED = """
-listeners=EXTERNAL://127.0.0.1:{port},WRONG://127.0.0.1:{wrong},LOGIN://127.0.0.1:{login},INTERNAL://127.0.0.1:{internal},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=EXTERNAL://127.0.0.1:{port},WRONG://kafka.invalid:9092,LOGIN://127.0.0.1:{login},INTERNAL://127.0.0.1:{internal},CONTROLLER://127.0.0.1:{controller}
-listener.security.protocol.map=EXTERNAL:PLAINTEXT,WRONG:PLAINTEXT,LOGIN:SASL_PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=EXTERNAL://127.0.0.1:{port},WRONG://127.0.0.1:{wrong},LOGIN://127.0.0.1:{login},\
+INTERNAL://127.0.0.1:{internal},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=EXTERNAL://127.0.0.1:{port},WRONG://kafka.invalid:9092,LOGIN://127.0.0.1:{login},\
+INTERNAL://127.0.0.1:{internal},CONTROLLER://127.0.0.1:{controller}
+listener.security.protocol.map=EXTERNAL:PLAINTEXT,WRONG:PLAINTEXT,LOGIN:SASL_PLAINTEXT,\
+INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS;User:admin
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
-listener.name.login.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_admin="admin's" user_poor="poor's";
+listener.name.login.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+user_admin="admin's" user_poor="poor's";
 listener.name.login.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
-"""  # noqa: E501  # Java's properties
+"""
 
 
 class Guarded:

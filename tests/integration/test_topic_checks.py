@@ -15,9 +15,11 @@ from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.topic_assets import by_topic
 from platform_defs.orchestration.topic_checks import evaluations, topic_admin
 from platform_defs.orchestration.topics import observe_topics
+from platform_defs.topics.observed import ObservedTopic, PartitionState
 from resources.endpoints import Endpoints
+from resources.kafka.key_samples import sample_keys
 from resources.settings import PROJECT_ROOT
-from tests.world import KeptSpark, World
+from tests.world import KeptSpark, World, transfers
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +70,12 @@ def test_a_topic_that_cannot_be_described_hides_no_other(world: World) -> None:
     found = evaluations(by_topic([nameless, pipeline.contract]), topic_admin(world.endpoints))
     assert {one.asset_key for one in found} == {topic_key(pipeline.contract.topic)}
     assert len(found) == 2
+
+
+def test_a_topic_that_cannot_be_read_leaves_the_keys_of_others_to_be_sampled(world: World) -> None:
+    pipeline = world.new_pipeline(partitions=1)
+    world.send(pipeline, transfers(3), partition=0)
+    one = ObservedTopic("id", (PartitionState((1,)),))
+    found = sample_keys(world.endpoints.kafka_options(), {"no.such.topic": one, pipeline.contract.topic: one})
+    sampled = found[pipeline.contract.topic]
+    assert len(sampled.keys) + sampled.keyless > 0

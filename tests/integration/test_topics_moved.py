@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
+from platform_defs.operations.reassign import Record
+from resources.settings import settings
 from tests.chaos.three_brokers import THREE_BROKERS, three_brokers
 from tests.integration.test_topics import Site, verdicts
 from tests.world import World
@@ -24,12 +26,16 @@ def test_replicas_are_added_and_taken_away_as_declared(
     site = Site(folder, f"t{tmp_path.name[-8:].replace('_', '')}", cluster)
     topic = f"{site.name}.moved"
     admin = cluster.admin()
-    admin.create_topics([NewTopic(topic, replica_assignment=[[1], [1], [2]])])[topic].result(20)
+    admin.create_topics([NewTopic(topic, 3, replica_assignment=[[1], [1], [2]])])[topic].result(20)
     site.list_others(f"- name: {topic}", "  partitions: 6", "  replicationFactor: 3")
     assert site.run("apply", "--yes").code == 0
     grown = site.look(topic)
     assert [len(set(one)) for one in grown.replicas] == [3] * 6
     assert [one[0] for one in grown.replicas[:3]] == [1, 1, 2]
+    assert not [name for name in grown.overrides if "throttled" in name]
+    kept = Record(settings().home).load()
+    assert kept is not None
+    assert (kept.state, [item.topic for item in kept.plan.topics]) == ("done", [topic])
     assert site.run("plan", "--exit-code").code == 0
     site.list_others(f"- name: {topic}", "  replicationFactor: 4")
     assert verdicts(site.run("plan", "-o", "json"))["replication_fits"]["severity"] == "refuse"

@@ -1,6 +1,7 @@
 """What is said of a cluster, from what was seen of it."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,8 +17,8 @@ WHOLE = Partition("t", 0, 1, (1, 2, 3), (1, 2, 3), min_in_sync=2)
 WELL = Observed("c", BROKERS, (WHOLE,), Quorum(1, 5, VOTERS))
 
 
-def without(broker: int, **seen: object) -> tuple[Broker, ...]:
-    return tuple(replace(item, **seen) if item.id == broker else item for item in BROKERS)  # pyright: ignore[reportArgumentType]
+def without(broker: int, **seen: Any) -> tuple[Broker, ...]:
+    return tuple(replace(item, **seen) if item.id == broker else item for item in BROKERS)
 
 
 def codes(observed: Observed, *, unhealthy: bool | None = None) -> list[str]:
@@ -135,6 +136,12 @@ def test_as_many_replicas_as_must_be_in_sync_are_warned_of() -> None:
     assert finding.command == "tidegate cluster reassign plan t --replication-factor 3"
     (finding,) = health(replace(WELL, brokers=BROKERS[:2], partitions=(pair,)), embedded=False).findings
     assert finding.command == "lower min.insync.replicas of t to 1"
+
+
+def test_a_minimum_above_the_number_of_replicas_refuses_no_write_and_is_not_unhealthy() -> None:
+    single = Partition("t", 0, 1, (1,), (1,), min_in_sync=2)
+    found = health(replace(WELL, partitions=(single,)), embedded=False)
+    assert (found.healthy, found.counts.under_min_in_sync, found.worst) == (True, 0, ())
 
 
 def test_what_could_not_be_seen_is_not_called_healthy() -> None:

@@ -6,6 +6,7 @@ from itertools import combinations, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from platform_defs.cluster.levelling import level
 from platform_defs.cluster.moves import OfTopic, Site, led_evenly, moved, rearranged, spread_evenly, with_factor
 
 THREE = Site({1: "a", 2: "b", 3: "c"})
@@ -68,6 +69,15 @@ def test_more_replicas_keep_those_there_are_and_add_the_least_loaded() -> None:
 def test_fewer_replicas_take_away_those_that_share_a_rack_first() -> None:
     site = Site({1: "a", 2: "a", 3: "b"})
     assert with_factor({0: (1, 2, 3)}, site, 2) == {0: (1, 3)}
+
+
+def test_fewer_replicas_take_away_those_of_a_broker_that_leaves_first() -> None:
+    assert with_factor({0: (9, 1, 2)}, THREE, 2) == {0: (1, 2)}
+
+
+def test_more_replicas_than_racks_are_as_many_on_each() -> None:
+    site = Site({1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "b"})
+    assert with_factor({0: (1,)}, site, 4) == {0: (1, 4, 2, 5)}
 
 
 def test_of_equal_brokers_the_one_with_less_of_other_topics_is_taken() -> None:
@@ -155,3 +165,19 @@ def test_a_large_topic_is_planned() -> None:
     planned = rearranged(observed, site)
     assert counts(planned, site) == [30] * 9
     assert moved(observed, planned) == 180
+
+
+def test_a_plan_asks_again_only_for_what_has_moved() -> None:
+    held, counts, asked = dict.fromkeys(range(3_000), 1), Counter({1: 3_000, 2: 0, 3: 0}), Counter[int]()
+
+    def options(number: int) -> list[tuple[int, int, int]]:
+        asked[number] += 1
+        return [(held[number], other, int(held[number] == 1)) for other in (1, 2, 3) if other != held[number]]
+
+    def move(number: int, source: int, target: int) -> bool:
+        held[number] = target
+        return source != target
+
+    level(counts, held, options, move, lambda broker: (0, broker))
+    assert Counter(held.values()) == counts == {1: 1_000, 2: 1_000, 3: 1_000}
+    assert sum(asked.values()) == 3_000 + 2_000

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.cluster.observed import Moving, Observed, Partition
+from platform_defs.cli.reassign import store
+from platform_defs.cluster.observed import Broker, Moving, Observed, Partition
 from platform_defs.cluster.reassignment import (
     Reassignment,
     TopicPlan,
+    brokers,
     differences,
     from_json,
     remaining,
@@ -22,6 +24,9 @@ from platform_defs.cluster.reassignment import (
 )
 from platform_defs.errors import BadInput
 from platform_defs.operations.reassign import Kept, Record
+from platform_defs.operations.topic_moves import reassignment_of
+from platform_defs.topics.plan import Plan
+from platform_defs.topics.steps import AddPartitions, Move, Reassign, Seen
 
 PLAN = Reassignment(
     "c",
@@ -89,6 +94,12 @@ def test_only_orders_move_nothing_and_are_not_throttled() -> None:
     assert throttled_replicas(replace(PLAN, topics=(only_order,))) == {}
 
 
+def test_a_broker_that_is_dead_cannot_be_told_and_so_is_not_throttled() -> None:
+    live = (Broker(1, "a", answers=False), Broker(2, "b"), Broker(3, "c"), Broker(4, "d"))
+    assert brokers(PLAN, replace(AS_OBSERVED, brokers=live)) == [2, 3]
+    assert brokers(PLAN, replace(AS_OBSERVED, brokers=(Broker(2, "b", fenced=True), *live[2:]))) == [3]
+
+
 def test_the_way_back_leads_to_what_was_observed() -> None:
     assert PLAN.back().planned() == PLAN.observed()
     assert differences(PLAN.back(), seen((3, 2), (1, 3), (2, 1))) == []
@@ -146,3 +157,17 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> Non
     (tmp_path / "reassignment.json").write_text(text)
     with pytest.raises(BadInput, match=r"reassignment\.json"):
         Record(tmp_path).load()
+
+
+def test_the_moves_of_a_plan_of_topics_are_a_reassignment() -> None:
+    steps = (AddPartitions("t", 1, 2, ((2,),)), Reassign("t", (Move(0, (1,), (1, 2)), Move(1, (2,), (2, 3)))))
+    found = reassignment_of(Plan("c", {"t": Seen("id", ((1,),), {})}, steps))
+    assert found == Reassignment("c", (TopicPlan("t", "id", {0: (1,), 1: (2,)}, {0: (1, 2), 1: (2, 3)}),))
+    assert reassignment_of(Plan("c", {}, ())).topics == ()
+
+
+def test_a_plan_that_cannot_be_written_is_said_with_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "no such folder" / "plan.json"
+    with pytest.raises(BadInput, match="the plan cannot be written") as wrong:
+        store(to_json(PLAN), file)
+    assert wrong.value.file == str(file)

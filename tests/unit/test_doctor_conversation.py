@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.doctor.addresses import Address, Answer, Broker, Trouble
-from resources.kafka.conversation import Conversation, Stopped
+from resources.kafka.doctor.conversation import Conversation, Stopped
 
 ASKED: list[Callable[[Conversation], object]] = [
     Conversation.api_versions,

@@ -180,3 +180,7 @@ def test_replicas_are_distinct_of_the_factor_asked_and_in_as_many_racks_as_there
 
 def test_a_replica_on_a_broker_that_is_gone_goes_first_when_there_are_fewer() -> None:
     assert replaced([(9, 1, 2)], 2, {1: "a", 2: "b"}) == [(1, 2)]
+
+
+def test_replicas_of_a_broker_that_is_away_stay_where_they_are() -> None:
+    assert replaced([(1, 9), (1, 2)], 2, {1: "a", 2: "a", 3: "b"}) == [(1, 9), (1, 3)]

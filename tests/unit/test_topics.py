@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
-from dagster import AssetCheckKey, AssetKey, AssetObservation
+from dagster import AssetCheckKey, AssetKey, AssetObservation, DagsterInstance, build_sensor_context
 
 from assets import find_pipeline
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.definitions import compose
 from platform_defs.orchestration.topic_assets import by_topic, topic_spec
-from platform_defs.orchestration.topics import PAGE, REPEATED, News, next_page
+from platform_defs.orchestration.topics import PAGE, REPEATED, News, checked, next_page
+from resources.endpoints import Endpoints
 from tests.world import renamed
 
 
@@ -79,3 +80,10 @@ def test_a_topic_in_which_nothing_changes_is_recorded_once_an_hour() -> None:
     assert recorded({"a": 1, "b": 1}, 10_000.0) == ["a", "b"]
     assert recorded({"a": 1, "b": 2}, 10_060.0) == ["b"]
     assert recorded({"a": 1, "b": 2}, 10_001.0 + REPEATED) == ["a"]
+
+
+def test_checks_that_cannot_be_judged_leave_the_observations_of_a_tick() -> None:
+    topics = by_topic([find_pipeline("bank_transfers").contract])
+    refused = Endpoints("", "127.0.0.1:1", {"security.protocol": "none such"})
+    with DagsterInstance.ephemeral() as instance, build_sensor_context(instance=instance) as context:
+        assert checked(topics, refused, context) == []

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, Replicas
+from platform_defs.cluster.observed import Replicas
+from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState
 from platform_defs.topics.placement import added
 from platform_defs.topics.plan import Plan
 from platform_defs.topics.steps import AddPartitions, Create, Reassign, SetConfig, Step

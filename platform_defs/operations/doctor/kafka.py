@@ -13,9 +13,9 @@ from platform_defs.doctor.postgres import clock
 from platform_defs.doctor.topics import TopicLook, TopicTrouble
 from platform_defs.doctor.trials import Place, Written
 from platform_defs.errors import BadInput
-from resources.kafka.addresses import Visitor
-from resources.kafka.topic_states import topic_states
-from resources.kafka.trial import Trial
+from resources.kafka.doctor.addresses import Visitor
+from resources.kafka.doctor.topic_states import topic_states
+from resources.kafka.doctor.trial import Trial
 
 PORT = 9092  # librdkafka's, where an address has none
 QUIET = {"log_level": "0"}  # what librdkafka would print of its connections is in the findings

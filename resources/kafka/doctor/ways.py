@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from platform_defs.doctor.addresses import Address
-from resources.kafka.conversation import Stopped
+from resources.kafka.doctor.conversation import Stopped
 
 OTHER_NAME = {62, 64}  # OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH
 Place = tuple[socket.AddressFamily, Any]  # an IP address and a port, as sockets take them

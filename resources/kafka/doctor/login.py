@@ -6,7 +6,7 @@ import hmac
 import secrets
 from collections.abc import Mapping
 
-from resources.kafka.conversation import Conversation, Stopped
+from resources.kafka.doctor.conversation import Conversation, Stopped
 
 NO_SASL_HERE = 34  # ILLEGAL_SASL_STATE: what a listener without SASL answers to SaslHandshake
 SCRAM = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}

@@ -5,12 +5,11 @@ from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from platform_defs.doctor.topics import RIGHTS, TopicState, TopicTrouble
-from resources.kafka.refusals import refusing
+from resources.kafka.admin import admin_client
 
 NO_RIGHT = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 
@@ -21,8 +20,7 @@ def topic_states(
     """Each topic's state, or why there is none. Two questions for all of them; each may take so many seconds."""
     if not topics:
         return {}
-    with refusing("a client for administration"):
-        admin: Any = AdminClient(dict(options))  # Any: the futures that its methods return have no type
+    admin = admin_client(options)
     described = admin.describe_topics(
         TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=seconds
     )

@@ -21,7 +21,7 @@ BROKER = 4  # the resource type of a broker's configuration
 T = TypeVar("T")
 
 
-class Stopped(Exception):  # inside resources/kafka/ only: the address is of no use
+class Stopped(Exception):  # inside resources/ only: the address is of no use
     """Carries the trouble."""
 
     def __init__(self, kind: Kind, said: object, more: Sequence[str] = ()) -> None:

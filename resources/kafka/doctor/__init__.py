@@ -1,0 +1,1 @@
+"""What `tidegate doctor` asks Kafka: each address by hand, then topics, reading and writing by clients."""

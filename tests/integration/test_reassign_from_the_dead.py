@@ -1,0 +1,39 @@
+"""Replicas are moved away from a broker of three that is dead, throttled as ever."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka.cimpl import NewTopic
+
+from platform_defs.operations.observe_cluster import Look
+from platform_defs.operations.reassign import Reassigning, Record
+from platform_defs.operations.reassign_plan import Wanted, plan
+from resources.kafka.topic_admin import TopicAdmin
+from tests.chaos.three_brokers import THREE_BROKERS, three_brokers
+from tests.world import World
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group(THREE_BROKERS)
+def test_replicas_of_a_dead_broker_are_made_anew_elsewhere(world: World, tmp_path: Path) -> None:
+    cluster = three_brokers()
+    ours, topic = cluster.world(world), f"from.the.dead.{tmp_path.parent.name}"
+    new = NewTopic(topic, 2, replica_assignment=[[1, 3], [3, 2]], config={"min.insync.replicas": "1"})
+    ours.admin().create_topics([new])[topic].result(20)
+    options = ours.endpoints.kafka_options()
+    cluster.wait_until_known(topic)
+    cluster.kill([3])
+    try:
+        cluster.wait_until_led_by_others(topic, than=3)
+        reassigning = Reassigning(Look(options), Record(tmp_path))
+        wanted = plan(reassigning.look, Wanted((topic,), without=(3,)))
+        begun = reassigning.begin(wanted, 10_000_000)
+        ended = reassigning.wait(begun.kept, 60.0, lambda _: None)
+        assert ended is not None
+        assert ended.kept.state == "done"
+        found = TopicAdmin(options).observe([topic]).topics[topic]
+        assert [set(one) for one in found.replicas] == [{1, 2}, {1, 2}]
+        assert not [name for name in found.overrides if "throttled" in name]
+    finally:
+        cluster.start([3])
+    cluster.wait_until_all_is_whole()
