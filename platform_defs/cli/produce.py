@@ -107,13 +107,13 @@ def produce(
             unsent=(unsent := sink(contract.pipeline, contract.topic, outside)),
         )
         sending = Sending(producer, mixture, tuple(headers))
-        with _telling(lambda: kept_where(unsent)), producer:
+        with telling(lambda: kept_where(unsent)), producer:
             _send(sending, amount, show)
     _report(_answer(contract, sending, unsent.kept), output, kept_where(unsent))
 
 
 @contextmanager
-def _telling(kept: Callable[[], str]) -> Generator[None]:
+def telling(kept: Callable[[], str]) -> Generator[None]:
     """Say what is kept also where an error ends the command."""
     try:
         yield

@@ -33,7 +33,7 @@ class Marker:
         retrying = Retrying(
             retry=retry_if_exception_type(BrokerAway),  # a coordinator that moves, or has just been chosen
             stop=stop_after_delay(ANSWER),
-            wait=wait_exponential_jitter(initial=0.1, max=2.0),
+            wait=wait_exponential_jitter(multiplier=0.1, max=2.0),
             reraise=True,
         )
         client = self._client()

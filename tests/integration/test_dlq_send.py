@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import NotDelivered

@@ -116,3 +116,9 @@ print(*sorted({"pyspark", "dagster", "pandas", "great_expectations", "openlineag
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_what_is_kept_is_said_also_where_an_error_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BrokerAway), produce.telling(lambda: "3 messages are kept"):
+        raise BrokerAway("Kafka is away")
+    assert capsys.readouterr().err == "3 messages are kept\n"
