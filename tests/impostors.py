@@ -28,7 +28,7 @@ class _Listener:
 
     def __init__(self, to: int) -> None:
         self.to = to
-        self._listener = socket.create_server(("", 0))
+        self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 

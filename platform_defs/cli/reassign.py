@@ -13,6 +13,7 @@ from platform_defs.cli.output import Output, OutputOption, print_answer, print_j
 from platform_defs.words import plural
 
 if TYPE_CHECKING:
+    from platform_defs.cluster.observed import Moving
     from platform_defs.cluster.reassignment import Reassignment
     from platform_defs.operations.reassign import Kept, Progress, Reassigning
 
@@ -177,9 +178,9 @@ def status(output: OutputOption = Output.human) -> None:
     \b
     JSON:
       state     under way, done or cancelled
-      moving    partitions that move now: topic, number, replicas, adding,
+      moving    partitions that move now: topic, partition, replicas, adding,
                 removing
-      waiting   partitions that have not begun: topic, number, planned
+      waiting   partitions that have not begun: topic, partition, planned
       moves     replicas that the plan moves
       throttle  bytes a second, of each broker
     """
@@ -209,16 +210,19 @@ def _answer(found: Progress, output: Output) -> None:
 
 
 def _progress_json(found: Progress) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    waiting = [{"topic": at[0], "number": at[1], "planned": list(to)} for at, to in sorted(found.waiting.items())]
+    waiting = [{"topic": at[0], "partition": at[1], "planned": list(to)} for at, to in sorted(found.waiting.items())]
     return {
         "state": found.kept.state,
-        "moving": [asdict(item) for item in found.moving],
+        "moving": [_moving_json(item) for item in found.moving],
         "waiting": waiting,
         "moves": found.kept.plan.moves,
         "throttle": found.kept.throttle,
     }
+
+
+def _moving_json(item: Moving) -> dict[str, Any]:
+    places = {"replicas": list(item.replicas), "adding": list(item.adding), "removing": list(item.removing)}
+    return {"topic": item.topic, "partition": item.number, **places}
 
 
 def _sentence(found: Progress) -> str:

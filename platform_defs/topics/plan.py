@@ -59,14 +59,18 @@ def _config(declared: Declared, there: ObservedTopic) -> list[Step]:
 
 
 def _partitions(declared: Declared, there: ObservedTopic, observed: Observed) -> list[Step]:
-    """More partitions, then other replicas, of the new ones too: Kafka adds them with the replication factor of old."""
+    """More partitions, then other replicas, of the new ones too: Kafka adds them with the replication factor of old.
+
+    Where fewer brokers live than a partition has replicas, Kafka is to say what it can do.
+    """
     steps, replicas = list[Step](), list(there.replicas)
     factor = declared.replication_factor
     if factor is not None and factor > len(observed.brokers):
         factor = None
     if declared.partitions is not None and declared.partitions > len(replicas):
         more = declared.partitions - len(replicas)
-        new = None if factor is None else tuple(added(replicas, more, len(replicas[0]), observed.brokers))
+        placed = factor is not None and len(replicas[0]) <= len(observed.brokers)
+        new = tuple(added(replicas, more, len(replicas[0]), observed.brokers)) if placed else None
         steps.append(AddPartitions(declared.topic, len(replicas), declared.partitions, new))
         replicas += new or ()
     return steps if factor is None else [*steps, *_reassigned(declared.topic, replicas, factor, observed)]

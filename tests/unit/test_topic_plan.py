@@ -184,3 +184,11 @@ def test_a_replica_on_a_broker_that_is_gone_goes_first_when_there_are_fewer() ->
 
 def test_replicas_of_a_broker_that_is_away_stay_where_they_are() -> None:
     assert replaced([(1, 9), (1, 2)], 2, {1: "a", 2: "a", 3: "b"}) == [(1, 9), (1, 3)]
+
+
+def test_more_partitions_while_fewer_brokers_live_than_replicas_are_left_to_kafka() -> None:
+    observed = replace(
+        cluster(), brokers={1: "a", 2: "b"}, topics={"a.one": topic((1, 2, 3))}, names=frozenset({"a.one"})
+    )
+    first, *_ = plan_of([Declared("a.one", 2, 2)], observed).steps
+    assert first == AddPartitions("a.one", 1, 2, None)
