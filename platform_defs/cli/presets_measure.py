@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,9 +10,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_json, print_table, progress
+from platform_defs.words import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from platform_defs.operations.measuring.faults import Fault
+    from platform_defs.operations.measuring.measure import Broken
     from platform_defs.producing.measured import Measured
     from platform_defs.producing.presets import Preset
 
@@ -58,23 +63,43 @@ def measure(
       messages_per_second  delivered; the median of the rounds
       p50_ms, p99_ms, max_ms    from send to acknowledgement
       longest_stall_ms     in which nothing was delivered
-    Exit code 1 where a fault did not fire in every round.
+    For a pair whose round ended with an error: preset, fault and error alone.
+    With --docs each row is written as soon as its last round is over. Exit
+    code 1 where a pair ended with an error, or a fault did not fire in every
+    round; such a pair is not written.
     """
+    from platform_defs.operations.measuring.measure import Broken
     from platform_defs.operations.measuring.measure import measure as run
-    from platform_defs.operations.measuring.page import write
+    from platform_defs.operations.measuring.page import check
     from resources.settings import settings
 
     wanted = _wanted(preset, fault)
-    with progress() as show:
-        measured = run(settings().home, wanted, rounds, messages, show)
-    if output is Output.json:
-        print_json([asdict(one) for one in measured])
-    else:
-        _print(measured)
-    if any(one.fired < one.rounds for one in measured):
-        raise typer.Exit(1)
+    found: list[Measured | Broken] = []
     if docs is not None:
-        write(docs, measured)
+        check(docs)
+    with progress() as show, closing(run(settings().home, wanted, rounds, messages, show)) as pairs:
+        for one in pairs:  # closed, or an interrupt here would leave the brokers running
+            found.append(one)
+            _keep(one, docs, show)
+    if output is Output.json:
+        print_json([asdict(one) for one in found])
+    else:
+        _print([one for one in found if not isinstance(one, Broken)])
+    if any(isinstance(one, Broken) or one.fired < one.rounds for one in found):
+        raise typer.Exit(1)
+
+
+def _keep(one: Measured | Broken, docs: Path | None, show: Callable[[str], None]) -> None:
+    """Write the row of a pair, or say why there is none."""
+    from platform_defs.operations.measuring.measure import Broken
+    from platform_defs.operations.measuring.page import write
+
+    if isinstance(one, Broken):
+        show(f"{one.fault}, {one.preset}: not measured: {one.error}")
+    elif one.fired < one.rounds:
+        show(f"{one.fault}, {one.preset}: the fault was seen in {one.fired} of {plural(one.rounds, 'round')} alone")
+    elif docs is not None:
+        write(docs, [one])
 
 
 def _wanted(presets: list[str], faults: list[str]) -> list[tuple[Fault, list[Preset]]]:

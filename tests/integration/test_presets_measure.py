@@ -5,16 +5,24 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from platform_defs.errors import BrokerAway
+from platform_defs.operations.measuring import page
+from platform_defs.operations.measuring.faults import FAULTS, Fault
+from platform_defs.operations.measuring.measure import Broken, measure
+from platform_defs.operations.measuring.recipes import Field
+from platform_defs.producing.measured import Measured
+from platform_defs.producing.presets import PRESETS, Preset
 from resources.local import kafka, stack, three_brokers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 MEASURE = [sys.executable, "-c", "from platform_defs.cli.main import main; main()", "presets", "measure"]
+MANY = ["--preset", "leader", "--fault", "cut_answers", "--rounds", "1000"]
+Found = Mapping[tuple[str, str], Measured | Broken]
 
 
 @pytest.fixture
@@ -27,46 +35,90 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     stack.down()
 
 
-def measured(*arguments: str) -> dict[str, dict[str, Any]]:
-    """The answer by preset."""
-    done = subprocess.run([*MEASURE, *arguments, "-o", "json"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return {one["preset"]: one for one in json.loads(done.stdout)}
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """What one measurement says of each pair: four faults, behind one that cannot be brought about."""
+    wanted = [
+        (Fault(in_vain), presets("leader")),
+        (FAULTS["leader_loss"], presets("leader", "asynchronous")),
+        (FAULTS["cut_answers"], presets("at_least_once", "asynchronous")),
+        (FAULTS["isr_flap"], presets("one_in_flight", "asynchronous")),
+        (FAULTS["zombie"], presets("transactional")),
+    ]
+    home = tmp_path_factory.mktemp("measured")
+    every = list(measure(home, wanted, 1, 1_000, print))
+    assert not (home / three_brokers.FOLDER).exists()
+    assert running(home) == []
+    return {(one.fault, one.preset): one for one in every}
+
+
+def in_vain(field: Field) -> bool:
+    """A broker is killed, another one frozen, and what should follow never does."""
+    leader = field.topic.leader
+    field.brokers.kill(leader)
+    field.brokers.freeze(leader % 3 + 1)
+    raise BrokerAway("it did not come true")
+
+
+def presets(*names: str) -> Sequence[Preset]:
+    return [PRESETS[name] for name in names]
+
+
+def of(found: Found, fault: str, preset: str) -> Measured:
+    one = found[fault, preset]
+    assert isinstance(one, Measured), one
+    assert one.fired == one.rounds, one
+    return one
 
 
 def running(home: Path) -> list[int]:
     return [process.pid for process in kafka.running(home / three_brokers.FOLDER)]
 
 
-def test_what_the_leader_alone_acknowledged_is_lost_with_it(home: Path) -> None:
-    found = measured("--fault", "leader_loss", "--preset", "leader", "--preset", "asynchronous")
-    assert {one["fired"] for one in found.values()} == {1}
-    assert (found["leader"]["lost"] > 0, found["leader"]["failed"]) == (True, 0)
-    assert (found["asynchronous"]["lost"], found["asynchronous"]["doubled"]) == (0, 0)
+def test_a_pair_that_breaks_is_said_and_the_others_are_measured(found: Found) -> None:
+    assert found["in_vain", "leader"] == Broken("leader", "in_vain", "it did not come true")
+    assert len(found) == 8
+    assert [one for one in found.values() if isinstance(one, Broken)] == [found["in_vain", "leader"]]
+
+
+def test_what_the_leader_alone_acknowledged_is_lost_with_it(found: Found) -> None:
+    leader, every = of(found, "leader_loss", "leader"), of(found, "leader_loss", "asynchronous")
+    assert (leader.lost > 0, leader.failed) == (True, 0)
+    assert (every.lost, every.doubled) == (0, 0)
+
+
+def test_a_retry_after_a_cut_answer_doubles_unless_the_producer_is_idempotent(found: Found) -> None:
+    assert of(found, "cut_answers", "at_least_once").doubled > 0
+    every = of(found, "cut_answers", "asynchronous")
+    assert (every.doubled, every.lost) == (0, 0)
+
+
+def test_one_request_in_flight_does_not_keep_the_order(found: Found) -> None:
+    assert of(found, "isr_flap", "one_in_flight").reordered > 0
+    assert of(found, "isr_flap", "asynchronous").reordered == 0
+
+
+def test_half_a_transaction_of_a_fenced_producer_is_not_read(found: Found) -> None:
+    zombie = of(found, "zombie", "transactional")
+    assert (zombie.failed > 0, zombie.ghosts, zombie.lost) == (True, 0, 0)
+
+
+def test_the_command_answers_and_writes_the_page(home: Path) -> None:
+    """Of a fault that an idempotent producer does not survive: the measurement goes on with a new one."""
+    for path, text in ((page.PAGE, f"Before.\n{page.BEGIN}\n{page.END}\nAfter.\n"), (page.PICTURE, "")):
+        (home / path).parent.mkdir(parents=True)
+        (home / path).write_text(text)
+    arguments = ["--fault", "unclean", "--preset", "asynchronous", "--docs", str(home)]
+    done = subprocess.run([*MEASURE, *arguments, "-o", "json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (row,) = page.rows((home / page.PAGE).read_text())
+    assert [row] == [Measured(**one) for one in json.loads(done.stdout)]
+    assert (row.lost > 0, row.sent) == (True, row.delivered + row.failed)
     assert running(home) == []
-    assert not (home / three_brokers.FOLDER).exists()
-
-
-def test_a_retry_after_a_cut_answer_doubles_unless_the_producer_is_idempotent(home: Path) -> None:
-    found = measured("--fault", "cut_answers", "--preset", "at_least_once", "--preset", "asynchronous")
-    assert found["at_least_once"]["doubled"] > 0
-    assert (found["asynchronous"]["doubled"], found["asynchronous"]["lost"]) == (0, 0)
-
-
-def test_one_request_in_flight_does_not_keep_the_order(home: Path) -> None:
-    found = measured("--fault", "isr_flap", "--preset", "one_in_flight", "--preset", "asynchronous", "--rounds", "2")
-    assert found["one_in_flight"]["reordered"] > 0
-    assert found["asynchronous"]["reordered"] == 0
-
-
-def test_half_a_transaction_of_a_fenced_producer_is_not_read(home: Path) -> None:
-    (found,) = measured("--fault", "zombie").values()
-    assert (found["fired"], found["ghosts"], found["lost"]) == (1, 0, 0)
 
 
 def test_what_a_killed_measurement_leaves_running_is_stopped_with_the_stack(home: Path) -> None:
-    arguments = [*MEASURE, "--preset", "leader", "--fault", "cut_answers", "--rounds", "1000"]
-    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*MEASURE, *MANY], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         next(line for line in process.stderr if "round 2" in line)
         process.kill()
@@ -77,8 +129,11 @@ def test_what_a_killed_measurement_leaves_running_is_stopped_with_the_stack(home
 
 
 def test_an_interrupted_measurement_leaves_nothing_running(home: Path) -> None:
-    arguments = [*MEASURE, "--preset", "leader", "--fault", "cut_answers", "--rounds", "1000"]
-    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, process_group=0) as process:
+    listens = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # also where its parent ignores
+    )
+    command = [sys.executable, "-c", listens + MEASURE[2], *MEASURE[3:], *MANY]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0) as process:
         assert process.stderr is not None
         next(line for line in process.stderr if "round 2" in line)
         process.send_signal(signal.SIGINT)

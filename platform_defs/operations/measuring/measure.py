@@ -1,9 +1,9 @@
 """Rounds of presets under faults: a topic, a stream, the fault in its middle, and the log read back."""
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +18,33 @@ from platform_defs.operations.measuring.zombie import HALF, ZOMBIE, Zombie
 from platform_defs.producing.judging import Round, judge
 from platform_defs.producing.measured import Measured, summed_up
 from platform_defs.producing.presets import Preset
+from resources.local.processes import ServerFailed
 from resources.local.three_brokers import FOLDER, NUMBERS, ThreeBrokers
 
 RATE = 2_000  # messages a second through a fault; without one as fast as it goes
 ONE_BY_ONE = 50  # the share of messages of a producer that waits for each: it takes a round trip a message
 DOWN = NUMBERS[-1]  # where one broker is down in all rounds
+_BREAKS = (KafkaException, SystemError, BrokerAway, ServerFailed)
 
 Progress = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class Broken:
+    """A pair that could not be measured, and why: a round of it ended with an error."""
+
+    preset: str
+    fault: str
+    error: str
+
+
 def measure(
     home: Path, wanted: Sequence[tuple[Fault, Sequence[Preset]]], rounds: int, messages: int, show: Progress
-) -> list[Measured]:
+) -> Generator[Measured | Broken]:
     """Measure each pair, in rounds that take turns: a slow minute of the machine meets every preset.
 
-    `messages` are sent in a round without a fault. Raises BadInput where another measurement is running, or the brokers
-    cannot be started; BrokerAway where a fault cannot be brought about.
+    Yields each pair when its last round is over, or when one breaks; the others go on. `messages` are sent in a round
+    without a fault. Raises BadInput where another measurement is running, or the brokers cannot be started.
     """
     from filelock import FileLock, Timeout
 
@@ -43,7 +54,8 @@ def measure(
             show("starting three brokers")
             with ThreeBrokers(home / FOLDER, show) as brokers:
                 laboratory = Laboratory(brokers, messages)
-                return [one for fault, presets in wanted for one in laboratory.measure(fault, presets, rounds, show)]
+                for fault, presets in wanted:
+                    yield from laboratory.measure(fault, presets, rounds, show)
     except Timeout as error:
         message = f"another `tidegate presets measure` is running over {home}; wait for it, or set TIDEGATE_HOME"
         raise BadInput(message) from error
@@ -59,25 +71,44 @@ class Laboratory:
     def __post_init__(self) -> None:
         self._turns = count()
 
-    def measure(self, fault: Fault, presets: Sequence[Preset], rounds: int, show: Progress) -> list[Measured]:
+    def measure(
+        self, fault: Fault, presets: Sequence[Preset], rounds: int, show: Progress
+    ) -> Generator[Measured | Broken]:
         """All rounds of this fault."""
         found: dict[str, list[Round]] = {preset.name: [] for preset in presets}
-        with ExitStack() as afterwards:
-            if fault.one_down:
-                self.brokers.kill(DOWN)
-                wait_until(lambda: DOWN not in alive(self.brokers.addresses), f"broker {DOWN} counts as dead")
-                afterwards.callback(self.brokers.start, DOWN)
-            for number in range(1, rounds + 1):
-                for preset in presets:
-                    show(f"{fault.name}, {preset.name}: round {number} of {rounds}")
-                    found[preset.name].append(self._round(fault, preset))
-        return [summed_up(name, fault.name, of) for name, of in found.items()]
+        with self._one_down(fault):
+            for number, preset in product(range(1, rounds + 1), presets):
+                if preset.name not in found:
+                    continue
+                show(f"{fault.name}, {preset.name}: round {number} of {rounds}")
+                one = self._round(fault, preset)
+                if isinstance(one, Broken):
+                    del found[preset.name]
+                    yield one
+                    continue
+                found[preset.name].append(one)
+                if number == rounds:
+                    yield summed_up(preset.name, fault.name, found[preset.name])
 
-    def _round(self, fault: Fault, preset: Preset) -> Round:
+    def _round(self, fault: Fault, preset: Preset) -> Round | Broken:
         try:
             return self._staged(fault, preset)
-        except KafkaException as error:
-            raise BrokerAway(f"{fault.name} could not be measured for {preset.name}: {error.args[0].str()}") from error
+        except _BREAKS as error:
+            return Broken(preset.name, fault.name, _said(error))
+
+    @contextmanager
+    def _one_down(self, fault: Fault) -> Generator[None]:
+        if not fault.one_down:
+            yield
+            return
+        self.brokers.kill(DOWN)
+        wait_until(lambda: DOWN not in alive(self.brokers.addresses), f"broker {DOWN} counts as dead")
+        yield
+        self.brokers.start(DOWN)
+
+    def _mend(self, fault: Fault) -> None:
+        """Start and wake what a broken round left dead or frozen."""
+        self.brokers.start(*(number for number in NUMBERS if not (fault.one_down and number == DOWN)))
 
     def _staged(self, fault: Fault, preset: Preset) -> Round:
         turn = next(self._turns)
@@ -102,6 +133,9 @@ class Laboratory:
             field.wait_for(FLOWING)
             fired = fault.recipe(field)
             field.wait_for(FLOWING if fault.name != "none" else 0)
+        except _BREAKS:
+            self._mend(fault)  # before what was sent is waited for
+            raise
         finally:
             journal = stream.end()
         found = judge(journal, topic.numbers(), fired=fired)
@@ -117,6 +151,10 @@ class Laboratory:
         servers = self.brokers.proxied if fault.proxied else self.brokers.addresses
         options: dict[str, Any] = {"bootstrap.servers": servers, **fault.options}
         return options | ({"transactional.id": f"measure-{turn}"} if preset.waits == "commit" else {})
+
+
+def _said(error: Exception) -> str:
+    return error.args[0].str() if isinstance(error, KafkaException) else str(error)
 
 
 def _with_zombie(successors: Round, topic: Topic) -> Round:

@@ -23,19 +23,22 @@ COLUMNS = (
 
 
 def write(docs: Path, measured: Sequence[Measured]) -> None:
-    """Bring the page and the picture in this folder up to date with what was measured now.
+    """Bring the page and the picture in this folder up to date with what was measured now. Raises BadInput as check."""
+    before, old, after = check(docs)
+    every = merged(rows(old), measured)
+    (docs / PAGE).write_text(f"{before}{BEGIN}\n\n{body(every)}\n{END}{after}")
+    (docs / PICTURE).write_text(picture(every))
 
-    Raises BadInput where the page or its marks are missing.
-    """
+
+def check(docs: Path) -> tuple[str, str, str]:
+    """The page's text before, between and after the marks. Raises BadInput where the page or its marks are missing."""
     page = docs / PAGE
     text = page.read_text() if page.exists() else ""
     if BEGIN not in text or END not in text:
         raise BadInput(f"{page} lacks the lines {BEGIN} and {END}; what was measured belongs between them")
     before, rest = text.split(BEGIN)
     old, after = rest.split(END)
-    every = merged(rows(old), measured)
-    page.write_text(f"{before}{BEGIN}\n\n{body(every)}\n{END}{after}")
-    (docs / PICTURE).write_text(picture(every))
+    return before, old, after
 
 
 def merged(old: Sequence[Measured], new: Sequence[Measured]) -> list[Measured]:
@@ -74,7 +77,7 @@ def _cell(value: str | int | float) -> str:
 def _where() -> str:
     kind = next((line.split(":")[1].strip() for line in _cpu_lines() if line.startswith("model name")), "")
     text = (
-        f"{datetime.now(UTC).date()}; {os.cpu_count()} cores ({platform.machine()}, {kind}), Python "
+        f"Last written {datetime.now(UTC).date()}; {os.cpu_count()} cores ({platform.machine()}, {kind}), Python "
         f"{platform.python_version()}, three brokers and the producer on the same cores."
     )
     return textwrap.fill(text, 119)

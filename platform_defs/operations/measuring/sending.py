@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -20,6 +21,7 @@ SIZE = 180  # bytes of a message's value
 COMMIT_SECONDS = 0.1
 SETTLED_SECONDS = 90.0  # until what was sent is told of, or committed; what is not then has failed
 QUIET = {"log_level": 0}
+_LAST = (KafkaError._FATAL, KafkaError._STATE)  # pyright: ignore[reportPrivateUsage]  # they have no other names
 _PADDING = os.urandom(1 << 16).hex().encode()  # half of it compresses away, as of text
 
 
@@ -37,7 +39,7 @@ class Stream(threading.Thread):
     def __init__(self, options: Mapping[str, Any], preset: Preset, topic: str, pace: Pace, producer: int = 1) -> None:
         super().__init__(name=f"producer {producer}", daemon=True)
         self.journal = Journal()
-        self.error: KafkaException | None = None
+        self.error: KafkaException | SystemError | None = None
         self._preset, self._topic, self._pace, self._producer = preset, topic, pace, producer
         self._options = {**preset.options, **options, **QUIET}
         self._client = Producer(self._options)
@@ -56,7 +58,7 @@ class Stream(threading.Thread):
         """Send, commit where the preset does, and settle."""
         try:
             self._run()
-        except KafkaException as error:
+        except (KafkaException, SystemError) as error:
             self.error = error
 
     def _run(self) -> None:
@@ -66,15 +68,18 @@ class Stream(threading.Thread):
         self._warm_up()
         started = time.monotonic()
         while not self._ended.is_set() or self.journal.total < self._pace.messages:
-            self._wait_for_turn(started)
-            self._send()
-            self._wait_for_answer()
+            try:
+                self._wait_for_turn(started)
+                self._send()
+                self._wait_for_answer()
+            except KafkaException as error:
+                self._after(error.args[0])
         self._settle()
 
     def _warm_up(self) -> None:
         """Send a message that is not counted: the first waits for connections and a producer id, up to a second."""
         self._client.produce(self._topic, OTHER)
-        self._client.flush(SETTLED_SECONDS)
+        self._flush(SETTLED_SECONDS)
 
     def _wait_for_turn(self, started: float) -> None:
         due = started + self.journal.total / self._pace.rate if self._pace.rate else 0.0
@@ -86,24 +91,31 @@ class Stream(threading.Thread):
         at = number * 64 % (len(_PADDING) - SIZE)
         value = HEAD.pack(self._producer, number, now) + _PADDING[at : at + SIZE - HEAD.size]
         key = b"%d" % (number % KEYS)
-        while True:
-            try:
-                self._client.produce(self._topic, value, key, on_delivery=partial(self._told, number))
-            except BufferError:
+        try:
+            while not self._took(number, value, key):
                 self._client.poll(0.1)  # the queue is full: until there is room
-            except KafkaException as error:
-                self._after_fatal(error)
-            else:
-                return
+        except KafkaException:
+            self.journal.failed((number,), time.monotonic_ns())
+            raise
 
-    def _after_fatal(self, error: KafkaException) -> None:
-        """Of an idempotent producer whose numbers and the log's no longer agree. Raises any other error."""
-        if error.args[0].code() != KafkaError._FATAL:  # pyright: ignore[reportPrivateUsage]  # it has no other name
-            raise error
-        self._begin_anew()
+    def _took(self, number: int, value: bytes, key: bytes) -> bool:
+        try:
+            self._client.produce(self._topic, value, key, on_delivery=partial(self._told, number))
+        except BufferError:
+            return False
+        return True
+
+    def _after(self, error: KafkaError) -> None:
+        """Go on after a fatal error: of an idempotent producer whose numbers and the log's no longer agree, or of a
+        transaction that must end. Raises any other.
+        """
+        if not error.fatal() and error.code() not in _LAST:
+            raise KafkaException(error)
         if self._preset.waits == "commit":
-            self.journal.failed(self._taken(), time.monotonic_ns())
+            self._give_up(error)
             self._client.begin_transaction()
+        else:
+            self._begin_anew()
 
     def _told(self, number: int, error: KafkaError | None, _message: object) -> None:
         now = time.monotonic_ns()
@@ -116,7 +128,7 @@ class Stream(threading.Thread):
 
     def _wait_for_answer(self) -> None:
         if self._preset.waits == "each":
-            self._client.flush()
+            self._flush()
         elif self._preset.waits == "commit" and time.monotonic() - self._committed >= COMMIT_SECONDS:
             self._commit()
             self._client.begin_transaction()
@@ -131,6 +143,9 @@ class Stream(threading.Thread):
                 if error.retriable() and time.monotonic() < until:
                     continue
                 self._give_up(error)
+            except SystemError:  # a fatal error in the midst of callbacks
+                self._begin_anew()
+                self.journal.failed(self._taken(), time.monotonic_ns())
             else:
                 self.journal.delivered(self._taken(), time.monotonic_ns())
             break
@@ -148,8 +163,7 @@ class Stream(threading.Thread):
 
     def _begin_anew(self) -> None:
         """With a new producer, as a process that is started again after a fatal error."""
-        self._client.purge()
-        self._client.flush(10)
+        self._drop()
         self._client = Producer(self._options)
         if self._preset.waits == "commit":
             self._client.init_transactions(60)
@@ -161,6 +175,23 @@ class Stream(threading.Thread):
     def _settle(self) -> None:
         if self._preset.waits == "commit":
             self._commit()
-        if self._client.flush(SETTLED_SECONDS):
-            self._client.purge()
-            self._client.flush(10)
+        if self._flush(SETTLED_SECONDS):
+            self._drop()
+
+    def _drop(self) -> None:
+        """What is not told of yet has failed."""
+        self._client.purge()
+        self._flush(10)
+
+    def _flush(self, seconds: float = inf) -> int:
+        """Wait until all are told of; how many are not. The library's own flush calls back after a fatal error, too,
+        while that is being raised: Python answers with a SystemError, and the message is not noted.
+        """
+        until = time.monotonic() + seconds
+        while len(self._client) and time.monotonic() < until:
+            try:
+                self._client.poll(0.1)
+            except KafkaException as error:
+                if not error.args[0].fatal():
+                    raise
+        return len(self._client)
