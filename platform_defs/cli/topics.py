@@ -109,7 +109,9 @@ def apply(
     A plan in a file is applied only if the cluster, each topic's id and all
     that it saw are as they were, and the declarations too; otherwise nothing
     changes. Nothing undeclared is touched, and no topic is deleted. Kafka
-    checks all steps before the first is done. Interrupted, run it again.
+    checks all steps before the first is done. Replicas are moved as by tidegate
+    cluster reassign apply, at most 50 MB a second from and to each broker.
+    Interrupted, run it again.
 
     \b
     JSON: as tidegate topics plan, and applied

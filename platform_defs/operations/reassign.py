@@ -85,10 +85,7 @@ class Reassigning:
         """Begin what of the plan has not begun. Raises ChangedMeanwhile, and changes nothing, where the cluster is not
         as it was when the plan was made; BadInput where another one is under way or a broker is away.
         """
-        now = self._now(plan)
-        _refuse_if_changed(plan, now)
-        _refuse_if_away(plan, now)
-        self._refuse_if_another(plan)
+        now = self.check(plan)
         if not plan.topics:  # nothing to record in place of the last one, which has a way back
             return Progress(Kept(plan, throttle, "done"), (), {})
         kept = Kept(plan, throttle, "under way")
@@ -99,6 +96,14 @@ class Reassigning:
             self._throttles.limit(throttle, reassignment.brokers(plan, now), reassignment.throttled_replicas(plan))
         self._tell({at: to for at, to in left.items() if at not in orders})
         return self.status(kept)
+
+    def check(self, plan: Reassignment) -> Observed:
+        """What `begin` would begin with. Raises as it does, and changes nothing."""
+        now = self._now(plan)
+        _refuse_if_changed(plan, now)
+        _refuse_if_away(plan, now)
+        self._refuse_if_another(plan)
+        return now
 
     def status(self, kept: Kept) -> Progress:
         """How far it is. One that has ended is cleaned up after: no throttles, and led by the preferred replicas."""

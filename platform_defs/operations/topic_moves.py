@@ -23,6 +23,11 @@ class Moves:
     options: Mapping[str, str]
     home: Path
 
+    def check(self, plan: Plan) -> None:
+        """Raises where `do` would refuse the moves, before anything is changed."""
+        if (moves := reassignment_of(plan)).topics:
+            self._reassigning.check(moves)
+
     def do(self, plan: Plan, show: Callable[[str], None]) -> None:
         """Move what `plan` moves, and wait for the end. Raises BrokerAway where it has not ended by then."""
         moves = reassignment_of(plan)

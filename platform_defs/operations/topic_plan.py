@@ -106,6 +106,7 @@ class Topics:
             self.admin.rehearse(judged.plan.steps)
         except BadInput as error:
             raise _placed(error, judged) from error
+        self.moves.check(judged.plan)
         if self.ledger is not None and not judged.evidence.unknown:
             TopicsLedger(self.ledger).keep_cluster(judged.plan.cluster_id, instead=allowed.new_cluster is not None)
         self.admin.apply(judged.plan.steps, show)

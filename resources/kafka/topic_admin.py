@@ -17,9 +17,8 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
-from platform_defs.topics.steps import AddPartitions, Create, Reassign, SetConfig, Step
+from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Step
 from resources.kafka.admin import override
-from resources.kafka.cluster import KafkaCluster
 from resources.kafka.topics import KafkaTopics
 
 SHOWN = 60.0  # seconds within which what was done is in every description
@@ -53,8 +52,9 @@ class TopicAdmin(KafkaTopics):
         return Observed(cluster.cluster_id, brokers, found, frozenset(found)), refused
 
     def rehearse(self, steps: Sequence[Step]) -> None:
-        """Let Kafka check the steps without doing them. Raises BadInput for one that it would refuse."""
-        self._refuse_others_moves([step for step in steps if isinstance(step, Reassign)])
+        """Let Kafka check the steps, but for reassignments, without doing them. Raises BadInput for one that it would
+        refuse.
+        """
         for kind in (Create, SetConfig, AddPartitions):
             self._ask([step for step in steps if isinstance(step, kind)], check=True)
 
@@ -133,15 +133,6 @@ class TopicAdmin(KafkaTopics):
         if isinstance(found, TidegateError):
             return {}
         return {name: entry.value for name, entry in found.items() if entry.value is not None}
-
-    def _refuse_others_moves(self, steps: Sequence[Reassign]) -> None:
-        """Raise for a partition that is on its way elsewhere: to move it would end what somebody else began."""
-        wanted = {(step.topic, move.partition): set(move.becomes) for step in steps for move in step.moves}
-        for one in KafkaCluster(self.options).reassignments() if wanted else ():
-            to = wanted.get((one.topic, one.number))
-            if to not in (None, set(one.target)):
-                moved = f"partition {one.number} of {one.topic} is being moved to other brokers"
-                raise BadInput(f"{moved} (tidegate cluster reassign status). Let that end first", field=one.topic)
 
     def _ask(self, steps: Sequence[Step], *, check: bool) -> None:
         """One request for all of them, which are of one kind. The first refusal is raised once all were answered."""

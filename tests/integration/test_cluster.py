@@ -14,6 +14,7 @@ from platform_defs.operations.observe_cluster import Look
 from platform_defs.operations.reassign import Kept, Reassigning, Record
 from platform_defs.operations.reassign_plan import Wanted, plan
 from resources.kafka.throttles import FOLLOWER, LEADER, KafkaThrottles
+from tests.chaos.three_brokers import wait_until
 from tests.world import World, transfers
 
 
@@ -83,13 +84,17 @@ def test_throttles_are_set_and_taken_away(world: World, look: Look, topic: str) 
     throttles = KafkaThrottles(look.options)
     throttles.limit(1000, [1], {topic: ("0:1,1:1", "1:1")})
     try:
+        wait_until(lambda: _rate(world) == "1000", "the broker has heard of its rate")
         assert _value(world, ResourceType.TOPIC, topic, f"{LEADER}.replicas") == "0:1,1:1"
         assert _value(world, ResourceType.TOPIC, topic, f"{FOLLOWER}.replicas") == "1:1"
-        assert _value(world, ResourceType.BROKER, "1", f"{LEADER}.rate") == "1000"
     finally:
         throttles.remove([1], [topic, "no.such.topic"])
+    wait_until(lambda: _rate(world) != "1000", "the broker has heard that it has no rate")
     assert not _value(world, ResourceType.TOPIC, topic, f"{LEADER}.replicas")
-    assert _value(world, ResourceType.BROKER, "1", f"{LEADER}.rate") != "1000"
+
+
+def _rate(world: World) -> str | None:
+    return _value(world, ResourceType.BROKER, "1", f"{LEADER}.rate")
 
 
 def _value(world: World, kind: Any, name: str, setting: str) -> str | None:

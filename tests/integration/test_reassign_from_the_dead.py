@@ -19,8 +19,8 @@ def test_replicas_of_a_dead_broker_are_made_anew_elsewhere(world: World, tmp_pat
     cluster = three_brokers()
     ours, topic = cluster.world(world), f"from.the.dead.{tmp_path.parent.name}"
     new = NewTopic(topic, 2, replica_assignment=[[1, 3], [3, 2]], config={"min.insync.replicas": "1"})
-    ours.admin().create_topics([new])[topic].result(20)
-    options = ours.endpoints.kafka_options()
+    admin, options = ours.admin(), ours.endpoints.kafka_options()
+    admin.create_topics([new])[topic].result(20)  # `admin` is held: the futures of one that is collected are cancelled
     cluster.wait_until_known(topic)
     cluster.kill([3])
     try:
