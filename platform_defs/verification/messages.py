@@ -46,8 +46,7 @@ class Topic:
 
     def __init__(self, options: Mapping[str, Any], topic: str, *, headers: bool = False) -> None:
         """`headers`: whether those that name schemas are wanted as well."""
-        self.topic, self._headers = topic, headers
-        self._admin: Any = AdminClient({**options, **QUIET})  # its futures have no types
+        self.topic, self._headers, self._options = topic, headers, options
         self._consumer = Consumer(
             {
                 **options,
@@ -68,19 +67,20 @@ class Topic:
 
     def topic_id(self) -> str:
         """The topic's id now. Raises BadInput when there is no such topic, BrokerAway when no answer came."""
+        return _again()(self._topic_id)
+
+    def _topic_id(self) -> str:
+        """By a new client: one that waits for a broker which has died goes on waiting."""
+        admin: Any = AdminClient({**self._options, **QUIET})  # its futures have no types
         wanted = TopicCollection([self.topic])
         try:
-            return str(self._admin.describe_topics(wanted, request_timeout=10)[self.topic].result(timeout=20).topic_id)
+            return str(admin.describe_topics(wanted, request_timeout=10)[self.topic].result(timeout=20).topic_id)
         except KafkaException as error:
             raise _refused(error.args[0], f"topic {self.topic}") from error
 
     def low(self, partition: int) -> int:
-        """The first offset that the broker still holds. A partition whose leader has just died is asked again for
-        PATIENCE seconds. Raises BrokerAway.
-        """
-        again = retry_if_exception_type(BrokerAway)
-        wait = wait_exponential_jitter(multiplier=0.1, max=1.0)
-        return Retrying(retry=again, stop=stop_after_delay(PATIENCE), wait=wait, reraise=True)(self._low, partition)
+        """The first offset that the broker still holds. Raises BrokerAway."""
+        return _again()(self._low, partition)
 
     def _low(self, partition: int) -> int:
         try:
@@ -144,6 +144,12 @@ class Topic:
         if error.code() == KafkaError._PARTITION_EOF:
             return until
         raise _refused(error, f"partition {partition} of {self.topic}")
+
+
+def _again() -> Retrying:
+    """Asks again, for PATIENCE seconds: the broker that was asked, or that leads, may have just died."""
+    again, wait = retry_if_exception_type(BrokerAway), wait_exponential_jitter(multiplier=0.1, max=1.0)
+    return Retrying(retry=again, stop=stop_after_delay(PATIENCE), wait=wait, reraise=True)
 
 
 def _headers_of(message: Any) -> list[tuple[str, bytes | None]]:

@@ -32,11 +32,14 @@ globals().update({name: test for name, test in vars(suite).items() if name.start
 
 @dataclass(frozen=True)
 class WorldOfThree(World):
-    """A world whose new topics are known to all three brokers."""
+    """A world whose new topics are known to all three brokers. One that is dead is the killer's to start."""
+
+    cluster: ThreeBrokers | None = None
 
     def create_topic(self, topic: str, partitions: int = 4, config: dict[str, str] | None = None) -> None:
         super().create_topic(topic, partitions, config)
-        three_brokers().wait_until_known(topic)
+        assert self.cluster is not None
+        self.cluster.wait_until_known(topic)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +63,7 @@ def world(world: World, cluster: ThreeBrokers, killer: BrokerKiller) -> World:
     print(f"brokers are killed by TIDEGATE_TEST_SEED={killer.seed}")  # noqa: T201  # shown where a test fails
     killer.check()
     there = cluster.world(world)
-    return WorldOfThree(there.endpoints, there.spark, there.replicas)
+    return WorldOfThree(there.endpoints, there.spark, there.replicas, cluster)
 
 
 def test_a_topic_here_has_three_replicas_of_which_two_must_be_in_sync(world: World) -> None:
