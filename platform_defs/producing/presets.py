@@ -106,7 +106,7 @@ _EVERY = (
     ),
     _preset(
         "asynchronous",
-        "not lost, not doubled, in order, within one producer's life",
+        "not lost, not doubled, in order, within one producer's life and while none times out",
         "callback",
         acks=_ALL,
         enable_idempotence=_IDEMPOTENT,

@@ -14,7 +14,8 @@ from confluent_kafka import KafkaException, TopicPartition
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from platform_defs.errors import BrokerAway
-from resources.kafka.producer import QUIET, Producer
+from resources.kafka.producer import Producer
+from resources.kafka.producer_client import QUIET
 from resources.kafka.refusals import refusal, refusing
 
 ANSWER = 30.0  # seconds

@@ -1,8 +1,7 @@
 """Writing to a topic: a producer that keeps what its preset promises."""
 
-import logging
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self, cast
@@ -12,24 +11,21 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from platform_defs.errors import (
     BadInput,
-    BrokerAway,
     NotDelivered,
-    TopicMissing,
+    ProducerBroken,
     TransactionAborted,
 )
 from platform_defs.producing.chosen import Chosen, choose, unused
 from platform_defs.producing.message import Delivered, Ids, Message, Told
-from platform_defs.producing.options import OPTIONS, own_name
+from platform_defs.producing.options import OPTIONS
 from platform_defs.producing.outcomes import outcome_of
 from platform_defs.producing.partitioners import Chooser, chooser, librarys, one_partition
 from platform_defs.producing.presets import DEFAULT
 from platform_defs.producing.unsent import Attempt, Unsent
 from platform_defs.words import plural
-from resources.kafka.admin import admin_client
+from resources.kafka.producer_client import QUIET, connection_options, existing_partitions, new_client, warn_of
 from resources.kafka.transactions import Transactions
 
-QUIET = {"log_level": 2}  # what librdkafka would log of a broker that is away is said once, in the error raised
-ANSWER = 10  # seconds that Kafka may take to describe a topic
 PATIENCE = 60.0  # seconds that `send` waits for room in the queue, and a transaction for an answer
 SLICE = 0.1  # seconds of one wait in librdkafka, which Ctrl-C does not interrupt
 
@@ -71,13 +67,14 @@ class Producer:
         self.chosen = choose(preset, environment=options) if isinstance(preset, str) else preset
         self.topic, self.patience, self.told = topic, patience, Told()
         self.sent = 0  # messages handed to librdkafka
-        _warn_of(unused(options), self.chosen.preset.name)
+        warn_of(unused(options), self.chosen.preset.name)
         self._servers = str(options.get("bootstrap.servers", ""))
         self._ids, self._on_delivery, self._unsent = (Ids() if ids else None), on_delivery, unsent
         self._failure: NotDelivered | None = None  # the first that nobody was told of
         self._cause: NotDelivered | None = None  # the first of the transaction
-        conf = {**_connection(options), **self._library_options(client_id), **QUIET}
-        self._client = _client(conf, self.chosen.preset.name)
+        self._broken: ProducerBroken | None = None
+        conf = {**connection_options(options), **self._library_options(client_id), **QUIET}
+        self._client = new_client(conf, self.chosen.preset.name)
         self._poll_at = 0.0
         self._choose = self._chooser(options, partitions)
         self._transactions = Transactions(self._client, topic, patience)
@@ -125,11 +122,13 @@ class Producer:
     def flush(self) -> None:
         """Wait until what was sent is acknowledged or has failed, which takes message.timeout.ms at most.
 
-        Raises NotDelivered, of the first message that failed since the last flush.
+        Raises NotDelivered, of the first message that failed since the last flush; ProducerBroken where none will be
+        delivered any more.
         """
-        while self._client.flush(SLICE):
-            self._keep()
+        self._settle()
         self._keep(all_of_it=True)
+        if self._broken is not None:
+            raise self._broken
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -210,8 +209,20 @@ class Producer:
             raise self._not_taken(attempt, KafkaError(KafkaError._QUEUE_FULL))  # pyright: ignore[reportPrivateUsage]
         self._poll(SLICE)
 
+    def _settle(self) -> None:
+        """Wait until every message is reported. The library's own flush goes on calling back while it raises a fatal
+        error, which Python answers with SystemError, and the report is lost.
+        """
+        while len(self._client):
+            self._poll(SLICE)
+
     def _poll(self, seconds: float) -> None:
-        self._client.poll(seconds)
+        try:
+            self._client.poll(seconds)
+        except KafkaException as error:  # fatal: what is in the queue fails with it, and is reported
+            self._broken = self._transactions.broken(error.args[0])
+            if self._broken is None:
+                raise
         self._poll_at = time.monotonic() + POLL_EVERY
         self._keep()
 
@@ -309,39 +320,3 @@ def _aborted(cause: NotDelivered | TransactionAborted, topic: str) -> Transactio
     said = f"a transaction on {topic} was aborted, nobody reads any of it: {cause}"
     text = str(cause) if isinstance(cause, TransactionAborted) else said
     return TransactionAborted(text, code=cause.code, reason=cause.reason, outcome=cause.outcome)
-
-
-def existing_partitions(options: Mapping[str, Any], topic: str) -> int:
-    """How many partitions the topic has. Raises TopicMissing, BrokerAway."""
-    admin = admin_client({**_connection(options), **QUIET})
-    try:
-        found = admin.list_topics(topic, timeout=ANSWER).topics.get(topic)
-    except KafkaException as error:
-        servers = str(options.get("bootstrap.servers", ""))
-        raise BrokerAway(f"Kafka at {servers} did not answer: {error.args[0].str()}. Nothing was sent") from error
-    if found is None or not found.partitions:
-        raise TopicMissing.named(topic)
-    return len(found.partitions)
-
-
-def _connection(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a configuration that say where Kafka is and who asks, and not how messages are produced."""
-    return {name: value for name, value in options.items() if own_name(name) not in OPTIONS}
-
-
-def _client(conf: dict[str, Any], preset: str) -> confluent_kafka.Producer:
-    try:
-        return confluent_kafka.Producer(conf)
-    except KafkaException as error:  # what choose() does not know of: a certificate that is not there, say
-        said = error.args[0].str().strip()
-        raise BadInput(f"librdkafka makes no producer of preset {preset}: {said}") from error
-
-
-def _warn_of(names: Iterable[str], preset: str) -> None:
-    for name in names:
-        logging.getLogger("tidegate").warning(
-            "%s is not taken from TIDEGATE_KAFKA_*: it would change what preset %s promises. Set it in the contract's "
-            "producerOptions, or with --option",
-            name,
-            preset,
-        )

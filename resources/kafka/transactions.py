@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from platform_defs.errors import BadInput, BrokerAway, ProducerBroken, ProducerFenced, TransactionAborted
 from platform_defs.producing.outcomes import outcome_of
 
+AGAIN = "Start again: a new producer with the same transactional.id finishes or aborts what this one left open"
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"}
 _NO_RIGHT = {"TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED"}
 _NO_TRANSACTION = "_STATE"  # of an abort: there is none
@@ -55,8 +56,7 @@ class Transactions:
             )
         if error.fatal() or error.name() == "_FATAL":
             return ProducerBroken(
-                f"the producer of {self._topic} cannot go on: {error.str()} ({error.name()}). Start again: a new "
-                "producer with the same transactional.id finishes or aborts what this one left open"
+                f"the producer of {self._topic} cannot go on: {error.str()} ({error.name()}). {AGAIN}"
             )
         return None
 
@@ -84,6 +84,8 @@ class Transactions:
         while True:
             try:
                 call()
+            except SystemError as error:  # a fatal error, raised while librdkafka was calling back
+                raise ProducerBroken(f"the producer of {self._topic} cannot go on: {error}. {AGAIN}") from error
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
                 if not reason.retriable() or time.monotonic() > deadline:
@@ -106,10 +108,7 @@ class Transactions:
         return (
             self._refused(reason)
             or self.broken(reason)
-            or ProducerBroken(
-                f"the producer of {self._topic} cannot go on: {said}. Start again: a new producer with the same "
-                "transactional.id finishes or aborts what this one left open"
-            )
+            or ProducerBroken(f"the producer of {self._topic} cannot go on: {said}. {AGAIN}")
         )
 
     def _refused(self, reason: KafkaError) -> Exception | None:

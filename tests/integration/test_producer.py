@@ -1,5 +1,6 @@
 """What a producer is told is what the log holds."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,7 +10,14 @@ from uuid import UUID, uuid4
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from platform_defs.errors import BadInput, NotDelivered, ProducerFenced, TopicMissing, TransactionAborted
+from platform_defs.errors import (
+    BadInput,
+    NotDelivered,
+    ProducerBroken,
+    ProducerFenced,
+    TopicMissing,
+    TransactionAborted,
+)
 from platform_defs.producing.chosen import choose
 from platform_defs.producing.message import Delivered, Message
 from platform_defs.producing.partitioners import chooser
@@ -226,3 +234,22 @@ def test_a_message_outside_a_transaction_is_refused(endpoints: Endpoints, topic:
     with pytest.raises(NotDelivered) as refused:
         producer.send(Message(b"1"))
     assert (refused.value.reason, refused.value.outcome) == ("_STATE", "not_written")
+
+
+def test_a_fatal_error_ends_the_producer_and_loses_no_report(endpoints: Endpoints, topic: str) -> None:
+    gapless = choose("asynchronous", given={"enable.gapless.guarantee": True, "linger.ms": 0})
+    told = list[Delivered | NotDelivered]()
+    producer = Producer(endpoints.kafka_options(), topic, gapless, on_delivery=lambda _, found: told.append(found))
+
+    def send_all() -> None:
+        with producer:
+            producer.send(Message(os.urandom(3_000)))  # does not shrink
+            for number in range(50):
+                producer.send(Message(b"%d" % number))
+
+    with pytest.raises(ProducerBroken, match="cannot go on"):
+        send_all()
+    assert len(told) == producer.sent
+    assert any(isinstance(found, NotDelivered) for found in told)
+    with pytest.raises(ProducerBroken):
+        producer.send(Message(b"more"))
