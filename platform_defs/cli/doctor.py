@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_json, print_line
+from platform_defs.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.doctor.findings import Finding
@@ -56,7 +57,7 @@ def doctor(
         print_json({"counts": counts, "seconds": seconds, "findings": [asdict(one) for one in findings]})
     else:
         _print(findings)
-        said = ", ".join(f"{number} {severity}" for severity, number in counts.items())
+        said = f"{plural(counts['error'], 'error')}, {plural(counts['warning'], 'warning')}, {counts['ok']} ok"
         print_line(f"{said}; {seconds:.1f} s")
     if counts["error"]:
         raise typer.Exit(1)
