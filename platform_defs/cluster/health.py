@@ -70,11 +70,22 @@ def _of_quorum(observed: Observed, *, embedded: bool) -> Iterator[Finding]:
         yield _lost_quorum(observed, observed.quorum_lost, embedded=embedded)
     if observed.quorum is None:
         return
+    if observed.quorum_lost is None and (silent := _silent_voters(observed, observed.quorum)):
+        voters, leader = len(observed.quorum.voters), observed.quorum.leader
+        reason = f"{silent} of {voters} voters do not answer, and their leader {leader} may not know yet"
+        yield _lost_quorum(observed, reason, embedded=embedded)
     behind = [voter for voter in observed.quorum.voters if _is_behind(voter, observed.quorum)]
     for voter in behind:
         yield _behind(voter, observed.quorum, embedded=embedded)
     if len(observed.quorum.voters) % 2 == 0:
         yield _even(len(observed.quorum.voters))
+
+
+def _silent_voters(observed: Observed, quorum: Quorum) -> int:
+    """How many voters that are brokers as well do not answer, where those that may are no majority; else 0."""
+    dead = {broker.id for broker in observed.brokers if not broker.answers}
+    silent = sum(voter.id in dead for voter in quorum.voters)
+    return silent if 2 * (len(quorum.voters) - silent) <= len(quorum.voters) else 0
 
 
 def _lost_quorum(observed: Observed, reason: str, *, embedded: bool) -> Finding:

@@ -104,6 +104,12 @@ def test_a_lost_quorum_is_unhealthy_and_names_the_brokers_that_do_not_answer() -
     assert "Brokers 2 and 3 do not answer." in finding.sentence
 
 
+def test_a_quorum_is_lost_once_no_majority_answers_though_its_leader_does_not_know_yet() -> None:
+    silent = tuple(replace(item, answers=item.id == 1) for item in BROKERS)
+    assert codes(replace(WELL, brokers=silent))[0] == "quorum_lost"
+    assert "quorum_lost" not in codes(replace(WELL, brokers=without(3, answers=False)))
+
+
 @pytest.mark.parametrize("silent_ms", [None, SILENT_MS + 1])
 def test_a_voter_that_does_not_follow_is_named(silent_ms: int | None) -> None:
     voters = (*VOTERS[:2], Voter(3, 17, silent_ms))
