@@ -194,7 +194,7 @@ def _once_shown(
             return found
         if time.monotonic() > until:
             return found
-        time.sleep(0.1)
+        time.sleep(0.1)  # brokers tell nobody that a leader was elected
 
 
 def _print_election(

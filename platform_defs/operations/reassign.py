@@ -131,7 +131,7 @@ class Reassigning:
                 return found
             if found is not None:
                 show(found)
-            time.sleep(1.0)
+            time.sleep(1.0)  # the controller tells nobody that a replica has arrived
 
     def _unless_away(self, kept: Kept) -> Progress | None:
         """Controllers that elect a new leader do not answer for a while; what moves, moves on."""

@@ -101,7 +101,7 @@ class Resending:
     def _wait_for_earlier(self, held: HeldUnsent) -> None:
         while (left := held.seconds_under_way()) > 0:
             self.show(WAITING.format(left))
-            time.sleep(min(left, 5.0))
+            time.sleep(min(left, 5.0))  # until what is under way has timed out; said again every five seconds
 
     def _portion(self, held: HeldUnsent, portion: Sequence[UnsentId], choice: Choice, done: Resent) -> None:
         for topic in sorted({item.log.before.topic for item in portion}):

@@ -62,6 +62,18 @@ def stale_halt_checks(
     return shows_otherwise(instance, [not_halted(contract, status) for contract, status in found if status.has_run])
 
 
+def as_result(found: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
+    """The same for an op that yields it, where a sensor would report it."""
+    return dg.AssetCheckResult(
+        passed=found.passed,
+        asset_key=found.asset_key,
+        check_name=found.check_name,
+        severity=found.severity,
+        description=found.description,
+        metadata=found.metadata,
+    )
+
+
 def shows_otherwise(
     instance: DagsterInstance, current: Sequence[dg.AssetCheckEvaluation]
 ) -> list[dg.AssetCheckEvaluation]:

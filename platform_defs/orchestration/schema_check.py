@@ -17,7 +17,7 @@ from platform_defs.contract.reserved import WRITER_SCHEMAS_FIT
 from platform_defs.contract.written import contract_digest
 from platform_defs.errors import BadInput, RegistryAway, TidegateError
 from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.orchestration.halts import shows_otherwise
+from platform_defs.orchestration.halts import as_result, shows_otherwise
 from platform_defs.orchestration.key_schemas import keys_apart
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.schema_judgements import Judged, Judgement, evaluation, judge
@@ -88,7 +88,7 @@ def schemas_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
             look = Look(endpoints, Ledger(endpoints.postgres_url), Memory())
             used = look.used(chosen)
             for topic in chosen:
-                yield _result(look.evaluation(topic, used.get(topic.name, frozenset())))
+                yield as_result(look.evaluation(topic, used.get(topic.name, frozenset())))
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
 
@@ -106,17 +106,6 @@ def _spec(topic: Topic) -> dg.AssetCheckSpec:
             "or values of one that fits may not fit, or keys name several, so that one may be in two partitions."
         ),
         metadata={"evaluated": f"when messages name another schema, and every {AGAIN / 60:.0f} minutes"},
-    )
-
-
-def _result(found: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        passed=found.passed,
-        asset_key=found.asset_key,
-        check_name=found.check_name,
-        severity=found.severity,
-        description=found.description,
-        metadata=found.metadata,
     )
 
 

@@ -14,6 +14,7 @@ from platform_defs.cluster.observed import Partition
 from platform_defs.cluster.partition_states import Judged, State, count, judged, worst
 from platform_defs.contract.reserved import REPLICAS_IN_SYNC, TOPIC_MATCHES
 from platform_defs.errors import TidegateError, TopicMissing
+from platform_defs.orchestration.halts import as_result
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.topic_assets import Topic
 from platform_defs.topics.declared import Declared, declarations
@@ -46,7 +47,7 @@ def topic_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
             found = evaluations([by_name[name] for name in sorted(names)], topic_admin(connection()))
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        yield from (_result(one) for one in found if one.asset_check_key in chosen)
+        yield from (as_result(one) for one in found if one.asset_check_key in chosen)
 
     return check_topics
 
@@ -67,17 +68,6 @@ def _specs(topic: str) -> Iterator[dg.AssetCheckSpec]:
             f"{LEAST}, so that writes are refused. Warning: replicas are missing."
         ),
         metadata=evaluated,
-    )
-
-
-def _result(found: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        passed=found.passed,
-        asset_key=found.asset_key,
-        check_name=found.check_name,
-        severity=found.severity,
-        description=found.description,
-        metadata=found.metadata,
     )
 
 

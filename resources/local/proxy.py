@@ -150,4 +150,4 @@ class Proxy:
             time.sleep(self.latency)
         self.fired += self.silent
         while self.silent and not self._over:
-            time.sleep(0.02)
+            time.sleep(0.02)  # that is what silence is

@@ -17,7 +17,7 @@ from typing import Self
 import psutil
 
 from resources.local import jars, java, kafka, processes
-from resources.local.kafka_node import Node, Program, new_cluster
+from resources.local.kafka_node import PROTOCOLS, Node, Program, new_cluster
 from resources.local.proxy import Proxy
 from resources.local.state import Cluster, Server
 
@@ -29,7 +29,7 @@ _START_SECONDS = 60.0
 _PROPERTIES = """\
 listeners={ours},PROXIED://127.0.0.1:{behind}
 advertised.listeners={ours},PROXIED://127.0.0.1:{proxy}
-listener.security.protocol.map=EXTERNAL:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT
+listener.security.protocol.map={protocols},PROXIED:PLAINTEXT
 """
 
 
@@ -55,14 +55,11 @@ class Broker:
         if self.process is not None:
             self.process.send_signal(number)
 
-    def write_properties(self) -> None:
-        """Write server.properties, with the listener before which the proxy stands."""
-        own = self.node.server
-        ours = (
-            f"EXTERNAL://127.0.0.1:{own.port},INTERNAL://127.0.0.1:{own.internal_port},"
-            f"CONTROLLER://127.0.0.1:{own.controller_port}"
-        )
-        self.node.write_properties(_PROPERTIES.format(ours=ours, behind=self.behind, proxy=self.proxy.port))
+    def write_properties(self, more: str = "") -> None:
+        """Write server.properties, with the listener before which the proxy stands, and `more` lines."""
+        ours, proxy = self.node.listeners, self.proxy.port
+        listeners = _PROPERTIES.format(ours=ours, protocols=PROTOCOLS, behind=self.behind, proxy=proxy)
+        self.node.write_properties(listeners + more)
 
 
 class ThreeBrokers:
@@ -129,7 +126,7 @@ class ThreeBrokers:
             self.brokers[number].signal(signal.SIGCONT)
 
     def _start_anew(self) -> None:
-        ports = iter(_free_ports(4 * len(NUMBERS)))
+        ports = iter(free_ports(4 * len(NUMBERS)))
         servers = tuple(Server(next(ports), next(ports), next(ports)) for _ in NUMBERS)
         cluster = new_cluster(servers)
         for number in NUMBERS:
@@ -163,7 +160,8 @@ def _wait_for(broker: Broker, running: int, until: float) -> None:
         time.sleep(0.1)  # a broker says that it is up only to who asks
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """So many ports of 127.0.0.1, each another one."""
     found = list[int]()
     while len(found) < count:
         found.append(processes.kept_or_free_port(None, lambda _: None, found))

@@ -10,17 +10,18 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from resources.local import jars, java, kafka, processes
-from resources.local.kafka_node import PROTOCOLS, Node, Program, new_cluster
+from resources.local import three_brokers as measured
+from resources.local.kafka_node import Node, Program, new_cluster
 from resources.local.state import Cluster, Server
+from resources.local.three_brokers import free_ports
 from resources.settings import settings
 from tests.chaos.proxy import Proxy
 from tests.world import World
@@ -29,11 +30,8 @@ NODES = (1, 2, 3)
 THREE_BROKERS = "three brokers"  # what scenarios share that ask for this cluster
 BOUND = 60.0  # seconds in which anything that is asked of the cluster has come true
 
-# In place of what resources/local/kafka_node.py says: the third listener, and faster knowledge of who is dead.
+# Beside what resources/local/kafka_node.py says: faster knowledge of who is dead.
 PROPERTIES = """\
-listeners={ours},PROXIED://127.0.0.1:{behind}
-advertised.listeners={ours},PROXIED://127.0.0.1:{proxy}
-listener.security.protocol.map={protocols},PROXIED:PLAINTEXT
 offsets.topic.num.partitions=1
 transaction.state.log.num.partitions=1
 replica.lag.time.max.ms=3000
@@ -45,32 +43,13 @@ log.retention.check.interval.ms=500
 """
 
 
-@dataclass
-class Broker:
-    """One broker: what it is started from, the proxy before it, and its process while it runs."""
-
-    node: Node
-    behind: int  # the port of the listener that is advertised at the proxy
-    proxy: Proxy
-    process: psutil.Process | None = None
-
-    @property
-    def port(self) -> int:
-        assert self.node.server.port is not None
-        return self.node.server.port
+class Broker(measured.Broker):
+    """One broker, which has to run where its process is asked for."""
 
     @property
     def pid(self) -> int:
         assert self.process is not None, f"broker {self.node.number} does not run"
         return self.process.pid
-
-    @property
-    def runs(self) -> bool:
-        return self.process is not None and processes.is_running(self.process)
-
-    def write_properties(self) -> None:
-        ours, proxy = self.node.listeners, self.proxy.port
-        self.node.write_properties(PROPERTIES.format(ours=ours, protocols=PROTOCOLS, behind=self.behind, proxy=proxy))
 
 
 class ThreeBrokers:
@@ -78,7 +57,7 @@ class ThreeBrokers:
 
     def __init__(self, home: Path) -> None:
         self._program = Program(java.find_java(), jars.broker_classpath(lambda _: None))
-        ports = _free_ports(4 * len(NODES))
+        ports = free_ports(4 * len(NODES))
         servers = tuple(Server(ports.pop(), ports.pop(), ports.pop()) for _ in NODES)
         self.nodes = {n: _broker(Node(home / "brokers", n, servers), ports.pop()) for n in NODES}
         cluster = new_cluster(servers)
@@ -161,7 +140,7 @@ class ThreeBrokers:
         return all(set(item.isrs) == set(item.replicas) for topic in topics for item in topic.partitions.values())
 
     def _format(self, broker: Broker, cluster: Cluster) -> None:
-        broker.write_properties()
+        broker.write_properties(PROPERTIES)
         node = broker.node
         process = processes.start(node.format(self._program, cluster), node.console, cwd=node.folder)
         assert process.wait(timeout=BOUND) == 0, processes.failed("Kafka's format", [node.console])
@@ -182,13 +161,6 @@ def _knows(port: int, topic: str) -> bool:
     except KafkaException:  # it was killed just now
         return False
     return found.error is None and all(item.leader > 0 for item in found.partitions.values())
-
-
-def _free_ports(count: int) -> list[int]:
-    found = list[int]()
-    while len(found) < count:
-        found.append(processes.kept_or_free_port(None, lambda _: None, found))
-    return found
 
 
 def _broker(node: Node, behind: int) -> Broker:

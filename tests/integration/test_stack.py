@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,20 +27,14 @@ from resources.local.kafka_node import Node, Program, new_id
 from resources.local.processes import ServerFailed
 from resources.local.stack import StackStatus
 from resources.settings import PROJECT_ROOT
-
-TIDEGATE = [sys.executable, "-c", "from platform_defs.cli.main import main; main()"]
+from tests.own_home import TIDEGATE, own_home
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home of this file's own, for the whole file; its servers are stopped at the end."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("TIDEGATE_")]:
-            patch.delenv(name)
-        folder = tmp_path_factory.mktemp("home")
-        patch.setenv("TIDEGATE_HOME", str(folder))
+    with own_home(tmp_path_factory.mktemp("home")) as folder:
         yield folder
-        stack.down()
 
 
 @pytest.fixture

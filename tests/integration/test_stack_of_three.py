@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,22 +22,17 @@ from resources.local import kafka, stack, state
 from resources.local.processes import ServerFailed
 from resources.local.stack import StackStatus
 from tests.chaos.three_brokers import wait_until
+from tests.own_home import TIDEGATE, own_home
 
 pytestmark = pytest.mark.slow
-TIDEGATE = [sys.executable, "-c", "from platform_defs.cli.main import main; main()"]
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home of this file's own, where only Kafka would start; stopped at the end."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("TIDEGATE_")]:
-            patch.delenv(name)
-        folder = tmp_path_factory.mktemp("three")
-        patch.setenv("TIDEGATE_HOME", str(folder))
-        patch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://me@db.invalid/shop")
+    postgres = "postgresql://me@db.invalid/shop"
+    with own_home(tmp_path_factory.mktemp("three"), TIDEGATE_POSTGRES_URL=postgres) as folder:
         yield folder
-        stack.down()
 
 
 @pytest.fixture

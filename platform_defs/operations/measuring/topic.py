@@ -102,4 +102,4 @@ def wait_until(true: Callable[[], bool], what: str, seconds: float = BOUND) -> N
     while not true():
         if time.monotonic() > until:
             raise BrokerAway(f"within {seconds:.0f} s it did not come true that {what}")
-        time.sleep(0.02)
+        time.sleep(0.02)  # brokers tell nobody what has changed

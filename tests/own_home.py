@@ -1,0 +1,25 @@
+"""A TIDEGATE_HOME of a test's own, with nothing of the environment that the session runs in."""
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from resources.local import stack
+
+TIDEGATE = [sys.executable, "-c", "from platform_defs.cli.main import main; main()"]
+
+
+@contextmanager
+def own_home(folder: Path, **environment: str) -> Generator[Path]:
+    """`folder` as the home, and of TIDEGATE_* only `environment` beside it; its servers are stopped at the end."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("TIDEGATE_")]:
+            patch.delenv(name)
+        for name, value in {"TIDEGATE_HOME": str(folder), **environment}.items():
+            patch.setenv(name, value)
+        yield folder
+        stack.down()
