@@ -90,9 +90,9 @@ def test_a_table_shows_its_columns_with_types_and_classification() -> None:
 def test_one_job_and_one_sensor_serve_all_pipelines() -> None:
     repository = defs.get_repository_def()
     jobs = {job.name for job in repository.get_all_jobs()}
-    assert {name for name in jobs if not name.startswith("__")} == {"drain", "verify"}
+    assert {name for name in jobs if not name.startswith("__")} == {"drain", "prune", "verify"}
     assert {sensor.name for sensor in repository.sensor_defs} - {"broken_contracts"} == {"lag", "topics"}
-    assert [schedule.name for schedule in repository.schedule_defs] == ["nightly_verify"]
+    assert [schedule.name for schedule in repository.schedule_defs] == ["nightly_prune", "nightly_verify"]
 
 
 def test_tables_whose_outputs_have_one_name_in_dagster_load_together_all_the_same() -> None:
