@@ -57,7 +57,14 @@ def test_an_old_ledger_is_migrated_and_its_pipelines_go_on_where_they_were(old: 
     for name in TOPICS:
         report = verify(_pipeline(name), old.endpoints, old.spark)
         assert report.ok, report.explanation
+        assert old.ledger.rows_so_far(name, 2**62) == _rows(old, name)
         assert set(old.position(_pipeline(name)).values()) != set(before[name].values())
+
+
+def _rows(old: World, name: str) -> int:
+    """What the batches that count have written."""
+    asked = "SELECT sum(rows)::bigint AS n FROM tidegate.batch WHERE pipeline = %s AND replaced_by IS NULL"
+    return old.rows(asked, name)[0]["n"]
 
 
 def _the_pending_batch_commits_first(old: World, pipeline: Pipeline) -> None:
