@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
-from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb
 
@@ -21,7 +20,7 @@ from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnkn
 from platform_defs.halts import GateRed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
 from platform_defs.recent import Recent
-from resources.postgres import tables
+from resources.postgres import staging_tables, tables
 from resources.postgres.claims import claim
 from resources.postgres.connection import (
     DURABLE,
@@ -35,7 +34,7 @@ from resources.postgres.connection import (
 )
 from resources.postgres.pinning import pin
 from resources.postgres.positions import positions_of
-from resources.postgres.publish_statements import Holder, PostgresPublication, find_refused, lock_as_owner
+from resources.postgres.publish_statements import Holder, PostgresPublication, find_refused, is_owner, lock_as_owner
 from resources.postgres.staging import PostgresStaging
 from resources.postgres.take_over import TakenOver, refuse_held, take_over
 
@@ -117,15 +116,16 @@ class PostgresHold:
         return replace(pending, recent=Recent.from_json(recent))
 
     def open_staging(self, pending: PendingBatch) -> PostgresStaging:
-        """A staging table of its own for one try at `pending`."""
+        """A staging table for one try at `pending`, which no other try uses meanwhile."""
+        pipeline = self.holder.pipeline
         with self._owned():
+            (staging_id,) = self.connection.execute(queries()["next_staging_id"]).fetchone() or (0,)
+            table_id = staging_tables.take(self.connection, self.contract, pipeline, staging_id)
             pinned = {"contract_digest": self.contract_digest, "transform_digest": self.transform_digest}
-            stored = {**self.holder.key, **pinned, "batch_id": pending.batch_id}
-            row = self.connection.execute(queries()["open_staging"], stored).fetchone()
-            assert row is not None  # noqa: S101  # RETURNING always gives one
-            staging_id: int = row[0]
-            tables.create_staging(self.connection, self.contract, staging_id)
-        return PostgresStaging(self.url, application_name(self.holder.pipeline, self.holder.owner), staging_id)
+            of_try = {"staging_id": staging_id, "table_id": table_id, "batch_id": pending.batch_id}
+            self.connection.execute(queries()["open_staging"], {**self.holder.key, **pinned, **of_try})
+        name, table = application_name(pipeline, self.holder.owner), staging_tables.rows_name(table_id)
+        return PostgresStaging(self.url, name, staging_id, table)
 
     def coverage(self, staging_id: int) -> list[Coverage]:
         """Every complete attempt of a try; a range may have several."""
@@ -144,12 +144,8 @@ class PostgresHold:
 
     def audit_view(self, staged: Staged) -> AuditView | None:
         """A view of the rows that publish would write, before anyone sees them; None where there are none."""
-        with database_errors():
-            name = tables.create_audit_view(self.connection, self.contract, staged)
-            any_row = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(sql.Identifier(tables.STAGING_SCHEMA, name))
-            if self.connection.execute(any_row).fetchone() is None:
-                return None
-        return AuditView(tables.STAGING_SCHEMA, name)
+        with self._owned():
+            return staging_tables.view_of_winners(self.connection, staged)
 
     @contextmanager
     def publication(self, staged: Staged, *, recorded: bool = True) -> Generator[Publication]:
@@ -230,12 +226,16 @@ class PostgresHold:
             self.connection.execute(queries()["halt"], halted)
 
     def sweep(self) -> None:
-        """Drop what earlier tries left in staging. What a stopped zombie still locks is left for the next sweep."""
+        """Delete what earlier tries left in staging. A fenced run deletes nothing: its successor may have the table by
+        now. What a stopped zombie still locks is left for the next sweep.
+        """
         with database_errors():
             found = self.connection.execute(queries()["stale_staging"], self.holder.key).fetchall()
-        for (staging_id,) in found:
-            with database_errors(), suppress(psycopg.errors.LockNotAvailable):
-                tables.drop_staging(self.connection, staging_id)
+        for staging_id, table_id in found:
+            with database_errors(), suppress(psycopg.errors.LockNotAvailable), self.connection.transaction():
+                if not is_owner(self.connection, self.holder):
+                    return
+                staging_tables.empty(self.connection, staging_id, table_id)
 
     def close(self) -> None:
         """Give the pipeline back and end the session. Where Postgres cannot be asked, the next run takes over.

@@ -19,7 +19,8 @@ from resources.postgres.connection import Connection, database_errors, queries
 from resources.postgres.contract_ledger import ContractLedger
 from resources.postgres.row_writing import StagedRows, Written, accumulate, append, upsert
 from resources.postgres.staging import multirange
-from resources.postgres.tables import check_target, lock_target, staging_table
+from resources.postgres.staging_tables import rows_table
+from resources.postgres.tables import check_target, lock_target
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,13 @@ class Holder:
 
 def lock_as_owner(connection: Connection, holder: Holder) -> None:
     """Lock the pipeline's row as its owner for the rest of the transaction. Raises Fenced when it no longer is."""
-    if connection.execute(queries()["lock_as_owner"], holder.key).fetchone() is None:
+    if not is_owner(connection, holder):
         raise Fenced.not_the_owner(holder.pipeline, holder.epoch)
+
+
+def is_owner(connection: Connection, holder: Holder) -> bool:
+    """Whether `holder` is the pipeline's owner; then its row stays locked for the rest of the transaction."""
+    return connection.execute(queries()["lock_as_owner"], holder.key).fetchone() is not None
 
 
 @dataclass
@@ -159,8 +165,15 @@ class PostgresPublication:
     @property
     def rows(self) -> StagedRows:
         """What is staged and counts."""
-        staged = self.staged
-        return StagedRows(self.connection, staged.staging_id, staged.pending.batch_id, self.winners, self.left_columns)
+        batch_id = self.staged.pending.batch_id
+        return StagedRows(self.connection, self.table_id, batch_id, self.winners, self.left_columns)
+
+    @cached_property
+    def table_id(self) -> int:
+        """Of the staging table that the try has. Raises StagingLost where the try has been forgotten."""
+        if (row := self._fetch("staging_table", staging_id=self.staged.staging_id)) == []:
+            raise StagingLost.forgotten(self.staged.staging_id)
+        return row[0][0]
 
     @cached_property
     def left_columns(self) -> Sequence[str]:
@@ -247,7 +260,7 @@ class PostgresPublication:
         )
 
     def _count(self) -> int:
-        query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(staging_table(self.staged.staging_id), self.winners)
+        query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(rows_table(self.table_id), self.winners)
         (count,) = self.connection.execute(query).fetchone() or (0,)
         return count
 

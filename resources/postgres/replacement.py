@@ -22,6 +22,7 @@ from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, LedgerAway,
 from platform_defs.evolution.plan import plan
 from platform_defs.evolution.statements import Given, Statement
 from platform_defs.words import plural
+from resources.postgres import staging_tables
 from resources.postgres.connection import (
     DURABLE,
     LOCK_WAIT,
@@ -35,7 +36,7 @@ from resources.postgres.contract_ledger import ContractLedger, run
 from resources.postgres.hold import PostgresHold
 from resources.postgres.publish_statements import lock_as_owner
 from resources.postgres.row_replacement import Difference, Pair
-from resources.postgres.tables import check_target, drop_staging, identifier
+from resources.postgres.tables import check_target, identifier
 
 
 @dataclass(frozen=True)
@@ -187,8 +188,9 @@ class Replacement:
             name = application_name(self.built.name, row[1])
             connection.execute(queries()["end_sessions"], {"application_name": name})
         everything = {"pipeline": self.built.name, "epoch": 2**62}
-        for (staging_id,) in connection.execute(queries()["stale_staging"], everything).fetchall():
-            drop_staging(connection, staging_id)
+        for staging_id, _ in connection.execute(queries()["stale_staging"], everything).fetchall():
+            connection.execute(queries()["forget_staging"], {"staging_id": staging_id})
+        staging_tables.drop_all(connection, self.built.name)
         for statement in ("forget_replay", "forget_builder"):
             connection.execute(queries()[statement], self.key)
         return self.drop_tables(connection) or row is not None

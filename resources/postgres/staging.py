@@ -17,7 +17,7 @@ from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import LedgerAway, RowRefused, TidegateError
 from platform_defs.formats.block import Block, headers_of
 from resources.postgres.connection import connect, database_errors, judged, queries, session_url
-from resources.postgres.tables import STAGING_SCHEMA
+from resources.postgres.staging_tables import STAGING_SCHEMA
 
 DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (
     staging_id, attempt, partition, "offset", timestamp_ms, key, value,
@@ -48,6 +48,7 @@ class PostgresStaging:
     url: str
     application_name: str
     staging_id: int
+    table: str  # in STAGING_SCHEMA
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         """See engine.ports.StagingArea."""
@@ -58,9 +59,7 @@ class PostgresStaging:
         try:
             with _opened(self.url) as connection, connection.cursor() as cursor:
                 cursor.execute("SELECT set_config('application_name', $1, false)", [self.application_name])
-                rows = cursor.adbc_ingest(
-                    f"rows_{self.staging_id}", reader, mode="append", db_schema_name=STAGING_SCHEMA
-                )
+                rows = cursor.adbc_ingest(self.table, reader, mode="append", db_schema_name=STAGING_SCHEMA)
                 connection.commit()
                 return rows
         except adbc.Error as error:

@@ -39,7 +39,17 @@ _LOOK = """SELECT jsonb_build_object(
   'contracts', (SELECT jsonb_object_agg(digest, version) FROM tidegate.contract WHERE pipeline = %(name)s),
   'sums', (SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM {sums} t),
   {ledger})"""
-_OWN = ("source_position", "batch", "dead_letter", "declared_skip", "settlement", "lost_history", "output", "staging")
+_OWN = (
+    "source_position",
+    "batch",
+    "dead_letter",
+    "declared_skip",
+    "settlement",
+    "lost_history",
+    "output",
+    "staging",
+    "staging_table",
+)
 _OF_BATCH = ("batch_range", "check_result", "lineage_event")
 _LEDGER = ",\n  ".join(
     [
