@@ -9,6 +9,7 @@ from uuid import UUID
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.engine.breaker import recent_with
 from platform_defs.engine.ports import RefusedRow, Staged
@@ -56,6 +57,11 @@ class PostgresPublication:
     holder: Holder
     contract: Contract
     staged: Staged
+
+    @property
+    def hides(self) -> bool:
+        """Whether no error may quote a row: values of the contract are classified."""
+        return classified(self.contract).any
 
     def lock_as_owner(self) -> None:
         """The pipeline's row, for the rest of the transaction."""
@@ -105,7 +111,7 @@ class PostgresPublication:
         """The winners' rows into the row table, then merged into each accumulate. Every row has to arrive. Only here is
         a row ever refused.
         """
-        with database_errors("table"):
+        with database_errors("table", hides=self.hides):
             self._write_rows()
             self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
@@ -303,8 +309,9 @@ def find_refused(publication: PostgresPublication) -> RefusedRow | None:
 def _refusal(publication: PostgresPublication, where: sql.Composable) -> RowRefused | None:
     """Why the row table refuses the rows for which `where` holds, or None. Raises what else is in the way."""
     write = append if publication.contract.row_table.disposition == "append" else upsert
+    hides, nothing_stays = publication.hides, publication.connection.transaction(force_rollback=True)
     try:
-        with database_errors("table"), publication.connection.transaction(force_rollback=True):  # nothing stays
+        with database_errors("table", hides=hides), nothing_stays:
             write(publication.rows, publication.contract.row_table, where)
             publication.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
     except RowRefused as refusal:
