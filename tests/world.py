@@ -137,6 +137,11 @@ class World:
         found = self.rows(f"select * from {table.name}")
         return sorted(tuple(str(v) for k, v in row.items() if k != "_batch_id") for row in found)
 
+    def staging_table(self, staging_id: int) -> str:
+        """The table in which a try at a batch is staged."""
+        (row,) = self.rows("select table_id from tidegate.staging where staging_id = %s", staging_id)
+        return f"tidegate_staging.rows_{row['table_id']}"
+
     def dead_letters(self, pipeline: Pipeline) -> list[dict[str, Any]]:
         return self.rows(
             'select * from tidegate.dead_letter where pipeline = %s order by partition, "offset"', pipeline.name

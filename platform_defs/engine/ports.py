@@ -183,7 +183,7 @@ class PipelineHold(Protocol):
         ...
 
     def open_staging(self, pending: PendingBatch) -> StagingArea:
-        """A new staging area for one try at `pending`."""
+        """A staging area for one try at `pending`, which no other try uses meanwhile."""
         ...
 
     def coverage(self, staging_id: int) -> list[Coverage]:
@@ -246,7 +246,9 @@ class PipelineHold(Protocol):
         ...
 
     def sweep(self) -> None:
-        """Drop what earlier tries left in staging. What another session has locked is left for the next sweep."""
+        """Delete what earlier tries left in staging. What another session has locked is left for the next sweep. Does
+        nothing for a fenced run.
+        """
         ...
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.engine.breaker import recent_with
 from platform_defs.engine.ports import RefusedRow, Staged
@@ -19,7 +20,8 @@ from resources.postgres.connection import Connection, database_errors, queries
 from resources.postgres.contract_ledger import ContractLedger
 from resources.postgres.row_writing import StagedRows, Written, accumulate, append, upsert
 from resources.postgres.staging import multirange
-from resources.postgres.tables import check_target, lock_target, staging_table
+from resources.postgres.staging_tables import rows_table
+from resources.postgres.tables import check_target, lock_target
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,13 @@ class Holder:
 
 def lock_as_owner(connection: Connection, holder: Holder) -> None:
     """Lock the pipeline's row as its owner for the rest of the transaction. Raises Fenced when it no longer is."""
-    if connection.execute(queries()["lock_as_owner"], holder.key).fetchone() is None:
+    if not is_owner(connection, holder):
         raise Fenced.not_the_owner(holder.pipeline, holder.epoch)
+
+
+def is_owner(connection: Connection, holder: Holder) -> bool:
+    """Whether `holder` is the pipeline's owner; then its row stays locked for the rest of the transaction."""
+    return connection.execute(queries()["lock_as_owner"], holder.key).fetchone() is not None
 
 
 @dataclass
@@ -50,6 +57,11 @@ class PostgresPublication:
     holder: Holder
     contract: Contract
     staged: Staged
+
+    @property
+    def hides(self) -> bool:
+        """Whether no error may quote a row: values of the contract are classified."""
+        return classified(self.contract).any
 
     def lock_as_owner(self) -> None:
         """The pipeline's row, for the rest of the transaction."""
@@ -99,7 +111,7 @@ class PostgresPublication:
         """The winners' rows into the row table, then merged into each accumulate. Every row has to arrive. Only here is
         a row ever refused.
         """
-        with database_errors("table"):
+        with database_errors("table", hides=self.hides):
             self._write_rows()
             self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
@@ -160,8 +172,15 @@ class PostgresPublication:
     @property
     def rows(self) -> StagedRows:
         """What is staged and counts."""
-        staged = self.staged
-        return StagedRows(self.connection, staged.staging_id, staged.pending.batch_id, self.winners, self.left_columns)
+        batch_id = self.staged.pending.batch_id
+        return StagedRows(self.connection, self.table_id, batch_id, self.winners, self.left_columns)
+
+    @cached_property
+    def table_id(self) -> int:
+        """Of the staging table that the try has. Raises StagingLost where the try has been forgotten."""
+        if (row := self._fetch("staging_table", staging_id=self.staged.staging_id)) == []:
+            raise StagingLost.forgotten(self.staged.staging_id)
+        return row[0][0]
 
     @cached_property
     def left_columns(self) -> Sequence[str]:
@@ -248,7 +267,7 @@ class PostgresPublication:
         )
 
     def _count(self) -> int:
-        query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(staging_table(self.staged.staging_id), self.winners)
+        query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(rows_table(self.table_id), self.winners)
         (count,) = self.connection.execute(query).fetchone() or (0,)
         return count
 
@@ -291,8 +310,9 @@ def find_refused(publication: PostgresPublication) -> RefusedRow | None:
 def _refusal(publication: PostgresPublication, where: sql.Composable) -> RowRefused | None:
     """Why the row table refuses the rows for which `where` holds, or None. Raises what else is in the way."""
     write = append if publication.contract.row_table.disposition == "append" else upsert
+    hides, nothing_stays = publication.hides, publication.connection.transaction(force_rollback=True)
     try:
-        with database_errors("table"), publication.connection.transaction(force_rollback=True):  # nothing stays
+        with database_errors("table", hides=hides), nothing_stays:
             write(publication.rows, publication.contract.row_table, where)
             publication.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
     except RowRefused as refusal:

@@ -330,6 +330,11 @@ class Expectations(RuleBasedStateMachine):
     def _others(self) -> list[Run]:
         return [run for run in self.runs if run is not self.owner]
 
+    def _staging_table(self, staging_id: int) -> str:
+        asked = "SELECT table_id FROM tidegate.staging WHERE staging_id = %s"
+        (table_id,) = self.session.execute(asked, [staging_id]).fetchone() or (0,)
+        return f"tidegate_staging.rows_{table_id}"
+
     @property
     def _known(self) -> bool:
         """Whether the pipeline reads the log of now."""

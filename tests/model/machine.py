@@ -187,7 +187,7 @@ class Machine(TopicEvents):
         assert self.owner
         staged = self.owner.staged
         assert staged
-        rows = f"tidegate_staging.rows_{staged.staging_id}"
+        rows = self._staging_table(staged.staging_id)
         here = f"WHERE staging_id = {staged.staging_id}"
         ways = [f"DELETE FROM {rows}", f"UPDATE {rows} SET _offset = _offset + 1000"] * (staged.rows > 0)
         ways += [f"DELETE FROM tidegate_staging.dead_letter {here}"] * (staged.dead_letters > 0)
@@ -195,6 +195,22 @@ class Machine(TopicEvents):
         way = ways[draw(st.integers(0, len(ways) - 1), "way")]
         self.session.execute(way.encode())
         self.owner.lost = "rows" if way == f"DELETE FROM {rows}" else "more"
+        self._publish(self.owner)
+
+    @event(3, lambda self: self.owner and self.owner.staged and self.owner.staged.rows)
+    def wake_a_straggler(self, _draw: Draw) -> None:
+        """A task of an earlier try has slept since. What it read it now COPYs into a table that another try has."""
+        assert self.owner
+        assert self.owner.staged
+        table = self._staging_table(self.owner.staged.staging_id)
+        for statement in (
+            f"CREATE TEMP TABLE stray AS TABLE {table}",
+            "UPDATE stray SET number = 13, _attempt = gen_random_uuid()",
+            f"INSERT INTO {table} TABLE stray",
+            "DROP TABLE stray",
+        ):
+            self.session.execute(statement.encode())
+        self.fired["straggler"] += 1
         self._publish(self.owner)
 
     @event(4, lambda self: self.owner and self.owner.staged and not self._refusal())

@@ -39,8 +39,18 @@ _LOOK = """SELECT jsonb_build_object(
   'contracts', (SELECT jsonb_object_agg(digest, version) FROM tidegate.contract WHERE pipeline = %(name)s),
   'sums', (SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM {sums} t),
   {ledger})"""
-_OWN = ("source_position", "batch", "dead_letter", "declared_skip", "settlement", "lost_history", "output", "staging")
-_OWN += ("pruned_range",)
+_OWN = (
+    "source_position",
+    "batch",
+    "dead_letter",
+    "declared_skip",
+    "settlement",
+    "lost_history",
+    "output",
+    "staging",
+    "staging_table",
+    "pruned_range",
+)
 _OF_BATCH = ("batch_range", "check_result", "lineage_event")
 PRUNED = ("batch", *_OF_BATCH)  # the tables whose rows the model remembers once they are pruned
 _LEDGER = ",\n  ".join(

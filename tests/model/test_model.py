@@ -49,6 +49,7 @@ HAPPENED = {
     "led back",
     "moved by hand",
     "staging lost",
+    "straggler",
     "left out",
     "elected",
     "refused: Fenced",

@@ -77,17 +77,16 @@ UPDATE tidegate.pipeline
 RETURNING recent_messages;
 
 -- open_staging: one try at a batch, by one contract; the tries of a fenced run have its epoch.
-INSERT INTO tidegate.staging (staging_id, pipeline, batch_id, epoch, contract_digest, transform_digest)
-VALUES (nextval('tidegate.staging_id'), %(pipeline)s, %(batch_id)s, %(epoch)s, %(contract_digest)s,
-        %(transform_digest)s)
-RETURNING staging_id;
+INSERT INTO tidegate.staging (staging_id, table_id, pipeline, batch_id, epoch, contract_digest, transform_digest)
+VALUES (%(staging_id)s, %(table_id)s, %(pipeline)s, %(batch_id)s, %(epoch)s, %(contract_digest)s, %(transform_digest)s);
 
 -- stale_staging: tries that will not be published any more.
-SELECT staging_id FROM tidegate.staging WHERE pipeline = %(pipeline)s AND epoch <= %(epoch)s;
+SELECT staging_id, table_id FROM tidegate.staging WHERE pipeline = %(pipeline)s AND epoch <= %(epoch)s;
 
--- forget_staging: the coverage and dead letters of such a try, and the try itself.
+-- forget_staging: the coverage, dead letters and winners of such a try, and the try itself.
 WITH a AS (DELETE FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s),
-     b AS (DELETE FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s)
+     b AS (DELETE FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s),
+     c AS (DELETE FROM tidegate_staging.winner WHERE staging_id = %(staging_id)s)
 DELETE FROM tidegate.staging WHERE staging_id = %(staging_id)s;
 
 -- cover: the proof that one attempt read its range to the end.

@@ -86,10 +86,12 @@ WITH gone AS (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(beside)s),
      e AS (DELETE FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL)
 DELETE FROM tidegate.batch WHERE pipeline = %(beside)s;
 
--- forget_builder: deletes the building pipeline, once nothing else is left of it.
+-- forget_builder: deletes the building pipeline, once nothing else is left of it. Its staging tables, which are empty,
+-- are the live one's.
 WITH a AS (DELETE FROM tidegate.output WHERE pipeline = %(beside)s),
      b AS (DELETE FROM tidegate.source_position WHERE pipeline = %(beside)s),
-     c AS (DELETE FROM tidegate.schema_use WHERE pipeline = %(beside)s)
+     c AS (DELETE FROM tidegate.schema_use WHERE pipeline = %(beside)s),
+     d AS (UPDATE tidegate.staging_table SET pipeline = %(pipeline)s WHERE pipeline = %(beside)s)
 DELETE FROM tidegate.pipeline WHERE name = %(beside)s;
 
 -- messages_read: by partition, what the building pipeline was given by the broker.
