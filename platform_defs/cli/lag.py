@@ -103,7 +103,7 @@ def _lags(
     contracts: Sequence[Contract], ledger: Ledger, describe: Callable[[str], TopicView | None]
 ) -> list[PipelineLag]:
     """What the ledger knows of all first, then the broker: no position is beyond the end that is shown with it."""
-    backlogs = ledger.lineage_backlog([contract.pipeline for contract in contracts])
+    backlogs = ledger.lineage_backlog([contract.pipeline for contract in contracts]) if contracts else {}
     known = [(item, _state(item, ledger, backlogs.get(item.pipeline)), _progress(item, ledger)) for item in contracts]
     views = {topic: describe(topic) for topic in dict.fromkeys(contract.topic for contract in contracts)}
     return [_with_lag(state, at, views[contract.topic]) for contract, state, at in known]

@@ -52,7 +52,7 @@ def prune_job(contracts: Sequence[Contract]) -> dg.JobDefinition:
             what = f"{plural(len(failures), 'part')} could not be pruned, the others were"
             raise dg.Failure(f"{what}. {'; '.join(f'{k}: {v}' for k, v in failures.items())}", allow_retries=False)
 
-    @dg.job(
+    @dg.job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name=JOB,
         tags=NO_RETRIES,
         description="Removes what is older than each contract's retention and no longer needed, from the ledger, and "

@@ -53,9 +53,9 @@ def instance(session: psycopg.Connection, tmp_path: Path) -> Iterator[DagsterIns
 
 
 @dg.asset(check_specs=[dg.AssetCheckSpec("sound", asset="rows")])
-def rows(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
+def rows(context: dg.AssetExecutionContext) -> Any:
     context.log.info("reads")
-    yield dg.MaterializeResult(check_results=[dg.AssetCheckResult(passed=True)])
+    return dg.MaterializeResult(check_results=[dg.AssetCheckResult(passed=True)])
 
 
 def count(session: psycopg.Connection, table: str, where: str = "true") -> int:

@@ -1,6 +1,7 @@
 """What is left of pruned batches says the same of every offset as they did, whatever pages they were pruned in."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,14 +35,13 @@ def _written(table: dict[tuple[int, int, int], PrunedRange], found: Sequence[Pru
     for item in found:
         key = (item.partition, item.first_batch, item.from_offset)
         before = table.get(key)
-        gaps = item.gaps if before is None else f"{{{before.gaps[1:-1]},{item.gaps[1:-1]}}}"
-        table[key] = PrunedRange(*[*item.__dict__.values()][:6], gaps, *[*item.__dict__.values()][7:])
+        table[key] = item if before is None else replace(item, gaps=f"{{{before.gaps[1:-1]},{item.gaps[1:-1]}}}")
 
 
 def _newest(table: dict[tuple[int, int, int], PrunedRange]) -> list[PrunedRange]:
     """As sql/prune.sql gives them, without their gaps."""
     newest = {item.place: item for item in sorted(table.values(), key=lambda i: (i.last_batch, i.from_offset))}
-    return [PrunedRange(*[*i.__dict__.values()][:6], "{}", *[*i.__dict__.values()][7:]) for i in newest.values()]
+    return [replace(item, gaps="{}") for item in newest.values()]
 
 
 def _of_each_offset(ranges: Sequence[PrunedRange], lost: Sequence[int]) -> list[tuple[int, int, tuple[bool, ...]]]:

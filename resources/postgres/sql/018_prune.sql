@@ -1,10 +1,9 @@
 LOCK TABLE tidegate.pipeline IN ACCESS EXCLUSIVE MODE;  -- the strongest that follows, as in 010
 
 -- What a pipeline has read and written, less what replays replaced: a sum that outlives the batches.
-ALTER TABLE tidegate.pipeline
-    ADD COLUMN messages_total bigint NOT NULL DEFAULT 0,
-    ADD COLUMN rows_total bigint NOT NULL DEFAULT 0,            -- in its row table
-    ADD COLUMN checks_pruned_until bigint NOT NULL DEFAULT 0;   -- the last batch whose passed checks are summed up
+ALTER TABLE tidegate.pipeline ADD COLUMN messages_total bigint NOT NULL DEFAULT 0;
+ALTER TABLE tidegate.pipeline ADD COLUMN rows_total bigint NOT NULL DEFAULT 0;           -- in its row table
+ALTER TABLE tidegate.pipeline ADD COLUMN checks_pruned_until bigint NOT NULL DEFAULT 0;  -- the last batch without them
 UPDATE tidegate.pipeline AS p SET messages_total = b.messages, rows_total = b.rows
   FROM (SELECT pipeline, sum(messages) AS messages, sum(rows) AS rows FROM tidegate.batch
          WHERE replaced_by IS NULL GROUP BY pipeline) AS b
@@ -75,12 +74,11 @@ CREATE TABLE tidegate.pruned_unsent (
 );
 
 -- The outbox, by pipeline. Events that have left are not asked for again: they keep NULL.
-ALTER TABLE tidegate.lineage_event
-    ADD COLUMN pipeline text,
-    ADD COLUMN tries int NOT NULL DEFAULT 0,     -- how often the receiver refused it
-    ADD COLUMN retry_at timestamptz,             -- it and those after it wait until then
-    ADD COLUMN given_up_at timestamptz,          -- the receiver refused it too often
-    ADD COLUMN problem text;                     -- what was said when it was last tried
+ALTER TABLE tidegate.lineage_event ADD COLUMN pipeline text;
+ALTER TABLE tidegate.lineage_event ADD COLUMN tries int NOT NULL DEFAULT 0;  -- how often the receiver refused it
+ALTER TABLE tidegate.lineage_event ADD COLUMN retry_at timestamptz;          -- it and those after it wait until then
+ALTER TABLE tidegate.lineage_event ADD COLUMN given_up_at timestamptz;       -- the receiver refused it too often
+ALTER TABLE tidegate.lineage_event ADD COLUMN problem text;                  -- what was said when it was last tried
 UPDATE tidegate.lineage_event AS e SET pipeline = b.pipeline
   FROM tidegate.batch AS b WHERE b.batch_id = e.batch_id AND e.emitted_at IS NULL;
 DROP INDEX tidegate.lineage_event_waiting;
