@@ -72,11 +72,11 @@ class History:
             pending = held.fix(self.view, [OffsetRange(topic, 0, start, start + MESSAGES)])
             area, attempt = held.open_staging(pending), uuid4()
             self._stage(tasks, area.table, start, attempt)
-            recording = PostgresRecording(tasks, area.staging_id)
-            recording.cover(Coverage(pending.ranges[0], attempt, MESSAGES, MESSAGES, 0, 0, (), None))
+            with PostgresRecording(tasks, area.staging_id).recorder(0, attempt) as recorder:
+                recorder.cover(Coverage(pending.ranges[0], attempt, MESSAGES, MESSAGES, 0, 0, (), None))
             coverage = tuple(held.coverage(area.staging_id))
             staged = Staged(pending, area.staging_id, {attempt: MESSAGES}, coverage)
-            timings = dict.fromkeys(("plan", "stage", "audit", "publish"), 0.05)
+            timings: dict[str, float] = {"plan": 0.05, "stage": 0.05, "audit": 0.05, "publish": 0.05}
             event = events.of_batch(self.contract, staged, self.checks)
             publish(held, Known(self.view), self.contract, staged, BatchRecord(self.checks, timings, event))
             counts = (MESSAGES, MESSAGES, 0, 0)

@@ -121,7 +121,7 @@ class Growing:
 
     def fill(self, messages: int) -> None:
         """The topic, with so many messages more."""
-        admin = AdminClient(self.endpoints.kafka_options())
+        admin = AdminClient({**self.endpoints.kafka_options()})
         if TOPIC not in admin.list_topics(timeout=10).topics:
             admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
         producer = Producer({**self.endpoints.kafka_options(), "linger.ms": 100})
@@ -151,7 +151,7 @@ class Growing:
 
     def night(self, seconds: float, low: int) -> float:
         """Retention of `seconds`: the topic loses what is below `low`, then the job `prune` runs. How long it took."""
-        admin = AdminClient(self.endpoints.kafka_options())
+        admin = AdminClient({**self.endpoints.kafka_options()})
         admin.delete_records([TopicPartition(TOPIC, 0, low)])[TopicPartition(TOPIC, 0)].result(30)
         limits = replace(self.contract.limits, retention_seconds=seconds)
         job = compose([Pipeline(replace(self.contract, limits=limits), None)], spark=self.spark).resolve_job_def(JOB)

@@ -88,15 +88,16 @@ def prune(url: str, contract: Contract, describe: Describe, *, execute: bool) ->
     ledger, why = _with_lows(PruneLedger(url, contract.pipeline, contract.limits.retention_seconds), describe)
     found = Pruned(contract.pipeline, ledger.seconds, execute, log_unknown=why)
     found = _details(ledger, found)
-    found = _batches(ledger, found)
-    found = _letters(ledger, found)
+    if ledger.topic_id is not None:  # without a position there is nothing that says what was read
+        found = _batches(ledger, found)
+        found = _letters(ledger, found)
     return replace(found, unsent=_unsent(ledger, execute=execute))
 
 
 def _with_lows(ledger: PruneLedger, describe: Describe) -> tuple[PruneLedger, str | None]:
     """With what the log that the pipeline reads still has; or why that is not known."""
     if (log := ledger.log()) is None:
-        return replace(ledger, known=True), None
+        return ledger, None
     ledger = replace(ledger, topic_id=log.topic_id)
     try:
         view = describe(log.topic)

@@ -51,6 +51,8 @@ def test_an_old_ledger_is_migrated_and_its_pipelines_go_on_where_they_were(old: 
     assert set(old.ledger.migrate()) == set(KNOWN[4:])
     assert old.ledger.version() == LedgerVersion(KNOWN)
     assert {name: old.position(_pipeline(name)) for name in TOPICS} == before
+    waiting = "SELECT bool_and(pipeline IS NOT NULL) AS known FROM tidegate.lineage_event WHERE emitted_at IS NULL"
+    assert old.rows(waiting) == [{"known": True}]
     _the_pending_batch_commits_first(old, _pipeline("old_transfers"))
     _the_halt_is_there_and_is_settled(old, _pipeline("old_customers"))
     _the_replay_is_put_in_place(old, _pipeline("old_views"))
