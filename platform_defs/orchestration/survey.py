@@ -1,6 +1,6 @@
 """Looks at all pipelines at once: the ledger in two statements, the brokers in four questions, over kept clients."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from platform_defs.contract.model import Contract
@@ -39,9 +39,9 @@ class Survey:
             for contract in contracts
         ]
 
-    def live_runs(self) -> set[str]:
-        """The ids of the Dagster runs whose process is alive, on any machine."""
-        return runs_with_session(self.ledger)
+    def live_runs(self, run_ids: Iterable[str]) -> set[str]:
+        """Those of these Dagster runs whose process is alive, on any machine."""
+        return runs_with_session(self.ledger, run_ids)
 
     def close(self) -> None:
         self._kept.close()

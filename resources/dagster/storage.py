@@ -23,6 +23,7 @@ from typing_extensions import override
 
 from platform_defs.errors import LedgerAway, TidegateError
 from resources.postgres.connection import connect, limited
+from resources.postgres.sqlalchemy_sessions import with_sessions
 from resources.settings import Settings, settings
 
 SCHEMA = "dagster"
@@ -135,9 +136,7 @@ def storage_url(postgres_url: str) -> str:
     The driver is named: SQLAlchemy 2.1 would take psycopg 3, with which Dagster's storage fails.
     """
     url = make_url(limited(postgres_url)).set(drivername="postgresql+psycopg2")
-    given = url.query.get("options", "")
-    options = f"{given if isinstance(given, str) else ' '.join(given)} -c search_path={SCHEMA}".strip()
-    return url.update_query_dict({"options": options}).render_as_string(hide_password=False)
+    return with_sessions(url.render_as_string(hide_password=False), search_path=SCHEMA)
 
 
 def _postgres_url() -> str:

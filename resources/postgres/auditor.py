@@ -17,6 +17,7 @@ from platform_defs.engine.audit import SAMPLES
 from platform_defs.engine.ports import AuditView
 from platform_defs.errors import BadInput, LedgerAway
 from resources.postgres.connection import session_uri
+from resources.postgres.sqlalchemy_sessions import with_sessions
 
 
 def warm_up(contracts: Iterable[Contract]) -> None:
@@ -40,7 +41,7 @@ class GreatExpectationsAuditor:
 
     def _judged(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         try:
-            source = _source(session_uri(self.url, "tidegate audit"))
+            source = _source(with_sessions(session_uri(self.url, "tidegate audit")))
             asset = source.add_table_asset(name=view.name, table_name=view.name, schema_name=view.schema)
         except ConnectionError as error:  # Great Expectations' TestConnectionError
             said = str(error).partition("\n")[0]
