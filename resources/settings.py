@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from platform_defs.errors import BadInput
+from resources.postgres_address import NOT_ENCODED, is_readable
 
 PREFIX = "TIDEGATE_"
 KAFKA_PREFIX = PREFIX + "KAFKA_"
@@ -52,6 +53,7 @@ class Settings(BaseSettings):
     )
     postgres_url: str | None = Field(
         default=None,
+        repr=False,
         description=(
             "The Postgres database that holds the tables, the ledger (schema `tidegate`) and Dagster's storage (schema "
             "`dagster`), as a libpq connection URI. Unset: the embedded Postgres."
@@ -65,6 +67,7 @@ class Settings(BaseSettings):
     )
     registry_url: str | None = Field(
         default=None,
+        repr=False,
         description=(
             "The schema registry, Confluent's or one that speaks its API, for contracts whose messages name a schema. "
             "Several addresses, separated by commas, are tried in turn. Unset: the embedded registry."
@@ -125,6 +128,8 @@ class Settings(BaseSettings):
         # "postgresql+psycopg2" is SQLAlchemy's, "postgres" is libpq's alone: one form serves both.
         if not separator or scheme.split("+")[0] not in ("postgresql", "postgres"):
             raise ValueError("not a connection URI like postgresql://user:password@host:5432/database")
+        if not is_readable(f"postgresql://{rest}"):
+            raise ValueError(NOT_ENCODED)
         return f"postgresql://{rest}"
 
     @field_validator("registry_url")
@@ -234,7 +239,7 @@ def settings() -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = PREFIX + "_".join(str(part) for part in first["loc"]).upper()
-        raise BadInput(first["msg"].removeprefix("Value error, "), field=name) from error
+        raise BadInput(first["msg"].removeprefix("Value error, "), field=name) from None  # it quotes what was given
 
 
 def unknown_variables() -> list[str]:

@@ -45,7 +45,7 @@ class PostgresStaging:
     ended.
     """
 
-    url: str = field(repr=False)
+    url: str = field(repr=False)  # it holds the password
     application_name: str
     staging_id: int
     hides: bool = False  # no error may quote a row: values are classified
