@@ -7,6 +7,7 @@ them, only the other is. `SETTINGS` lists every variable, for docs/reference/set
 import difflib
 import logging
 import os
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,9 @@ PREFIX = "TIDEGATE_"
 KAFKA_PREFIX = PREFIX + "KAFKA_"
 REGISTRY_PREFIX = PREFIX + "REGISTRY_"
 INTERNAL = ("TIDEGATE_CRASH_POINT", "TIDEGATE_UI")  # of the crash tests, and of the processes of `tidegate ui`
+
+
+_REGISTRY = re.compile(r"https?://(?:[^\s/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@]+)(?::\d+)?(?:[/?#][^\s@]*)?")
 
 
 def _project_root() -> Path:
@@ -135,8 +139,11 @@ class Settings(BaseSettings):
     @field_validator("registry_url")
     @classmethod
     def _http(cls, url: str | None) -> str | None:
-        if url is not None and not all(one.strip().startswith(("http://", "https://")) for one in url.split(",")):
-            raise ValueError("not an address like https://registry.example.com:8081, or several separated by commas")
+        if url is not None and not all(_REGISTRY.fullmatch(one.strip()) for one in url.split(",")):
+            raise ValueError(
+                "not an address like https://registry.example.com:8081, or several separated by commas (it is not "
+                "shown, since it may hold a password, in which each of : / ? # @ % and a comma is percent-encoded)"
+            )
         return url
 
     @field_validator("spark_remote")

@@ -346,3 +346,15 @@ def test_nothing_that_holds_an_address_or_a_clients_options_prints_them() -> Non
     }
     assert shown == HARMLESS
     assert PIECE not in repr(Settings(postgres_url=f"postgresql://me:{PIECE}@db", registry_url=f"http://u:{PIECE}@r"))
+
+
+@pytest.mark.parametrize(
+    "password", [f"{PIECE}/{PIECE}", f"1/{PIECE}", f"{PIECE}@{PIECE}", f"{PIECE}#{PIECE}", f"{PIECE},x"]
+)
+def test_a_registrys_password_that_is_not_encoded_is_refused_unseen(
+    password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_REGISTRY_URL", f"https://me:{password}@registry:8081")
+    with pytest.raises(BadInput, match="TIDEGATE_REGISTRY_URL") as refused:
+        settings()
+    assert PIECE not in "".join(traceback.format_exception(refused.value))
