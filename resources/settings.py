@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from platform_defs.errors import BadInput
@@ -94,6 +94,22 @@ class Settings(BaseSettings):
             "task tried up to four times (`local[*,4]`)."
         ),
         examples=["spark://spark.example.com:7077"],
+    )
+    spark_secret: SecretStr | None = Field(
+        default=None,
+        description=(
+            "The secret that a standalone Spark cluster knows its applications by (its `spark.authenticate.secret`). "
+            "With it, tasks, which carry passwords, are encrypted on their way. YARN and Kubernetes need none."
+        ),
+        examples=["a-long-random-text"],
+    )
+    spark_unencrypted: bool = Field(
+        default=False,
+        description=(
+            "Whether tasks may go to other machines unencrypted. Without it, a run on a Spark master that does not "
+            "authenticate and encrypt is refused before a task is sent."
+        ),
+        examples=["true"],
     )
     spark_remote: str | None = Field(
         default=None,

@@ -16,6 +16,7 @@ from typing import Any
 
 from platform_defs.errors import BadInput, TidegateError
 from platform_defs.words import plural
+from resources.home import private_home
 from resources.local import processes, state
 from resources.local.kafka_node import rack_of
 from resources.postgres_address import masked
@@ -114,9 +115,9 @@ def up(progress: Progress = silent, *, registry: bool = False, brokers: int | No
         raise BadInput(_OWN_BROKERS.format(servers=chosen.kafka_bootstrap_servers))
     if not (chosen.embeds_kafka or chosen.embeds_postgres or (registry and chosen.embeds_registry)):
         return status()
-    chosen.home.mkdir(parents=True, exist_ok=True)
+    private_home(chosen.home)
     processes.require_space(chosen.home)
-    with _lock(chosen.home), ThreadPoolExecutor(3) as pool:
+    with processes.writing_privately(), _lock(chosen.home), ThreadPoolExecutor(3) as pool:
         kept = state.load(chosen.home)
         missing = _missing(chosen, kept, progress, registry=registry, brokers=_brokers(chosen, brokers))
         starting = {name: pool.submit(start) for name, start in missing.items()}
