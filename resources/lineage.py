@@ -20,6 +20,7 @@ from openlineage.client.transport.file import FileConfig, FileTransport
 
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.ports import Staged
+from resources.home import private_home
 from resources.postgres.ledger import Ledger
 
 PAGE = 100  # events that are sent before it is asked for more
@@ -76,7 +77,7 @@ class _Stored(dict[str, Any]):
 def _client(home: Path) -> OpenLineageClient:
     if os.environ.get("OPENLINEAGE_URL") or os.environ.get("OPENLINEAGE_CONFIG") or Path("openlineage.yml").exists():
         return OpenLineageClient()
-    home.mkdir(parents=True, exist_ok=True)
+    private_home(home)
     return OpenLineageClient(
         transport=FileTransport(FileConfig(log_file_path=str(home / "lineage.jsonl"), append=True))
     )

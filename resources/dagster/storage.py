@@ -22,6 +22,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from typing_extensions import override
 
 from platform_defs.errors import LedgerAway, TidegateError
+from resources.home import private_home
 from resources.postgres.connection import connect, limited
 from resources.postgres.sqlalchemy_sessions import with_sessions
 from resources.settings import Settings, settings
@@ -163,6 +164,6 @@ def _create_schema(postgres_url: str) -> None:
 
 
 def _folder(given: Settings, name: str) -> str:
-    folder = given.home / "dagster" / name
+    folder = private_home(given.home) / "dagster" / name
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)

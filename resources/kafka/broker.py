@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -38,7 +38,7 @@ class _Transient(Exception):  # inside this module only: try again
 class KafkaBroker:
     """Describes topics. `options` are librdkafka's, with `bootstrap.servers`."""
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     timeout: float = 30.0  # seconds, over all tries of one question
 
     def describe(self, topic: str) -> TopicView:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle
 from threading import Thread
 from typing import Any
@@ -63,7 +63,7 @@ class KafkaCluster:
     help: rights, certificates, an option that kafka-python does not have (resources/kafka/second_client.py).
     """
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     timeout: float = 15.0
 
     def quorum(self) -> Quorum:

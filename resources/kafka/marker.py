@@ -6,7 +6,7 @@ transaction of the messages, and no topic gets a record more. Brokers forget it 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import confluent_kafka
@@ -25,7 +25,7 @@ ANSWER = 30.0  # seconds
 class Marker:
     """The note of `group` about `topic`. `options` are librdkafka's, with `bootstrap.servers`."""
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     group: str
     topic: str
 

@@ -7,7 +7,7 @@ from metadata, which any broker gives; the rest is asked again, by a new client,
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -48,7 +48,7 @@ class KafkaPartitions:
     Raises BrokerAway where no broker answers in time, BadInput where Kafka refuses.
     """
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     timeout: float = 8.0
 
     def topics(self, names: Iterable[str] | None = None) -> Topics:

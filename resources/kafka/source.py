@@ -49,7 +49,7 @@ _consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}
 class KafkaSource:
     """Reads ranges inside a task. Picklable; `options` are librdkafka's, with `bootstrap.servers`."""
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     patience: float = 30.0  # seconds without a message before the broker counts as away
     own: Mapping[str, Any] = field(default_factory=lambda: dict(READING))
 

@@ -4,7 +4,7 @@ Kafka's own names (KIP-73): the rate is a broker's, in bytes a second, and holds
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin._config import ConfigResource
@@ -26,7 +26,7 @@ class KafkaThrottles:
     Raises BrokerAway where a broker does not answer, BadInput where Kafka refuses. To ask again changes nothing.
     """
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     timeout: float = 30.0
 
     def limit(self, rate: int, brokers: Iterable[int], replicas: Mapping[str, tuple[str, str]]) -> None:

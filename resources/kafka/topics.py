@@ -34,7 +34,7 @@ class KafkaTopics:
     the cluster is the answer of each. BrokerAway is raised only where no broker answers at all.
     """
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     timeout: float = 5.0
     _client: Any = None
     _made: float = 0.0

@@ -7,7 +7,7 @@ command, no sensor and no pipeline without batch rules pays for it.
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite, isnan
 from typing import Any
@@ -30,7 +30,7 @@ def warm_up(contracts: Iterable[Contract]) -> None:
 class GreatExpectationsAuditor:
     """Judges batch rules in the database at `url` (a libpq URI), over connections of its own."""
 
-    url: str
+    url: str = field(repr=False)  # it holds the password
 
     def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         """See engine.ports.Auditor."""

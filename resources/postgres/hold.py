@@ -72,7 +72,7 @@ def acquire(
 class PostgresHold:
     """One run's hold on a pipeline (engine.ports.PipelineHold). Its open connection is the sign that the run lives."""
 
-    url: str = field(repr=False)
+    url: str = field(repr=False)  # it holds the password
     contract: Contract
     holder: Holder
     connection: psycopg.Connection[tuple[Any, ...]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,7 @@ class Ledger:
     a connection of its own, unless they are `kept`.
     """
 
-    url: str
+    url: str = field(repr=False)  # it holds the password
     kept: KeptConnections | None = None
 
     def migrate(self) -> tuple[str, ...]:

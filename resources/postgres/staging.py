@@ -53,7 +53,7 @@ class PostgresStaging:
     ended.
     """
 
-    url: str = field(repr=False)
+    url: str = field(repr=False)  # it holds the password
     application_name: str
     staging_id: int
     table: str  # in STAGING_SCHEMA
