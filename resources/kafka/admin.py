@@ -39,7 +39,7 @@ def admin_client(options: Mapping[str, Any]) -> Any:
     Hold it while it answers: the futures of one that is collected are cancelled. Raises BadInput for options that
     librdkafka does not take.
     """
-    with refusing("a client for administration"):
+    with refusing("a client for administration", options):
         return ListeningClient(options)
 
 

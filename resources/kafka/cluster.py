@@ -1,7 +1,7 @@
 """What a cluster says of itself and librdkafka cannot ask: its quorum, fenced brokers, log folders, reassignments.
 
-The only module that imports kafka-python (docs/decisions/0022-kafka-python.md). Each question opens a connection of its
-own and closes it. A third of the time limit without an answer, and another bootstrap server is asked.
+This and second_client.py alone import kafka-python (docs/decisions/0022-kafka-python.md). Each question opens a
+connection of its own and closes it. A third of the time limit without an answer, and another bootstrap server is asked.
 """
 
 import logging

@@ -60,7 +60,7 @@ class KafkaLeaderEpochs:
 @contextmanager
 def leader_epochs(options: Mapping[str, str], topic: str) -> Generator[KafkaLeaderEpochs]:
     """A consumer of its own, for as long as the block runs. `options` are librdkafka's."""
-    with refusing("a consumer"):
+    with refusing("a consumer", options):
         consumer = Reader({**options, **READING, **ONE_BY_ONE})
     try:
         yield KafkaLeaderEpochs(consumer, topic, options)

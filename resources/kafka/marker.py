@@ -62,7 +62,7 @@ class Marker:
 
     def _client(self) -> Any:
         """A consumer that never joins its group."""
-        with refusing("a client for committed offsets"):
+        with refusing("a client for committed offsets", self.options):
             conf = {**self.options, "group.id": self.group, "enable.auto.commit": False, **QUIET}
             return Reader(conf)
 

@@ -7,7 +7,7 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaException
 
-from platform_defs.errors import BadInput, BrokerAway, TopicMissing
+from platform_defs.errors import AccessDenied, BadInput, BrokerAway, TopicMissing
 from platform_defs.producing.options import OPTIONS, own_name
 from resources.kafka.admin import admin_client
 from resources.kafka.heard import Heard
@@ -51,6 +51,8 @@ def new_client(conf: dict[str, Any], preset: str) -> ListeningProducer:
     try:
         return ListeningProducer(conf)
     except KafkaException as error:  # what choose() does not know of: a certificate that is not there, say
+        if isinstance(refused := refusal(error.args[0], "a producer", (), conf), AccessDenied):
+            raise refused from error
         said = error.args[0].str().strip()
         raise BadInput(f"librdkafka makes no producer of preset {preset}: {said}") from error
 

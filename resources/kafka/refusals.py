@@ -34,7 +34,8 @@ def refusal(
     match verdicts.of_kafka(reason.name()):
         case Verdict.DENIED:
             grants = commands(reason.name(), needed, options)
-            return AccessDenied(f"Kafka refuses {place}: {said}. {_remedy(reason.name(), grants)}", grants=grants)
+            how = _remedy(reason.name(), grants, options)
+            return AccessDenied(f"Kafka refuses {place}: {said}. {how}", grants=grants)
         case Verdict.BAD_INPUT:
             return BadInput(f"Kafka refuses {place}: {said}. {REMEDY}")
         case Verdict.BUG:
@@ -47,23 +48,24 @@ def remedy(reason: KafkaError, needed: Iterable[Right], options: Mapping[str, An
     """What to do about an error by which Kafka denies something; nothing about any other."""
     if verdicts.of_kafka(reason.name()) is not Verdict.DENIED:
         return ""
-    return _remedy(reason.name(), commands(reason.name(), needed, options))
+    return _remedy(reason.name(), commands(reason.name(), needed, options), options)
 
 
-def _remedy(code: str, grants: Iterable[str]) -> str:
+def _remedy(code: str, grants: Iterable[str], options: Mapping[str, Any]) -> str:
     if code not in KINDS:
-        return ENCRYPT if code == "_SSL" else LOG_IN
+        failed = getattr(options.get("oauth_cb"), "failure", None)  # tokens.TokenCallback
+        return failed or (ENCRYPT if code == "_SSL" else LOG_IN)
     listed = " && ".join(grants)
     how = f": {listed}" if listed else ""
     return f"Let an administrator of Kafka grant the right{how} ({PAGE} lists all of them)"
 
 
 @contextmanager
-def refusing(place: str) -> Generator[None]:
+def refusing(place: str, options: Mapping[str, Any] = NO_OPTIONS) -> Generator[None]:
     """Raises BadInput or InternalError for what `refusal` says of; what may pass stays a KafkaException."""
     try:
         yield
     except KafkaException as error:
-        if (refused := refusal(error.args[0], place)) is not None:
+        if (refused := refusal(error.args[0], place, (), options)) is not None:
             raise refused from error
         raise

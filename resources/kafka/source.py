@@ -142,7 +142,7 @@ class KafkaSource:
 
     def _consumer(self) -> Reader:
         if self._key not in _consumers:
-            with refusing("a consumer"):
+            with refusing("a consumer", self.options):
                 _consumers[self._key] = Reader({**self.options, **self.own})
         return _consumers[self._key]
 
