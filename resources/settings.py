@@ -11,16 +11,16 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from platform_defs.errors import BadInput
+from resources import variables
 from resources.postgres_address import NOT_ENCODED, is_readable
+from resources.variables import FILE, KAFKA_PREFIX, PREFIX, REGISTRY_PREFIX
 
-PREFIX = "TIDEGATE_"
-KAFKA_PREFIX = PREFIX + "KAFKA_"
-REGISTRY_PREFIX = PREFIX + "REGISTRY_"
 INTERNAL = ("TIDEGATE_CRASH_POINT", "TIDEGATE_UI")  # of the crash tests, and of the processes of `tidegate ui`
 
 
@@ -193,21 +193,15 @@ class Settings(BaseSettings):
     @property
     def librdkafka_options(self) -> dict[str, str]:
         """The librdkafka options that TIDEGATE_KAFKA_* give, without the addresses: {"security.protocol": "SSL"}."""
-        options = _options(KAFKA_PREFIX)
+        options = variables.options(KAFKA_PREFIX)
         options.pop("bootstrap.servers", None)
         return options
 
     @property
     def registry_options(self) -> dict[str, str]:
         """The client options that TIDEGATE_REGISTRY_* give, without the address: {"ssl.ca.location": "ca.pem"}."""
-        options = _options(REGISTRY_PREFIX)
+        options = variables.options(REGISTRY_PREFIX)
         return {name: value for name, value in options.items() if name not in ("url", "name")}
-
-
-def _options(prefix: str) -> dict[str, str]:
-    """What variables of this prefix say, by the names of options: in small letters, with dots."""
-    given = {name: value for name, value in os.environ.items() if name.startswith(prefix) and value}
-    return {name.removeprefix(prefix).lower().replace("_", "."): given[name] for name in given}
 
 
 @dataclass(frozen=True)
@@ -246,6 +240,13 @@ SETTINGS: tuple[Setting, ...] = (
         None,
         "TIDEGATE_REGISTRY_BASIC_AUTH_USER_INFO=tidegate:secret",
     ),
+    Setting(
+        PREFIX + "*" + FILE,
+        "The path of a file that holds what the variable would. Any of those above can be given like that, and not in "
+        "both ways.",
+        None,
+        "TIDEGATE_KAFKA_SASL_PASSWORD_FILE=/run/secrets/kafka-password",
+    ),
 )
 
 
@@ -258,18 +259,24 @@ def settings() -> Settings:
     for name in unknown_variables():
         _warn(name)
     try:
-        return Settings()
+        return Settings(**_from_files())
     except ValidationError as error:
         first = error.errors()[0]
         name = PREFIX + "_".join(str(part) for part in first["loc"]).upper()
         raise BadInput(first["msg"].removeprefix("Value error, "), field=name) from None  # it quotes what was given
 
 
+def _from_files() -> dict[str, Any]:
+    """The settings whose variables are given as files, by their fields. Raises BadInput."""
+    given = {name.removeprefix(PREFIX).lower(): text for name, text in variables.from_files().items()}
+    return {name: text for name, text in given.items() if name in Settings.model_fields}
+
+
 def unknown_variables() -> list[str]:
     """The TIDEGATE_* variables in the environment that nothing reads."""
     known = {*INTERNAL, *(setting.variable for setting in SETTINGS)}
-    given = (name for name, value in os.environ.items() if name.startswith(PREFIX) and value)
-    return sorted(name for name in given if name not in known and not name.startswith((KAFKA_PREFIX, REGISTRY_PREFIX)))
+    given = (name for name in variables.names() if not name.startswith((KAFKA_PREFIX, REGISTRY_PREFIX)))
+    return [name if os.environ.get(name) else name + FILE for name in given if name not in known]
 
 
 @cache

@@ -1,7 +1,7 @@
 """Looks at all pipelines at once: the ledger in two statements, the brokers in four questions, over kept clients."""
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 
 from platform_defs.contract.model import Contract
 from platform_defs.errors import LedgerOutdated
@@ -54,7 +54,7 @@ class Survey:
             return self.ledger.overview(pipelines)
 
 
-@cache
+@lru_cache(maxsize=2)  # a password that changes makes another
 def _kept(postgres_url: str, bootstrap_servers: str, options: frozenset[tuple[str, str]]) -> Survey:
     return Survey(Endpoints(postgres_url, bootstrap_servers, dict(options)))
 

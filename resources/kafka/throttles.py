@@ -13,6 +13,7 @@ from confluent_kafka.admin._resource import ResourceType
 from platform_defs.errors import BrokerAway
 from resources.kafka.admin import admin_client, override
 from resources.kafka.refusals import refusal
+from resources.kafka.rights import Right, on_cluster
 
 LEADER, FOLLOWER = "leader.replication.throttled", "follower.replication.throttled"
 TRIES = 3  # each by a new client, which may be sent to another broker (resources/kafka/partitions.py says why)
@@ -55,7 +56,9 @@ class KafkaThrottles:
                 failed = [(at, why) for at, why in failed if why.code() != KafkaError.UNKNOWN_TOPIC_OR_PART]
             if not failed:
                 return
-            if (refused := refusal(failed[0][1], "to set the throttles of a reassignment")) is not None:
+            at, why = failed[0]
+            needed = (Right("topic", at.name, ("AlterConfigs",)), on_cluster("Alter", "AlterConfigs"))
+            if (refused := refusal(why, "to set the throttles of a reassignment", needed, self.options)) is not None:
                 raise refused
             left, said = [at for at, _ in failed], f"{failed[0][0].name}: {failed[0][1].str()}"
         if left:

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
@@ -209,6 +210,7 @@ def test_every_setting_has_a_description_and_an_example_that_it_takes(monkeypatc
         "TIDEGATE_BATCH_TIMEOUT_SECONDS",
         "TIDEGATE_KAFKA_*",
         "TIDEGATE_REGISTRY_*",
+        "TIDEGATE_*_FILE",
     }
     for setting in SETTINGS:
         assert setting.description.endswith(".")
@@ -358,3 +360,63 @@ def test_a_registrys_password_that_is_not_encoded_is_refused_unseen(
     with pytest.raises(BadInput, match="TIDEGATE_REGISTRY_URL") as refused:
         settings()
     assert PIECE not in "".join(traceback.format_exception(refused.value))
+
+
+def test_a_secret_may_be_in_a_file_and_is_read_each_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    secrets = {
+        "TIDEGATE_POSTGRES_URL": "postgres://me:hush@db/shop",
+        "TIDEGATE_KAFKA_SASL_PASSWORD": "hush hush",
+        "TIDEGATE_REGISTRY_BASIC_AUTH_USER_INFO": "me:hush",
+    }
+    for name, secret in secrets.items():
+        (tmp_path / name).write_text(f"{secret}\n")
+        monkeypatch.setenv(f"{name}_FILE", str(tmp_path / name))
+    assert settings().postgres_url == "postgresql://me:hush@db/shop"
+    assert settings().librdkafka_options == {"sasl.password": "hush hush"}
+    assert settings().registry_options == {"basic.auth.user.info": "me:hush"}
+    assert unknown_variables() == []
+    (tmp_path / "TIDEGATE_KAFKA_SASL_PASSWORD").write_text("another\r\n")
+    assert settings().librdkafka_options == {"sasl.password": "another"}
+
+
+@pytest.mark.parametrize("name", ["TIDEGATE_POSTGRES_URL", "TIDEGATE_KAFKA_SASL_PASSWORD"])
+def test_a_secret_in_a_file_that_cannot_be_used_is_said_without_what_is_in_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    def said() -> str:
+        with pytest.raises(BadInput) as found:
+            _ = settings().librdkafka_options
+        return str(found.value)
+
+    path = tmp_path / "secret"
+    monkeypatch.setenv(f"{name}_FILE", str(path))
+    assert said() == f"({name}_FILE): the file {path} cannot be read: No such file or directory"
+    path.write_bytes(b"\n")
+    assert said() == f"({name}_FILE): the file {path} is empty"
+    path.write_bytes(b"hush\xff")
+    assert said() == f"({name}_FILE): the file {path} is not text in UTF-8"
+    path.write_text("hush")
+    monkeypatch.setenv(name, "hush")
+    assert said() == f"({name}_FILE): {name} is given as well; unset one of the two"
+
+
+def test_a_setting_of_a_file_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("mysql://me:hush@db/shop")
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL_FILE", str(tmp_path / "url"))
+    with pytest.raises(BadInput, match=r"TIDEGATE_POSTGRES_URL\): not a connection URI") as found:
+        settings()
+    assert "hush" not in str(found.value)
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URI_FILE", str(tmp_path / "url"))
+    assert unknown_variables() == ["TIDEGATE_POSTGRES_URI_FILE"]
+
+
+def test_an_option_whose_own_name_ends_in_file_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_KAFKA_SASL_OAUTHBEARER_ASSERTION_FILE", "/run/token")
+    assert settings().librdkafka_options == {"sasl.oauthbearer.assertion.file": "/run/token"}
+
+
+def test_the_log_level_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_KAFKA_LOG_LEVEL", "7")
+    options = Endpoints("", "broker:9092", settings().librdkafka_options).kafka_options()
+    assert options == {"bootstrap.servers": "broker:9092", "log_level": "7"}
+    AdminClient(options)  # librdkafka takes it
