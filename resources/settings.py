@@ -126,6 +126,16 @@ class Settings(BaseSettings):
         ),
         examples=["3600"],
     )
+    dagster_retention_days: float = Field(
+        default=30.0,
+        gt=0,
+        allow_inf_nan=False,
+        description=(
+            "After how many days Dagster's runs, with their events and output, are removed by the nightly job `prune`. "
+            "The latest event of each asset and check stays. What is kept of batches says each contract (`retention`)."
+        ),
+        examples=["90"],
+    )
 
     @field_validator("home")
     @classmethod

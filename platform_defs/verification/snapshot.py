@@ -51,6 +51,8 @@ class Partition:
     gaps: list[Span]  # that the broker never delivered, according to the batches
     skips: list[Span]  # that a person declared as skipped
     counted: tuple[CountedRange, ...] = ()  # ascending
+    settled: tuple[Span, ...] = ()  # dead letters that were settled and pruned
+    forgotten: int = 0  # below it, what judged the messages is pruned
     judged: tuple[Judged, ...] = ()  # by which contract, in ascending order; where none is named, by the one in force
 
     def by_contract(self, start: int, until: int) -> Iterator[Judged]:
@@ -86,6 +88,7 @@ class _Range:
     batch_id: int
     gaps: list[tuple[int, int]]
     pinned: Pinned
+    pruned: bool  # of several batches, of which the last one is named
 
 
 @dataclass(frozen=True)
@@ -185,9 +188,9 @@ class Snapshot:
 
     def _partitions(self) -> dict[int, Partition]:
         ranges: dict[int, list[_Range]] = {}
-        for number, low, high, batch_id, gaps, *pinned in self._ask("verify_ranges"):
-            spans = [(gap[0], gap[1]) for gap in gaps]
-            ranges.setdefault(number, []).append(_Range(low, high, batch_id, spans, Pinned(*pinned)))
+        for number, low, high, batch_id, gaps, contract, transform, pruned in self._ask("verify_ranges"):
+            spans, pinned = [(gap[0], gap[1]) for gap in gaps], Pinned(contract, transform)
+            ranges.setdefault(number, []).append(_Range(low, high, batch_id, spans, pinned, pruned))
         counted: dict[int, list[CountedRange]] = {}
         for number, low, high, batch_id, *counts in self._ask("verify_skipped_records"):
             if less([(low, high)], self._lost_of(number, batch_id)) == [(low, high)]:
@@ -195,10 +198,14 @@ class Snapshot:
         skips: dict[int, list[Span]] = {}
         for number, start, until in self._ask("verify_skips"):
             skips.setdefault(number, []).append((start, until))
+        settled: dict[int, list[Span]] = {}
+        for number, start, until in self._ask("verify_settled"):
+            settled.setdefault(number, []).append((start, until))
         return {
             number: replace(
                 self._partition(number, topic_id, start, until, ranges.get(number, []), skips.get(number, [])),
                 counted=tuple(counted.get(number, ())),
+                settled=tuple(settled.get(number, ())),
             )
             for number, _, topic_id, start, until in self._ask("verify_positions")
         }
@@ -209,12 +216,15 @@ class Snapshot:
         covered: list[Span] = []
         gaps: list[Span] = []
         judged: list[Judged] = []
+        forgotten = 0
         for item in ranges:
             kept = less([(item.from_offset, item.until_offset)], self._lost_of(number, item.batch_id))
             covered += kept
             gaps += [part for low, high in kept for part in within(item.gaps, low, high)]
             judged += [(low, high, item.pinned) for low, high in kept]
-        return Partition(number, topic_id, start, until, covered, gaps, skips, judged=one_after_another(judged))
+            forgotten = max([forgotten, *(high for _, high in kept if item.pruned)])
+        pinned = one_after_another(judged)
+        return Partition(number, topic_id, start, until, covered, gaps, skips, judged=pinned, forgotten=forgotten)
 
     def _lost_of(self, partition: int, batch_id: int) -> list[Span]:
         """What a batch committed of a log that no longer exists."""

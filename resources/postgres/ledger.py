@@ -20,7 +20,7 @@ from resources.postgres.answers import (
     DeadLetterCount,
     DeadLetterLine,
     EpochRead,
-    LineageEvent,
+    LineageBacklog,
     PipelineProgress,
     PipelineStatus,
     StartedPosition,
@@ -196,15 +196,11 @@ class Ledger:
         values: list[bytes | None] = found.pop("header_values") or []
         return StoredDeadLetter(**found, headers=tuple(zip(names, values, strict=True)))
 
-    # The lineage outbox
+    # The lineage outbox (resources/postgres/lineage_outbox.py sends it)
 
-    def unsent_lineage(self, most: int) -> list[LineageEvent]:
-        """The next events to be sent, at most so many, in the order in which they must leave."""
-        return [LineageEvent(**row) for row in self._rows("unsent_lineage", most=most)]
-
-    def mark_sent(self, sequence: int) -> None:
-        """Note that the lineage event has left."""
-        self._execute("mark_sent", sequence=sequence)
+    def lineage_backlog(self, pipelines: Sequence[str]) -> dict[str, LineageBacklog]:
+        """By pipeline, the events that have not left; of those that have some."""
+        return {row["pipeline"]: LineageBacklog(**row) for row in self._rows("lineage_backlog", pipelines=[*pipelines])}
 
     # How a statement of sql/ is run
 

@@ -157,11 +157,12 @@ SELECT %(pipeline)s, %(batch_id)s, %(topic)s, %(topic_id)s, partition, "offset",
   FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s AND attempt = ANY(%(attempts)s);
 
 -- write_lineage: the event waits in this outbox, from which it is sent once the batch has committed.
-INSERT INTO tidegate.lineage_event (batch_id, event) VALUES (%(batch_id)s, %(event)s);
+INSERT INTO tidegate.lineage_event (batch_id, pipeline, event) VALUES (%(batch_id)s, %(pipeline)s, %(event)s);
 
--- clear_pending: the batch has committed and is not read again.
+-- clear_pending: the batch has committed, is not read again, and counts.
 UPDATE tidegate.pipeline
-   SET pending = NULL, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
+   SET messages_total = messages_total + %(messages)s, rows_total = rows_total + %(rows)s,
+       pending = NULL, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
        updated_at = now()
  WHERE name = %(pipeline)s;
 
@@ -228,12 +229,6 @@ SELECT check_name, table_name, severity, passed, observed
 -- mark_reported: the batch has been reported to Dagster.
 UPDATE tidegate.batch SET told_at = now() WHERE batch_id = %(batch_id)s AND told_at IS NULL;
 
--- unsent_lineage: lineage events in the order in which they must be sent. Those of a replay wait until it is in place.
-SELECT sequence, event FROM tidegate.lineage_event JOIN tidegate.batch USING (batch_id)
- WHERE emitted_at IS NULL AND right(pipeline, 7) <> '~replay' ORDER BY sequence LIMIT %(most)s;
-
--- mark_sent: a lineage event has been sent.
-UPDATE tidegate.lineage_event SET emitted_at = now() WHERE sequence = %(sequence)s;
 
 -- unique_indexes: the indexes that let a table accept a row only once.
 SELECT indexrelid::regclass::text FROM pg_index
@@ -249,6 +244,8 @@ SELECT name FROM unnest(%(names)s::text[]) AS n (name)
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
         UNION SELECT hashtextextended(application_name, 0) FROM pg_stat_activity WHERE application_name IS NOT NULL);
 
--- rows_so_far: how many rows the batches of a pipeline have written to its row table, up to and including one batch.
-SELECT coalesce(sum(rows), 0)::bigint AS rows
-  FROM tidegate.batch WHERE pipeline = %(pipeline)s AND batch_id <= %(batch_id)s AND replaced_by IS NULL;
+-- rows_so_far: how many rows the batches of a pipeline have written to its row table, up to and including one batch: all,
+-- less those of later batches, of which there are few where a batch is reported.
+SELECT rows_total - (SELECT coalesce(sum(rows), 0) FROM tidegate.batch
+                      WHERE pipeline = name AND batch_id > %(batch_id)s AND replaced_by IS NULL)::bigint AS rows
+  FROM tidegate.pipeline WHERE name = %(pipeline)s;

@@ -8,11 +8,15 @@ VALUES (%(unsent_id)s, %(pipeline)s, %(topic)s, %(cluster_id)s, %(topic_id)s, %(
 ON CONFLICT (unsent_id) DO NOTHING;
 
 -- unsent_counts: how many messages of a pipeline were not delivered, by what became of them.
-SELECT topic, outcome, error_name, coalesce(settled_how, 'open') AS status, count(*) AS messages
-  FROM tidegate.unsent
- WHERE pipeline = %(pipeline)s AND (%(reason)s::text IS NULL OR error_name = %(reason)s)
-   AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s)
- GROUP BY topic, outcome, error_name, coalesce(settled_how, 'open') ORDER BY count(*) DESC, 1, 2, 3, 4;
+SELECT topic, outcome, error_name, status, sum(messages)::bigint AS messages
+  FROM (SELECT topic, outcome, error_name, coalesce(settled_how, 'open') AS status, count(*) AS messages
+          FROM tidegate.unsent WHERE pipeline = %(pipeline)s
+         GROUP BY topic, outcome, error_name, coalesce(settled_how, 'open')
+         UNION ALL
+        SELECT topic, outcome, error_name, settled_how, messages FROM tidegate.pruned_unsent
+         WHERE pipeline = %(pipeline)s) AS every
+ WHERE (%(reason)s::text IS NULL OR error_name = %(reason)s) AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s)
+ GROUP BY topic, outcome, error_name, status ORDER BY sum(messages) DESC, 1, 2, 3, 4;
 
 -- unsent_of: the same, message by message: what is open before what is settled, the newest first.
 SELECT unsent_id, topic, partition, error_code, error_name, outcome, tries, failed_at, octet_length(value) AS bytes,
