@@ -21,6 +21,7 @@ from platform_defs.orchestration.sensors import lag_sensor
 from platform_defs.orchestration.topic_assets import by_topic, topic_spec
 from platform_defs.orchestration.topic_checks import topic_checks
 from platform_defs.orchestration.topics import observe_topics
+from platform_defs.orchestration.written_topics import keys_written
 from resources.dagster.kafka_producer import KafkaProducerResource
 from resources.dagster.run_session import RunSession
 from resources.spark.session import SparkResource
@@ -41,7 +42,7 @@ def compose(
     topics = by_topic(contracts)
     drain, verify = drain_job(contracts), verify_job(contracts)
     unusable, naming = broken_assets(tuple(broken)), naming_topics(topics)
-    ours = {key for item in written for key in item.keys}
+    ours = keys_written(written)
     others = [topic_spec(topic) for topic in topics if topic_key(topic.name) not in ours]
     return dg.Definitions(
         assets=[*others, *written, *table_assets(pipelines), *map(broken_asset, unusable)],

@@ -2,10 +2,10 @@
 
 What a name becomes, and so what it could collide with:
 
-    id (the pipeline)   the check verify_<id>, which is an op of that name
+    id (the pipeline)   the check verify_<id>, which is an op of that name; where Dagster writes the topic, write_<id>
     schema.table        the asset schema/table; in the op of all tables, the output schema__table
     a rule              an asset check of the table; in that op, the output schema__table_rule
-    a topic             the asset kafka/<topic>; its check's op begins with kafka__
+    a topic             the asset kafka/<topic>, one for all the pipelines that read it
     a column            a column of the table, beside Tidegate's own (_batch_id, ...) and Postgres' (ctid, ...)
 """
 
@@ -28,7 +28,7 @@ JOBS = (
     "writer_schemas",
     "check_topics",
 )  # jobs, schedules and sensors that serve all pipelines
-OP_PREFIXES = ("drain_", "verify_", "broken_", "kafka__")  # jobs and ops share one space of names
+OP_PREFIXES = ("drain_", "verify_", "broken_")  # jobs and ops share one space of names
 SCHEMAS = {
     "kafka": "the topics' assets are called kafka/<topic>",
     "tidegate": "the ledger is kept there",

@@ -18,6 +18,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
@@ -29,6 +30,7 @@ from platform_defs.engine.left_out import LEFT_OUT, READINGS, Excluded, refused_
 from platform_defs.engine.planning import TASKS, decide
 from platform_defs.engine.ports import Auditor, Broker, LineageEvents, PipelineHold, Published, Staged
 from platform_defs.engine.publish import BatchRecord, publish
+from platform_defs.engine.redaction import unexpected, without_causes
 from platform_defs.engine.right_registry import (
     as_decided,
     refuse_schema_file,
@@ -99,9 +101,19 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
     What stops it is raised, and recorded first: a Halt halts the pipeline in the ledger, anything else backs it off; a
     batch that fails again and again, though no system is away, halts it too. A run that lost the pipeline to another
     raises Fenced, whatever error that led to, except OutcomeUnknown and RowsLost: what they say of the last batch would
-    be lost. An unexpected exception becomes an InternalError.
+    be lost. An unexpected exception becomes an InternalError. Where anything is classified, no error has a cause: a
+    traceback would show its text.
     """
-    budget = budget or Budget()
+    hides = classified(pipeline.contract).any
+    try:
+        yield from _drain(pipeline, outside, budget or Budget(), hides=hides)
+    except TidegateError as error:
+        if hides:
+            without_causes(error)
+        raise
+
+
+def _drain(pipeline: Pipeline, outside: Outside, budget: Budget, *, hides: bool) -> Iterator[Published]:
     started = time.monotonic()
     try:
         outside.ledger.sweep()
@@ -120,9 +132,9 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
         record_failure(pipeline.name, outside.ledger, error)
         raise
     except Exception as error:
-        unexpected = InternalError.of(f"a batch of {pipeline.name}", error)
-        record_failure(pipeline.name, outside.ledger, unexpected)
-        raise unexpected from error
+        ours = unexpected(f"a batch of {pipeline.name}", error, hides=hides)
+        record_failure(pipeline.name, outside.ledger, ours)
+        raise ours from error
 
 
 def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
@@ -256,10 +268,12 @@ def _judge_rules(contract: Contract, outside: Outside, staged: Staged) -> list[C
     if view is None:
         return []
     try:
-        return outside.auditor.judge(contract.batch_rules, view)
+        found = outside.auditor.judge(contract.batch_rules, view)
     except BadInput:
         outside.ledger.ping()  # raises where Postgres went away meanwhile: then no rule is to blame
-        return outside.auditor.judge(contract.batch_rules, view)  # nor where only the auditor's connection did
+        with audit.unquoted(contract):
+            found = outside.auditor.judge(contract.batch_rules, view)  # nor where only the auditor's connection did
+    return audit.without_values(contract, found)
 
 
 def _publish(contract: Contract, outside: Outside, staged: Staged, record: BatchRecord) -> TopicView:

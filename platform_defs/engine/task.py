@@ -8,18 +8,20 @@ since Spark's attempt numbers restart when a stage is retried.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from uuid import UUID, uuid4
 
 import pyarrow as pa
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
 from platform_defs.engine.array_texts import array_texts, in_pieces
 from platform_defs.engine.decoding import BlockDecoder, DecodedBlock, KeyColumn
+from platform_defs.engine.redaction import redacted
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.engine.schema_ports import NamedSchema, Schemas, counted
 from platform_defs.engine.task_ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
@@ -60,6 +62,11 @@ class TaskWork:
     def keyed(self) -> bool:
         return self.contract.row_table.disposition == "upsert"
 
+    @cached_property
+    def hides(self) -> bool:
+        """Whether no text that others made may be passed on: it could quote a classified value."""
+        return classified(self.contract).any
+
     @property
     def decoded_schema(self) -> pa.Schema:
         """The message's fields, then `_key`, `_deleted` (upsert only), `_partition`, `_offset`."""
@@ -92,7 +99,7 @@ def _read_range(
         decode = partial(_decode, work, wanted.partition, decoder=decoder)
         for block, (rows, faults, found) in chain.from_iterable(in_parts(one, decode) for one in blocks):
             rows, faults, found = _set_aside(work, block, rows, faults, found)
-            recorder.dead_letters(block, faults)
+            recorder.dead_letters(block, redacted(work.contract, faults))
             tally.add(block, rows.num_rows, len(faults), found)
             crash_points.reach("in_decode")
             if rows.num_rows:
@@ -107,7 +114,7 @@ def stage_rows(work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     rows = 0
     if first is not None:
         pieces = chain.from_iterable(map(in_pieces, chain([first], batches)))
-        rows = work.area.copy((_tagged(piece, attempt, schema) for piece in pieces), schema)
+        rows = work.area.copy((_tagged(piece, attempt, schema, hides=work.hides) for piece in pieces), schema)
     yield pa.record_batch([pa.array([str(attempt)]), pa.array([rows], pa.int64())], names=["attempt", "rows"])
 
 
@@ -123,7 +130,7 @@ def read_only(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.
     yield from ()
 
 
-def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.RecordBatch:
+def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema, *, hides: bool) -> pa.RecordBatch:
     """`batch` in the staged order and types. Raises RowRefused for a value that does not fit; COPY would store its
     bits.
     """
@@ -131,18 +138,19 @@ def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.Recor
     tags = repeated(attempt.bytes, ATTEMPT.arrow, batch.num_rows)
     columns: list[Column] = [batch.column(name) for name in schema.names[:-1]]
     kinds: list[pa.DataType] = schema.types
-    try:
-        cast = [_staged(c, kind) for c, kind in zip(columns, kinds, strict=False)]
-    except pa.ArrowInvalid as error:
-        raise RowRefused(f"a value does not fit its column: {error}", error_class="NotCopied") from error
+    cast = [_staged(name, c, kind, hides=hides) for name, c, kind in zip(schema.names, columns, kinds, strict=False)]
     return record_batch([*cast, tags], schema)
 
 
-def _staged(column: Column, kind: pa.DataType) -> Column:
+def _staged(name: str, column: Column, kind: pa.DataType, *, hides: bool) -> Column:
     """The column as COPY gets it."""
-    if pa.types.is_list(column.type):
-        return array_texts(column)
-    return column if column.type == kind else column.cast(kind)
+    try:
+        if pa.types.is_list(column.type):
+            return array_texts(column)
+        return column if column.type == kind else column.cast(kind)
+    except pa.ArrowInvalid as error:
+        said = "a classified value is out of its range" if hides else error
+        raise RowRefused(f"a value does not fit its column, {name}: {said}", error_class="NotCopied") from error
 
 
 def _decode(

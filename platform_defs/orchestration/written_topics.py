@@ -8,7 +8,7 @@ import dagster as dg
 from dagster._core.storage.tags import ROOT_RUN_ID_TAG
 
 from platform_defs.contract.model import Contract
-from platform_defs.errors import ProducerBroken, ProducerFenced, Retryable, TidegateError, TransactionAborted
+from platform_defs.errors import BadInput, ProducerBroken, ProducerFenced, Retryable, TidegateError, TransactionAborted
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.topic_assets import Topic, topic_spec
 from platform_defs.producing.message import Delivered, Message
@@ -60,6 +60,20 @@ def topic_asset(
         return write
 
     return decorate
+
+
+def keys_written(written: Iterable[dg.AssetsDefinition]) -> set[dg.AssetKey]:
+    """The topics that these assets write. Raises BadInput where two write the same one."""
+    writers = dict[dg.AssetKey, str]()
+    for item in written:
+        for key in item.keys:
+            if (other := writers.setdefault(key, item.node_def.name)) != item.node_def.name:
+                raise BadInput(
+                    f"{other} and {item.node_def.name} both write topic {key.path[-1]}; leave one of them out of what "
+                    "you give to definitions.load (a topic is one asset, whichever contract of it writes)",
+                    field=key.path[-1],
+                )
+    return {*writers}
 
 
 def _write(

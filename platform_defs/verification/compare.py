@@ -11,7 +11,7 @@ from platform_defs.verification.accumulates import Accumulated
 from platform_defs.verification.expected import Difference, Expected, NotMade, differences
 from platform_defs.verification.judge import Judge, NoRow, Row
 from platform_defs.verification.messages import Chunk, Topic
-from platform_defs.verification.report import Findings, unlike
+from platform_defs.verification.report import Findings
 from platform_defs.verification.skipped import SkippedRecords
 from platform_defs.verification.snapshot import DeadLetter, Ordered, Partition, Pinned
 from platform_defs.verification.spans import Span, less, missing, size, spelt, within
@@ -166,7 +166,8 @@ class AppendComparison:
         elif letters:
             return  # refused after decoding, and without rows: as it should be
         elif gone and extra:
-            bad("wrong", f"the row differs from the message: {unlike(chunk.era.columns, extra[0], gone[0])}")
+            unlike = self.findings.unlike(self.findings.row_table, chunk.era.columns, extra[0], gone[0])
+            bad("wrong", f"the row differs from the message: {unlike}")
         elif gone:
             rows = f"{plural(len(gone), 'row')} of the message {noun_for(len(gone), 'is', 'are')}"
             bad("lost", f"{rows} missing from the table")

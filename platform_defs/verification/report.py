@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from platform_defs.contract.classified import HIDDEN, NOTHING, Classified
 from platform_defs.words import plural
 
 SAMPLES = 20
@@ -88,6 +89,8 @@ class Findings:
     """Counts while they are being made."""
 
     pipeline: str
+    row_table: str = ""
+    hidden: Classified = NOTHING
     counts: dict[str, int] = field(default_factory=dict[str, int])
     samples: list[Sample] = field(default_factory=list[Sample])
 
@@ -106,17 +109,25 @@ class Findings:
             place = f" (partition {partition}, offset {offset})" if offset is not None else ""
             self.samples.append(Sample(name, what + place, partition, offset))
 
+    def unlike(self, table: str, columns: Sequence[str], there: Sequence[Any], wanted: Sequence[Any]) -> str:
+        """In which columns of a table two rows differ: amount is 10.01, not 10.00; email is not what it should be."""
+        pairs = zip(columns, there, wanted, strict=True)
+        return ", ".join(self._unlike(table, name, one, other) for name, one, other in pairs if one != other)
+
+    def _unlike(self, table: str, name: str, there: Any, wanted: Any) -> str:
+        if self.hidden.hides(table, name):
+            return f"{name} is not what it should be (classified, so not shown)"
+        return f"{name} is {shown(there)}, not {shown(wanted)}"
+
+    def shown(self, table: str, column: str, value: Any) -> str:
+        """A value of a column as a sentence shows it, unless it is classified."""
+        return HIDDEN if self.hidden.hides(table, column) else shown(value)
+
     def report(self, seconds: float, digest: str) -> Report:
         """The counts and samples as they are now."""
         return Report(
             self.pipeline, **self.counts, seconds=round(seconds, 3), digest=digest, samples=tuple(self.samples)
         )
-
-
-def unlike(columns: Sequence[str], there: Sequence[Any], wanted: Sequence[Any]) -> str:
-    """In which columns two rows differ: amount is 10.01, not 10.00."""
-    pairs = zip(columns, there, wanted, strict=True)
-    return ", ".join(f"{name} is {shown(one)}, not {shown(other)}" for name, one, other in pairs if one != other)
 
 
 def shown(value: Any) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.digest import transform_digest
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
@@ -64,7 +65,7 @@ def verify(
     another one, BrokerAway and LedgerAway.
     """
     started = time.monotonic()
-    findings = Findings(pipeline.name)
+    findings = Findings(pipeline.name, pipeline.contract.row_table.name, classified(pipeline.contract))
     with take_snapshot(endpoints.postgres_url, pipeline.contract) as snapshot:
         if not snapshot.partitions:
             return findings.report(time.monotonic() - started, "")

@@ -14,6 +14,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from platform_defs import verdicts
+from platform_defs.engine.redaction import unexpected
 from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError
 from platform_defs.verdicts import Place, Verdict
 
@@ -92,20 +93,47 @@ def _options(settings: Mapping[str, object]) -> str:
 
 
 @contextmanager
-def database_errors(place: Place = "ledger") -> Generator[None]:
-    """What Postgres refuses becomes the error that platform_defs/verdicts.py says, for statements of this `place`."""
+def database_errors(place: Place = "ledger", *, hides: bool = False) -> Generator[None]:
+    """What Postgres refuses becomes the error that platform_defs/verdicts.py says, for statements of this `place`.
+
+    With `hides` it quotes no value (`refusal`).
+    """
     try:
         yield
     except psycopg.Error as error:
-        raise as_ours(error, place) from error
+        raise as_ours(error, place, hides=hides) from (None if hides else error)
 
 
-def as_ours(error: psycopg.Error, place: Place = "ledger") -> TidegateError:
+def as_ours(error: psycopg.Error, place: Place = "ledger", *, hides: bool = False) -> TidegateError:
     """The error of ours that `error` means."""
     state = error.sqlstate
     if state is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return InternalError.of("a statement for Postgres", error)  # psycopg itself refuses it
-    return judged(state, str(error).strip(), place)
+        return unexpected("a statement for Postgres", error, hides=hides)  # psycopg itself refuses it
+    return judged(state, refusal(error, hides=hides), place)
+
+
+# The first line of an error of these classes is Postgres' own and quotes no value; a function's RAISE may take any.
+_PLAIN = ("08", "25", "28", "3D", "40", "53", "55", "57", "58", "72")
+_RAISED_IN = "pl_exec.c"  # Postgres' file that raises what a function in PL/pgSQL does
+_NAMED = {"constraint": "constraint_name", "column": "column_name", "table": "table_name", "type": "datatype_name"}
+
+
+def refusal(error: psycopg.Error, *, hides: bool) -> str:
+    """What Postgres says. With `hides` by the names in it alone: what else it says may quote the row (Failing row
+    contains ..., Key (email)=(...) already exists, invalid input syntax for ..., whatever a trigger raises).
+    """
+    diag, state = error.diag, error.sqlstate
+    if not hides or state is None:
+        return str(error).strip()
+    if state[:2] in _PLAIN and _RAISED_IN not in (diag.source_file or ""):
+        return str(diag.message_primary)
+    return hidden_refusal(state, {word: str(name) for word, of in _NAMED.items() if (name := getattr(diag, of))})
+
+
+def hidden_refusal(state: str, names: Mapping[str, str]) -> str:
+    """What stands in the place of Postgres' words, where these may quote classified values."""
+    named = "".join(f", {word} {name}" for word, name in names.items())
+    return f"{_error_class(state)}{named}; what else Postgres says of it may quote classified values, and is not shown"
 
 
 def judged(state: str | None, said: str, place: Place) -> TidegateError:

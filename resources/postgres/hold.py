@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,6 +10,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
 from platform_defs.engine.pauses import LONG, Counts, Pause
@@ -71,12 +72,17 @@ def acquire(
 class PostgresHold:
     """One run's hold on a pipeline (engine.ports.PipelineHold). Its open connection is the sign that the run lives."""
 
-    url: str
+    url: str = field(repr=False)
     contract: Contract
     holder: Holder
     connection: psycopg.Connection[tuple[Any, ...]]
     contract_digest: str | None = None  # of what judges the messages of each try; None: it is not recorded here
     transform_digest: str | None = None  # of what makes rows of them (contract/digest.py); None: it is not known
+
+    @property
+    def hides(self) -> bool:
+        """Whether no error may quote a row: values of the contract are classified."""
+        return classified(self.contract).any
 
     def ping(self) -> None:
         """See engine.ports.PipelineHold."""
@@ -126,7 +132,7 @@ class PostgresHold:
             of_try = {"staging_id": staging_id, "table_id": table_id, "batch_id": pending.batch_id}
             self.connection.execute(queries()["open_staging"], {**self.holder.key, **pinned, **of_try})
         name, table = application_name(pipeline, self.holder.owner), staging_tables.rows_name(table_id)
-        return PostgresStaging(self.url, name, staging_id, table)
+        return PostgresStaging(self.url, name, staging_id, table, self.hides)
 
     def coverage(self, staging_id: int) -> list[Coverage]:
         """Every complete attempt of a try; a range may have several."""
@@ -166,7 +172,7 @@ class PostgresHold:
         except (psycopg.Error, LedgerAway) as error:  # LedgerAway: a step of the publication has judged it already
             if not self.connection.closed:
                 self._roll_back()
-                raise (as_ours(error) if isinstance(error, psycopg.Error) else error) from error
+                raise (as_ours(error, hides=self.hides) if isinstance(error, psycopg.Error) else error) from error
             if not recorded:
                 raise LedgerAway(
                     f"the connection died while the rows of batch {batch_id} were written; it is unknown whether "
@@ -181,14 +187,14 @@ class PostgresHold:
 
     def rehearse(self, staged: Staged) -> None:
         """See engine.ports.PipelineHold."""
-        with database_errors(), self.connection.transaction(force_rollback=True):
+        with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
             publication = PostgresPublication(self.connection, self.holder, self.contract, staged)
             publication.check_tables()
             publication.write_rows()
 
     def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
         """See engine.ports.PipelineHold."""
-        with database_errors(), self.connection.transaction(force_rollback=True):
+        with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
             return find_refused(PostgresPublication(self.connection, self.holder, self.contract, staged))
 
     def fenced(self) -> bool:

@@ -9,6 +9,7 @@ from uuid import UUID
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.engine.breaker import recent_with
 from platform_defs.engine.ports import Staged
@@ -56,6 +57,11 @@ class PostgresPublication:
     holder: Holder
     contract: Contract
     staged: Staged
+
+    @property
+    def hides(self) -> bool:
+        """Whether no error may quote a row: values of the contract are classified."""
+        return classified(self.contract).any
 
     def lock_as_owner(self) -> None:
         """The pipeline's row, for the rest of the transaction."""
@@ -105,7 +111,7 @@ class PostgresPublication:
         """The winners' rows into the row table, then merged into each accumulate. Every row has to arrive. Only here is
         a row ever refused.
         """
-        with database_errors("table"):
+        with database_errors("table", hides=self.hides):
             self._write_rows()
             self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 

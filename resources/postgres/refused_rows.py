@@ -110,8 +110,9 @@ def _refusal(
     """
     table = publication.contract.row_table
     write = append if table.disposition == "append" else upsert
+    savepoint = publication.connection.transaction(force_rollback=not stays)
     try:
-        with database_errors("table"), publication.connection.transaction(force_rollback=not stays):
+        with database_errors("table", hides=publication.hides), savepoint:
             write(rows, table, where)
             publication.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
     except RowRefused as refusal:

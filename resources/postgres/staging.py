@@ -3,7 +3,7 @@
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,7 @@ from platform_defs.contract.model import Fault
 from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import LedgerAway, RowRefused, TidegateError
 from platform_defs.formats.block import Block, headers_of
-from resources.postgres.connection import connect, database_errors, judged, queries, session_url
+from resources.postgres.connection import connect, database_errors, hidden_refusal, judged, queries, session_url
 from resources.postgres.staging_tables import STAGING_SCHEMA
 
 DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (
@@ -45,10 +45,11 @@ class PostgresStaging:
     ended.
     """
 
-    url: str
+    url: str = field(repr=False)
     application_name: str
     staging_id: int
     table: str  # in STAGING_SCHEMA
+    hides: bool = False  # no error may quote a row: values are classified
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         """See engine.ports.StagingArea."""
@@ -64,14 +65,14 @@ class PostgresStaging:
                 return rows
         except adbc.Error as error:
             if source.failure is not None:  # what feeds COPY failed, and not Postgres
-                raise source.failure from error
-            raise _copy_refused(error, self.url) from error
+                raise source.failure from (None if self.hides else error)
+            raise _copy_refused(error, self.url, hides=self.hides) from (None if self.hides else error)
 
     @contextmanager
     def recording(self) -> Generator["PostgresRecording"]:
         """See engine.ports.StagingArea."""
         with closing(connect(self.url, self.application_name)) as connection:
-            yield PostgresRecording(connection, self.staging_id)
+            yield PostgresRecording(connection, self.staging_id, self.hides)
 
 
 class _Source:
@@ -89,13 +90,14 @@ class _Source:
             raise
 
 
-def _copy_refused(error: Any, url: str) -> TidegateError:
+def _copy_refused(error: Any, url: str, *, hides: bool) -> TidegateError:
     """The error of ours for adbc's. (Any: its classes are known where it is imported.)
 
     The driver gives no SQLSTATE where the connection is gone, and none for a value that it cannot write itself. Where
     Postgres answers, it was a value, if trying again shows the same.
     """
-    said = f"COPY into staging: {str(error).strip()}"
+    quoted = hidden_refusal(error.sqlstate or "", {}) if hides else str(error).strip()
+    said = f"COPY into staging: {quoted}"
     if error.sqlstate:
         return judged(error.sqlstate, said, "staging")
     try:
@@ -133,11 +135,12 @@ class PostgresRecording:
 
     connection: psycopg.Connection[tuple[Any, ...]]
     staging_id: int
+    hides: bool = False
 
     @contextmanager
     def recorder(self, partition: int, attempt: UUID) -> Generator["PostgresRecorder"]:
         """A transaction that commits when the block ends well, with the coverage in it, and rolls back otherwise."""
-        with database_errors(), self.connection.transaction():
+        with database_errors(hides=self.hides), self.connection.transaction():
             yield PostgresRecorder(self.connection, self.staging_id, partition, attempt)
 
 

@@ -25,7 +25,7 @@ from platform_defs.errors import (
 from resources.kafka.source import KafkaSource
 from resources.postgres.staging import PostgresStaging
 
-WORK = TaskWork(find_pipelines()[0].contract, (), KafkaSource({}), PostgresStaging("", "", 0))
+WORK = TaskWork(find_pipelines()[0].contract, (), KafkaSource({}), PostgresStaging("", "", 0, ""))
 QUOTED = f"\nplatform_defs.errors.{LedgerAway.__name__}: a message says so"
 
 

@@ -3,13 +3,19 @@
 A topic that is added to assets/ turns nothing red here.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from dagster import AssetKey, AssetSelection
+import pytest
+from dagster import AssetExecutionContext, AssetKey, AssetsDefinition, AssetSelection, Definitions
 
 from assets import find_pipeline
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.reserved import pipeline_mistake
 from platform_defs.definitions import compose, defs
+from platform_defs.errors import BadInput
+from platform_defs.orchestration.written_topics import topic_asset
+from platform_defs.producing.message import Message
 from tests.world import renamed
 
 GRAPH = {
@@ -95,14 +101,70 @@ def test_one_job_and_one_sensor_serve_all_pipelines() -> None:
     assert [schedule.name for schedule in repository.schedule_defs] == ["nightly_verify"]
 
 
-def test_tables_whose_outputs_have_one_name_in_dagster_load_together_all_the_same() -> None:
+def called(pipeline: str, table: str, topic: str = "web.page_views") -> Pipeline:
+    """A shipped pipeline under another id, with one table, reading another topic."""
     shipped = find_pipeline("web_page_views")
+    contract = renamed(shipped.contract, pipeline)
+    row_table = replace(contract.row_table, name=table, batch_rules=())
+    return replace(shipped, contract=replace(contract, tables=(row_table,), topic=topic))
 
-    def called(pipeline: str, table: str) -> Pipeline:
-        contract = renamed(shipped.contract, pipeline)
-        row_table = replace(contract.row_table, name=table, batch_rules=())
-        return replace(shipped, contract=replace(contract, tables=(row_table,)))
 
+def ops_of(definitions: Definitions) -> set[str]:
+    Definitions.validate_loadable(definitions)
+    jobs = definitions.get_repository_def().get_all_jobs()
+    return {node.name for job in jobs for node in job.all_node_defs}
+
+
+def test_pipelines_of_one_topic_share_its_asset_and_have_a_check_each() -> None:
+    both = compose([called("one", "a.t", "x.y"), called("two", "b.t", "x.y")])
+    assert ops_of(both) == {"drain_topics", "check_topics", "verify_one", "verify_two"}
+    graph = both.resolve_asset_graph()
+    topic = AssetKey(["kafka", "x.y"])
+    assert {key for key in graph.get_all_asset_keys() if key.path[0] == "kafka"} == {topic}
+    assert {key.name for key in graph.asset_check_keys if key.asset_key == topic} == {
+        "verify_one",
+        "verify_two",
+        "topic_matches_contract",
+        "replicas_in_sync",
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("z", "x_verify_y"), ("y_verify_z", "x")),
+        (("one", "x.y"), ("two", "x_y")),
+        (("write_two", "x"), ("two", "y")),
+        (("reader", "x"), ("all", "X")),
+    ],
+)
+def test_no_ids_and_topics_collide_in_dagster(first: tuple[str, str], second: tuple[str, str]) -> None:
+    one, two = called(first[0], "a.t", first[1]), called(second[0], "b.t", second[1])
+
+    @topic_asset(two.contract)
+    def messages(context: AssetExecutionContext) -> Iterator[Message]:
+        yield from ()
+
+    assert not any(pipeline_mistake(item.name) for item in (one, two))
+    names = {f"verify_{one.name}", f"verify_{two.name}", f"write_{two.name}"}
+    assert ops_of(compose([one, two], written=[messages])) == {"drain_topics", "check_topics", *names}
+
+
+def test_two_assets_that_write_one_topic_are_refused_with_a_sentence() -> None:
+    pair = [called("one", "a.t", "x.y"), called("two", "b.t", "x.y")]
+
+    def of(pipeline: Pipeline) -> AssetsDefinition:
+        @topic_asset(pipeline.contract)
+        def messages(context: AssetExecutionContext) -> Iterator[Message]:
+            yield from ()
+
+        return messages
+
+    with pytest.raises(BadInput, match=r"write_one and write_two both write topic x\.y; .* one of them"):
+        compose(pair, written=[of(item) for item in pair])
+
+
+def test_tables_whose_outputs_have_one_name_in_dagster_load_together_all_the_same() -> None:
     both = compose([called("one", "a.b__c"), called("two", "a__b.c")])
     both.get_repository_def().load_all_definitions()
     assert {AssetKey(["a", "b__c"]), AssetKey(["a__b", "c"])} <= both.resolve_asset_graph().get_all_asset_keys()
