@@ -36,7 +36,8 @@ from resources.postgres.connection import (
 )
 from resources.postgres.pinning import pin
 from resources.postgres.positions import positions_of
-from resources.postgres.publish_statements import Holder, PostgresPublication, find_refused, is_owner, lock_as_owner
+from resources.postgres.publish_statements import Holder, PostgresPublication, is_owner, lock_as_owner
+from resources.postgres.refused_rows import find_refused
 from resources.postgres.staging import PostgresStaging
 from resources.postgres.take_over import TakenOver, refuse_held, take_over
 
@@ -192,7 +193,7 @@ class PostgresHold:
             publication.check_tables()
             publication.write_rows()
 
-    def refused_row(self, staged: Staged) -> RefusedRow | None:
+    def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
         """See engine.ports.PipelineHold."""
         with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
             return find_refused(PostgresPublication(self.connection, self.holder, self.contract, staged))
