@@ -24,6 +24,7 @@ from openlineage.client.transport.file import FileConfig, FileTransport
 
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.ports import Staged
+from resources.home import private_home
 from resources.postgres.answers import LineageEvent
 from resources.postgres.lineage_outbox import LineageOutbox, outbox
 
@@ -157,7 +158,7 @@ class _Stored(dict[str, Any]):
 def _client(home: Path) -> OpenLineageClient:
     if os.environ.get("OPENLINEAGE_URL") or os.environ.get("OPENLINEAGE_CONFIG") or Path("openlineage.yml").exists():
         return OpenLineageClient()
-    home.mkdir(parents=True, exist_ok=True)
+    private_home(home)
     return OpenLineageClient(
         transport=FileTransport(FileConfig(log_file_path=str(home / "lineage.jsonl"), append=True))
     )

@@ -24,9 +24,9 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
 from platform_defs.engine.breaker import break_circuit
 from platform_defs.engine.failure import record_failure
-from platform_defs.engine.find_poison import REFUSALS, Failure, Trials, certain
+from platform_defs.engine.find_poison import Failure, Trials, certain
 from platform_defs.engine.job_limit import JobLimit
-from platform_defs.engine.left_out import Excluded, refused_by_table, wait_for_suspects
+from platform_defs.engine.left_out import LEFT_OUT, READINGS, Excluded, refused_by_table, wait_for_suspects
 from platform_defs.engine.planning import TASKS, decide
 from platform_defs.engine.ports import Auditor, Broker, LineageEvents, PipelineHold, Published, Staged
 from platform_defs.engine.publish import BatchRecord, publish
@@ -146,18 +146,18 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
     clock.lap("plan")
     crash_points.reach("after_plan")
     excluded: dict[MessagePlace, Refusal] = {}
-    while True:  # once, and once more for each message that the transform or the table refuses
+    last = ""
+    for _ in range(READINGS):  # once, and once more for each search that finds messages to be left out
         try:
             return _attempt(pipeline, outside, pending, excluded, clock)
         except Excluded as found:
-            if found.place in excluded:
-                raise InternalError.of(
-                    "the search for a bad message", f"{found.place} fails although left out"
-                ) from found
-            if len(excluded) >= REFUSALS:
-                last = found.refusal.message
-                raise TooManyRefused.of_batch(pipeline.name, pending.batch_id, REFUSALS, last) from found
-            excluded[found.place] = found.refusal
+            if again := found.refusals.keys() & excluded.keys():
+                raise InternalError.of("the search for a bad message", f"{again} fails although left out") from found
+            excluded |= found.refusals
+            last = found.last
+        if len(excluded) > LEFT_OUT:
+            break
+    raise TooManyRefused.of_batch(pipeline.name, pending.batch_id, len(excluded) - 1, last)
 
 
 def plan_batch(contract: Contract, outside: Outside, tasks: int = TASKS) -> PendingBatch | None:
@@ -246,7 +246,7 @@ def _poison(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: T
     else:
         said = f"the transform fails on this message: {why}"
         refusal = Refusal(stage, "TransformFailed", said, certain=certain(why))
-    return Excluded((poison.partition, poison.from_offset), refusal)
+    return Excluded({(poison.partition, poison.from_offset): refusal})
 
 
 def _audit(contract: Contract, outside: Outside, staged: Staged) -> list[CheckResult]:

@@ -213,8 +213,10 @@ class PipelineHold(Protocol):
         """
         ...
 
-    def refused_row(self, staged: Staged) -> RefusedRow | None:
-        """The first message, by partition and offset, whose rows the row table rejects; None where it takes all."""
+    def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
+        """The messages, by partition and offset, whose rows the row table rejects, as far as they are found at once;
+        none where it takes all.
+        """
         ...
 
     def fenced(self) -> bool:

@@ -19,9 +19,10 @@ from platform_defs.verification.json_columns import AsText, canonical_columns, r
 from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
 from platform_defs.verification.skipped import CountedRange
 from platform_defs.verification.spans import Span, less, within
-from resources.postgres.connection import connect, database_errors, queries, session_url
+from resources.postgres.connection import connect, database_errors, queries, session_statement, session_url
 from resources.postgres.migrations import require_current
 
+VERIFY = "tidegate verify"  # the name of its sessions
 _AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # how items of arrays are printed, whatever a role has set
 OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
 # contract/own_columns.py's: where the engine's idea of its columns changes, verify must say so
@@ -245,8 +246,9 @@ class Snapshot:
 
     def _batches(self, query: sql.Composed, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
         """The rows of a query in this snapshot, over a connection of its own."""
-        connection: Any = self._open.enter_context(_arrow_connection(session_url(self._url, "tidegate verify")))
+        connection: Any = self._open.enter_context(_arrow_connection(session_url(self._url, VERIFY)))
         cursor = self._open.enter_context(connection.cursor())
+        cursor.execute(session_statement(self._url, VERIFY))
         cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._id}'")
         for setting in _AS_TEXT:
@@ -312,7 +314,7 @@ def take_snapshot(url: str, contract: Contract) -> Generator[Snapshot]:
 
     Raises LedgerMissing, LedgerOutdated or LedgerTooNew where this version of Tidegate cannot read the ledger.
     """
-    with database_errors(), closing(connect(url, "tidegate verify")) as connection:
+    with database_errors(), closing(connect(url, VERIFY)) as connection:
         require_current(connection)
         connection.autocommit = False
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

@@ -32,10 +32,12 @@ from resources.postgres.connection import (
     connect,
     database_errors,
     queries,
+    show_alive,
 )
 from resources.postgres.pinning import pin
 from resources.postgres.positions import positions_of
-from resources.postgres.publish_statements import Holder, PostgresPublication, find_refused, is_owner, lock_as_owner
+from resources.postgres.publish_statements import Holder, PostgresPublication, is_owner, lock_as_owner
+from resources.postgres.refused_rows import find_refused
 from resources.postgres.staging import PostgresStaging
 from resources.postgres.take_over import TakenOver, refuse_held, take_over
 
@@ -71,7 +73,7 @@ def acquire(
 class PostgresHold:
     """One run's hold on a pipeline (engine.ports.PipelineHold). Its open connection is the sign that the run lives."""
 
-    url: str = field(repr=False)
+    url: str = field(repr=False)  # it holds the password
     contract: Contract
     holder: Holder
     connection: psycopg.Connection[tuple[Any, ...]]
@@ -191,7 +193,7 @@ class PostgresHold:
             publication.check_tables()
             publication.write_rows()
 
-    def refused_row(self, staged: Staged) -> RefusedRow | None:
+    def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
         """See engine.ports.PipelineHold."""
         with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
             return find_refused(PostgresPublication(self.connection, self.holder, self.contract, staged))
@@ -297,8 +299,15 @@ class PostgresHold:
 
 
 def _session(url: str, pipeline: str, owner: UUID) -> Connection:
-    """A session of this owner's, which waits for no lock for longer than LOCK_WAIT."""
-    return connect(url, application_name(pipeline, owner), settings={"lock_timeout": LOCK_WAIT})
+    """A session of this owner's, by which it is alive, and which waits for no lock for longer than LOCK_WAIT."""
+    name = application_name(pipeline, owner)
+    connection = connect(url, name, settings={"lock_timeout": LOCK_WAIT})
+    try:
+        show_alive(connection, name)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _halt_where_runs_die(held: PostgresHold, taken: TakenOver) -> None:

@@ -12,10 +12,10 @@ from psycopg.types.json import Jsonb
 from platform_defs.contract.classified import classified
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.engine.breaker import recent_with
-from platform_defs.engine.ports import RefusedRow, Staged
-from platform_defs.errors import Fenced, RowRefused, StagingLost
+from platform_defs.engine.ports import Staged
+from platform_defs.errors import Fenced, StagingLost
 from platform_defs.halts import PartitionSpan
-from platform_defs.offsets import OffsetRange, nth_offset, whole_spans
+from platform_defs.offsets import whole_spans
 from resources.postgres.connection import Connection, database_errors, queries
 from resources.postgres.contract_ledger import ContractLedger
 from resources.postgres.row_writing import StagedRows, Written, accumulate, append, upsert
@@ -173,7 +173,7 @@ class PostgresPublication:
     def rows(self) -> StagedRows:
         """What is staged and counts."""
         batch_id = self.staged.pending.batch_id
-        return StagedRows(self.connection, self.table_id, batch_id, self.winners, self.left_columns)
+        return StagedRows(self.connection, rows_table(self.table_id), batch_id, self.winners, self.left_columns)
 
     @cached_property
     def table_id(self) -> int:
@@ -287,40 +287,3 @@ class PostgresPublication:
 
 def _values(span: PartitionSpan) -> sql.Composable:
     return sql.SQL("({}, {}, {})").format(span.partition, span.from_offset, span.until_offset)
-
-
-def find_refused(publication: PostgresPublication) -> RefusedRow | None:
-    """The first message, by partition and offset, whose rows the row table rejects.
-
-    Bisects over prefixes, so that of two messages that only together violate a constraint the second is found. None
-    where the row table takes everything (then an accumulate's constraint was violated).
-    """
-    order = sorted(publication.staged.pending.ranges)
-    if (why := _refusal(publication, sql.SQL("true"))) is None:
-        return None
-    low, high = 0, sum(map(len, order))  # offsets accepted, offsets refused
-    while high - low > 1:
-        middle = (low + high) // 2
-        answer = _refusal(publication, _prefix(order, middle))
-        low, high, why = (middle, high, why) if answer is None else (low, middle, answer)
-    found = nth_offset(order, high - 1)
-    return RefusedRow(found.partition, found.from_offset, why.error_class, str(why))
-
-
-def _refusal(publication: PostgresPublication, where: sql.Composable) -> RowRefused | None:
-    """Why the row table refuses the rows for which `where` holds, or None. Raises what else is in the way."""
-    write = append if publication.contract.row_table.disposition == "append" else upsert
-    hides, nothing_stays = publication.hides, publication.connection.transaction(force_rollback=True)
-    try:
-        with database_errors("table", hides=hides), nothing_stays:
-            write(publication.rows, publication.contract.row_table, where)
-            publication.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    except RowRefused as refusal:
-        return refusal
-    return None
-
-
-def _prefix(order: Sequence[OffsetRange], count: int) -> sql.Composable:
-    """The rows of the first `count` offsets in (partition, offset) order."""
-    last = nth_offset(order, count - 1)
-    return sql.SQL("(_partition, _offset) <= ({}, {})").format(last.partition, last.from_offset)

@@ -310,7 +310,10 @@ def test_a_fenced_run_empties_no_table_that_its_successor_has_taken(world: World
 def test_a_changed_contract_is_staged_in_another_table_and_the_old_one_is_dropped(world: World) -> None:
     pipeline = world.caught_up()
     (old,) = world.rows("select table_id from tidegate.staging_table where pipeline = %s", pipeline.name)
-    more = replace(pipeline.contract.row_table, columns=(*pipeline.contract.row_table.columns, Column("x", INTEGER, required=False)))
+    more = replace(
+        pipeline.contract.row_table,
+        columns=(*pipeline.contract.row_table.columns, Column("x", INTEGER, required=False)),
+    )
     changed = replace(pipeline.contract, tables=(more, *pipeline.contract.accumulates))
     with world.session() as session, session.transaction():
         new_id = 2**40

@@ -99,7 +99,7 @@ MUTANTS: dict[str, Mutate] = {
     "a session that was ended counts for nothing": _with("back_off", "'unless stopped'", "''"),
     "a stopped server counts against a batch": _with("back_off", SAME_SERVER, "true"),
     "a run that dies counts for nothing": _with("take_over", SAME_SERVER, "false"),
-    "a run that is fenced alive has died": _with("take_over", "application_name =", "false AND application_name ="),
+    "a run that is fenced alive has died": _with("take_over", "tidegate.alive", "tidegate.alive WHERE false"),
     "what ends with its server has died": _with("take_over", SAME_SERVER, "true"),
     "rows of attempts that lost are published": _instead(
         PostgresPublication, "winners", property(lambda _: sql.SQL("true"))

@@ -23,10 +23,10 @@ UPDATE tidegate.pipeline
        batch_failures = batch_failures + (
          owner IS NOT NULL AND owner IS DISTINCT FROM %(alive)s::uuid AND pending IS NOT NULL
          AND coalesce(run_id <> %(run_id)s, true)
-         AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'tidegate/run/' || run_id)
          AND server_started IS NOT DISTINCT FROM pg_postmaster_start_time()
-         AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name =
-                         'tidegate/' || left(name, 20) || '/' || replace(owner::text, '-', '')))::int,
+         AND coalesce(hashtextextended('tidegate/run/' || run_id, 0) NOT IN (SELECT key FROM tidegate.alive), true)
+         AND hashtextextended('tidegate/' || left(name, 20) || '/' || replace(owner::text, '-', ''), 0)
+             NOT IN (SELECT key FROM tidegate.alive))::int,
        retry_at = CASE WHEN owner IS NULL THEN retry_at
                        ELSE greatest(retry_at, now() + interval '5 seconds' * 2 ^ least(failed_tries, 6)) END
  WHERE name = %(pipeline)s
@@ -234,8 +234,15 @@ UPDATE tidegate.batch SET told_at = now() WHERE batch_id = %(batch_id)s AND told
 SELECT indexrelid::regclass::text FROM pg_index
  WHERE indrelid = to_regclass(%(table)s) AND (indisunique OR indisexclusion) ORDER BY 1;
 
--- run_sessions: the sessions that Dagster runs keep open for as long as their process lives.
-SELECT application_name FROM pg_stat_activity WHERE starts_with(application_name, %(prefix)s);
+-- show_alive: the lock by which a session is known to be there (tidegate.alive), for as long as it lasts.
+SELECT pg_try_advisory_lock_shared(hashtextextended(%(name)s, 0));
+
+-- runs_alive: those of these sessions that are there. As tidegate.alive says, which may not be there yet.
+SELECT name FROM unnest(%(names)s::text[]) AS n (name)
+ WHERE hashtextextended(name, 0) IN (
+       SELECT classid::bigint << 32 | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        UNION SELECT hashtextextended(application_name, 0) FROM pg_stat_activity WHERE application_name IS NOT NULL);
 
 -- rows_so_far: how many rows the batches of a pipeline have written to its row table, up to and including one batch: all,
 -- less those of later batches, of which there are few where a batch is reported.

@@ -175,7 +175,8 @@ UPDATE tidegate.pipeline
 
 -- end_replay: it is in place.
 UPDATE tidegate.replay
-   SET executed_at = now(), executed_by = %(executed_by)s, reason = %(reason)s, differences = %(differences)s
+   SET executed_at = now(), executed_by = %(executed_by)s, database_user = session_user,
+       reason = %(reason)s, differences = %(differences)s
  WHERE replay_id = %(replay_id)s AND executed_at IS NULL;
 
 -- replayed: whether a replay whose COMMIT was not answered is in place. Asked under the pipeline's row lock.

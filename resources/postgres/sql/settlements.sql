@@ -97,7 +97,7 @@ WITH skips AS (UPDATE tidegate.declared_skip SET topic_id = topic_id || '~' || %
              RETURNING was.*),
      rest AS (INSERT INTO tidegate.declared_skip
               SELECT pipeline, topic_id || '~' || %(settlement_id)s::text, partition, %(from_offset)s, until_offset,
-                     reason, declared_by, declared_at FROM cut)
+                     reason, declared_by, declared_at, database_user FROM cut)
 UPDATE tidegate.dead_letter SET topic_id = topic_id || '~' || %(settlement_id)s::text
  WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s AND partition = %(partition)s
    AND "offset" >= %(from_offset)s AND "offset" < %(until_offset)s;

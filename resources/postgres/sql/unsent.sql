@@ -56,8 +56,8 @@ UPDATE tidegate.unsent SET trying_until = clock_timestamp() + make_interval(secs
 
 -- settle_unsent: it is in the log, where it was found or has been sent to now.
 UPDATE tidegate.unsent
-   SET settled_at = now(), settled_how = %(how)s, settled_by = %(who)s, settled_partition = %(partition)s,
-       settled_offset = %(offset)s, trying_until = NULL, tries = tries + %(tries)s
+   SET settled_at = now(), settled_how = %(how)s, settled_by = %(who)s, database_user = session_user,
+       settled_partition = %(partition)s, settled_offset = %(offset)s, trying_until = NULL, tries = tries + %(tries)s
  WHERE unsent_id = %(unsent_id)s AND settled_at IS NULL;
 
 -- fail_unsent: it was sent again, with its id, and not delivered either.
@@ -68,7 +68,8 @@ UPDATE tidegate.unsent
 
 -- discard_unsent: a person decides that it is not to be sent.
 UPDATE tidegate.unsent
-   SET settled_at = now(), settled_how = 'discarded', settled_by = %(who)s, settled_reason = %(reason)s
+   SET settled_at = now(), settled_how = 'discarded', settled_by = %(who)s, database_user = session_user,
+       settled_reason = %(reason)s
  WHERE pipeline = %(pipeline)s AND settled_at IS NULL
    AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s) AND (%(error)s::text IS NULL OR error_name = %(error)s)
    AND (%(unsent_id)s::uuid IS NULL OR unsent_id = %(unsent_id)s);
