@@ -17,7 +17,7 @@ from typing import Any
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
-from platform_defs.errors import TidegateError
+from platform_defs.errors import LedgerMissing, TidegateError
 from platform_defs.offsets import TopicView
 from platform_defs.operations.prune_ranges import PrunedRange, put_together
 from platform_defs.words import plural
@@ -85,7 +85,16 @@ class Pruned:
 
 
 def prune(url: str, contract: Contract, describe: Describe, *, execute: bool) -> Pruned:
-    """Raises LedgerMissing, LedgerOutdated, LedgerTooNew and LedgerAway; what was removed before that stays removed."""
+    """Nothing where there is no ledger yet. Raises LedgerOutdated, LedgerTooNew and LedgerAway; what was removed before
+    that stays removed.
+    """
+    try:
+        return _prune(url, contract, describe, execute=execute)
+    except LedgerMissing:
+        return Pruned(contract.pipeline, contract.limits.retention_seconds, execute)
+
+
+def _prune(url: str, contract: Contract, describe: Describe, *, execute: bool) -> Pruned:
     ledger, why = _with_lows(PruneLedger(url, contract.pipeline, contract.limits.retention_seconds), describe)
     found = Pruned(contract.pipeline, ledger.seconds, execute, log_unknown=why)
     found = _details(ledger, found)

@@ -1,8 +1,10 @@
 """What is pruned of the ledger: verify, replay and every sum answer as before."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import psycopg
@@ -11,9 +13,11 @@ from confluent_kafka import TopicPartition
 from dagster import DagsterInstance
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from assets import find_pipelines
 from bench.growth.history import MESSAGES, History, message
+from platform_defs.cli.main import app
 from platform_defs.contract.model import CheckResult
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.definitions import compose
@@ -212,6 +216,37 @@ def test_what_the_benchmark_of_growth_records_is_what_runs_record(world: World) 
         assert len(instance.fetch_materializations(key, limit=30).records) == 19
     assert judged(world, pipeline)["rows"] == 200
     assert len(world.ledger.unreported(pipeline.contract)) == 1, "the real one"
+
+
+def test_the_command_shows_what_it_would_remove_and_why_the_rest_is_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = eight_batches(world)
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", world.endpoints.postgres_url)
+    monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", world.endpoints.bootstrap_servers)
+    monkeypatch.setattr("assets.find_contract", lambda _: pipeline.contract)
+    said = CliRunner().invoke(app, ["prune", pipeline.name])
+    assert said.exit_code == 0, said.output
+    assert f"{pipeline.name}: would remove " in said.stdout
+    assert "whose messages the topic still has" in said.stdout
+    assert f"To remove it: tidegate prune {pipeline.name} --execute" in said.stdout
+    (done,) = json.loads(CliRunner().invoke(app, ["prune", pipeline.name, "--execute", "-o", "json"]).stdout)[
+        "pipelines"
+    ]
+    assert done["executed"]
+    assert done["lineage_events"] == of(world, pipeline, "batch")
+    again = CliRunner().invoke(app, ["prune", pipeline.name, "--execute"])
+    assert "removed nothing; kept: " in again.stdout
+
+
+def test_without_a_ledger_there_is_nothing_to_prune(world: World) -> None:
+    name = f"empty_{uuid4().hex[:10]}"
+    with world.session() as session:
+        session.execute(f"create database {name}")
+        url = urlsplit(world.endpoints.postgres_url)._replace(path=f"/{name}").geturl()
+        contract = renamed(next(iter(find_pipelines())).contract, "none")
+        assert not prune(url, contract, pytest.fail, execute=True).any
+        session.execute(f"drop database {name} with (force)")
 
 
 def _ended(world: World) -> bool:
