@@ -46,13 +46,14 @@ example-protobuf: install  ## vehicles in Protobuf, likewise (docs/examples/flee
 # (tests/conftest.py).
 PYTEST = $(RUN) pytest -q -n auto $(if $(MAKE_TERMOUT),--color=yes)
 # Types are checked while the tests begin; the summary of the tests is what is shown last.
-BESIDE_LINT = | { $(MAKE) --no-print-directory check; checked=$$?; cat; exit $$checked; }
+BESIDE_LINT = | { $(MAKE) --no-print-directory check TYPED="$(TYPED)"; checked=$$?; cat; exit $$checked; }
 
 test: install  ## lint, types, all tests but the slow ones: a scenario of each fault class, on one broker
 	@set -o pipefail; $(PYTEST) -m "not slow" $(TESTS) $(BESIDE_LINT)
 
-test-fast: install  ## lint, types, unit tests: under a minute, no server (TESTS="-k offsets" for some)
-	@set -o pipefail; TIDEGATE_TEST_EXAMPLES=0.25 $(PYTEST) -m "unit and not slow" $(or $(TESTS),tests/unit) $(BESIDE_LINT)
+test-fast: TYPED = platform_defs resources assets
+test-fast: install  ## lint, types of what ships, unit tests: under a minute, no server (TESTS="-k offsets" for some)
+	@set -o pipefail; TIDEGATE_TEST_EXAMPLES=0.25 $(PYTEST) -m "unit and not slow and not long" $(or $(TESTS),tests/unit) $(BESIDE_LINT)
 
 test-rest: install  ## what make test leaves out
 	@$(PYTEST) -m slow $(TESTS)
@@ -66,7 +67,7 @@ check:
 	@$(RUN) ruff check
 	@$(RUN) ruff format --check
 	@$(RUN) lint-imports
-	@$(RUN) basedpyright
+	@$(RUN) basedpyright $(TYPED)
 
 fmt: install  ## format, and fix what ruff can
 	@$(RUN) ruff format

@@ -28,7 +28,7 @@ class Output(StrEnum):
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="For people, or one JSON document.")]
 
 
-# What hides or reorders text: marks and overrides of direction, and separators that break a line in few terminals.
+# What hides or reorders text: marks and overrides of direction, separators that some terminals alone take for one.
 _HIDDEN = frozenset("\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2028\u2029\u2066\u2067\u2068\u2069\ufeff")
 
 

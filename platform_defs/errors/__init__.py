@@ -34,6 +34,7 @@ TidegateError
 ├── InternalError            a mistake of Tidegate's own; nothing was lost, and it is tried again after a back-off
 ├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
+    ├── AccessDenied         a system does not let this user in, or does not let it do what was asked
     ├── TopicMissing         Kafka has no topic of the contract's name
     ├── SchemasNotGiven      messages name schemas that the registry does not give, although it is there
     ├── OtherCluster         a task reached another cluster than the one that the batch was planned on
@@ -50,6 +51,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from platform_defs.errors.bad_input import (
+    AccessDenied,
     BadInput,
     LedgerMissing,
     LedgerOutdated,
@@ -93,6 +95,7 @@ from platform_defs.errors.retryable import (
 from platform_defs.errors.root import TidegateError, restore
 
 __all__ = [
+    "AccessDenied",
     "BadInput",
     "BatchRejected",
     "BatchTooSlow",

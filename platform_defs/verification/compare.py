@@ -221,7 +221,7 @@ class AppendComparison:
         lost: list[Span] = []
         if self.one_row_each:
             there = missing(sorted({*offsets, *dead}), start, until)
-            lost = [span for low, high in due for span in within(there, low, high)]
+            lost = less([span for low, high in due for span in within(there, low, high)], part.settled)
             if have.num_rows > len(offsets):
                 extra = have.num_rows - len(offsets)
                 what = f"{spelt(part.number, (start, until))} has {plural(extra, 'row')} too many"

@@ -138,7 +138,7 @@ class _Compared:
 
     def _read(self, comparison: AppendComparison | UpsertComparison, chunk: int) -> None:
         parts = sorted(self.snapshot.partitions.values(), key=lambda item: item.number)
-        lows = {part.number: self.topic.low(part.number) for part in parts}
+        lows = {part.number: max(part.forgotten, self.topic.low(part.number)) for part in parts}
         total = sum(max(0, part.next - max(part.start, lows[part.number])) for part in parts)
         done = 0
         for part in parts:

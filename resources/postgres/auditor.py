@@ -7,7 +7,7 @@ command, no sensor and no pipeline without batch rules pays for it.
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite, isnan
 from typing import Any
@@ -17,6 +17,7 @@ from platform_defs.engine.audit import SAMPLES
 from platform_defs.engine.ports import AuditView
 from platform_defs.errors import BadInput, LedgerAway
 from resources.postgres.connection import session_uri
+from resources.postgres.sqlalchemy_sessions import with_sessions
 
 
 def warm_up(contracts: Iterable[Contract]) -> None:
@@ -29,7 +30,7 @@ def warm_up(contracts: Iterable[Contract]) -> None:
 class GreatExpectationsAuditor:
     """Judges batch rules in the database at `url` (a libpq URI), over connections of its own."""
 
-    url: str
+    url: str = field(repr=False)  # it holds the password
 
     def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         """See engine.ports.Auditor."""
@@ -40,7 +41,7 @@ class GreatExpectationsAuditor:
 
     def _judged(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         try:
-            source = _source(session_uri(self.url, "tidegate audit"))
+            source = _source(with_sessions(session_uri(self.url, "tidegate audit")))
             asset = source.add_table_asset(name=view.name, table_name=view.name, schema_name=view.schema)
         except ConnectionError as error:  # Great Expectations' TestConnectionError
             said = str(error).partition("\n")[0]

@@ -17,6 +17,8 @@ from platform_defs import verdicts
 from platform_defs.engine.redaction import unexpected
 from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError
 from platform_defs.verdicts import Place, Verdict
+from resources.postgres.pooling import require_session_mode
+from resources.postgres.session import session_settings, statement
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 SQL = Path(__file__).parent / "sql"
@@ -28,9 +30,7 @@ DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_set
 
 
 def lock_timeout(wait: str) -> sql.Composed:
-    """The statement that limits how long any one lock is waited for (`wait`, such as 2s) in this transaction. Unlike a
-    setting of `connect`, it holds behind a pooler that drops the startup parameter `options`.
-    """
+    """The statement that limits how long any one lock is waited for (`wait`, such as 2s) in this transaction."""
     return sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(wait))
 
 
@@ -42,32 +42,57 @@ def application_name(pipeline: str, owner: UUID) -> str:
 def connect(
     url: str, name: str = "tidegate", settings: Mapping[str, str] | None = None
 ) -> psycopg.Connection[tuple[Any, ...]]:
-    """An autocommit connection in UTC; a transaction is opened where one is meant. Raises LedgerAway.
+    """An autocommit connection in UTC; a transaction is opened where one is meant. Raises LedgerAway, and BadInput
+    behind a pooler that is not in session mode (pooling.py).
 
-    `settings` are Postgres' own, for this session.
+    `settings` are Postgres' own, for this session; those that it has without them are in session.py.
     """
     with database_errors():
-        return psycopg.connect(session_url(url, name, settings), autocommit=True, prepare_threshold=None)
+        address = session_url(url, name)
+        connection = psycopg.connect(address, autocommit=True, prepare_threshold=None)
+        try:
+            _prepare(connection, url, session_settings(address, settings))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
 
-def session_url(url: str, name: str, settings: Mapping[str, str] | None = None) -> str:
-    """`url` with what every session of ours has: its name, UTC, and time limits (`limited`). The server keeps the
-    limits too: otherwise it would hold the locks of a client that is gone for hours.
+def _prepare(connection: Connection, url: str, settings: Mapping[str, str]) -> None:
+    """One statement, and another behind a pooler, which tells its clients of a server process that does not exist."""
+    told = connection.info.backend_pid
+    if connection.execute(statement(settings, pid=told).encode()).fetchone() is None:
+        require_session_mode(session_url(url, "tidegate/pooler"))
+        connection.execute(statement(settings).encode())
+
+
+def session_url(url: str, name: str) -> str:
+    """`url` with what a connection of ours is asked for: its name, a server that can be written to, and time limits
+    (`limited`). What it is set to once it is open: `session_statement`.
     """
     given = conninfo_to_dict(limited(url))
-    theirs = {f"tcp_{key}": given[key] for key in given if key.startswith("keepalives_")}
-    theirs["tcp_user_timeout"] = given["tcp_user_timeout"]
-    own = {"TimeZone": "UTC", "idle_in_transaction_session_timeout": "0", **(settings or {})}
-    options = " ".join([_options(theirs), str(given.pop("options", "")), _options(own)])
-    return make_conninfo(
-        "", **{"target_session_attrs": "read-write", **given, "options": options, "application_name": name}
-    )
+    return make_conninfo("", **{"target_session_attrs": "read-write", **given, "application_name": name})
+
+
+def session_statement(url: str, name: str) -> str:
+    """What a session of ours is set to, as a statement for a library that opens its connections itself; its name as
+    well, for one that uses a connection again.
+    """
+    return statement(session_settings(session_url(url, name), {"application_name": name}))
 
 
 def session_uri(url: str, name: str) -> str:
     """What `session_url` gives as a URI, for a library that takes nothing else."""
     given = conninfo_to_dict(session_url(url, name))
     return f"postgresql:///?{urlencode(given, quote_via=quote)}"
+
+
+def show_alive(connection: Connection, name: str) -> None:
+    """Let the session be seen as `name`, for as long as it lasts: by a lock, which every role may see, and which goes
+    with the session. Several sessions may show the same name. Raises LedgerAway.
+    """
+    with database_errors():
+        connection.execute(queries()["show_alive"], {"name": name})
 
 
 def limited(url: str) -> str:
@@ -86,10 +111,6 @@ def limited(url: str) -> str:
     }
     missing = urlencode({name: value for name, value in limits.items() if name not in given})
     return f"{url}{'&' if '?' in url else '?'}{missing}"
-
-
-def _options(settings: Mapping[str, object]) -> str:
-    return " ".join(f"-c {key}={value}" for key, value in settings.items())
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from resources.postgres.connection import (
     connect,
     database_errors,
     queries,
+    show_alive,
 )
 from resources.postgres.pinning import pin
 from resources.postgres.positions import positions_of
@@ -71,7 +72,7 @@ def acquire(
 class PostgresHold:
     """One run's hold on a pipeline (engine.ports.PipelineHold). Its open connection is the sign that the run lives."""
 
-    url: str = field(repr=False)
+    url: str = field(repr=False)  # it holds the password
     contract: Contract
     holder: Holder
     connection: psycopg.Connection[tuple[Any, ...]]
@@ -297,8 +298,15 @@ class PostgresHold:
 
 
 def _session(url: str, pipeline: str, owner: UUID) -> Connection:
-    """A session of this owner's, which waits for no lock for longer than LOCK_WAIT."""
-    return connect(url, application_name(pipeline, owner), settings={"lock_timeout": LOCK_WAIT})
+    """A session of this owner's, by which it is alive, and which waits for no lock for longer than LOCK_WAIT."""
+    name = application_name(pipeline, owner)
+    connection = connect(url, name, settings={"lock_timeout": LOCK_WAIT})
+    try:
+        show_alive(connection, name)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _halt_where_runs_die(held: PostgresHold, taken: TakenOver) -> None:

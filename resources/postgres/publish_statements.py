@@ -155,7 +155,8 @@ class PostgresPublication:
         self._record_checks(checks)
         self._execute("write_lineage", **self._batch, event=Jsonb(dict(event)))
         recent = recent_with(self.contract.limits, self.staged)
-        self._execute("clear_pending", **self._batch, recent=Jsonb(recent.to_json()))
+        counted = {"messages": self.staged.messages, "rows": self.staged.rows}
+        self._execute("clear_pending", **self._batch, **counted, recent=Jsonb(recent.to_json()))
 
     @property
     def winners(self) -> sql.Composable:

@@ -19,7 +19,15 @@ from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import LedgerAway, RowRefused, TidegateError
 from platform_defs.formats.block import Block, headers_of
 from platform_defs.offsets import OffsetRange
-from resources.postgres.connection import connect, database_errors, hidden_refusal, judged, queries, session_url
+from resources.postgres.connection import (
+    connect,
+    database_errors,
+    hidden_refusal,
+    judged,
+    queries,
+    session_statement,
+    session_url,
+)
 from resources.postgres.staging_tables import STAGING_SCHEMA
 
 DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (
@@ -48,7 +56,7 @@ class PostgresStaging:
     ended.
     """
 
-    url: str = field(repr=False)
+    url: str = field(repr=False)  # it holds the password
     application_name: str
     staging_id: int
     table: str  # in STAGING_SCHEMA
@@ -62,7 +70,7 @@ class PostgresStaging:
         reader = pa.RecordBatchReader.from_batches(schema, iter(source))
         try:
             with _opened(self.url) as connection, connection.cursor() as cursor:
-                cursor.execute("SELECT set_config('application_name', $1, false)", [self.application_name])
+                cursor.execute(session_statement(self.url, self.application_name))
                 rows = cursor.adbc_ingest(self.table, reader, mode="append", db_schema_name=STAGING_SCHEMA)
                 connection.commit()
                 return rows

@@ -6,15 +6,33 @@ from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
-from dagster_pyspark import LazyPySparkResource
+from pydantic import PrivateAttr
 from pyspark.sql import SparkSession
 
+from platform_defs.errors import BadInput
 from resources.settings import Settings, settings
 from resources.spark.archive import java_options
 
 # All cores, and four tries of a task: plain local[N] never retries one.
 LOCAL_MASTER = "local[*,4]"
 LOCAL_DRIVER = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# Tasks carry the passwords of Postgres, Kafka and the registry. https://spark.apache.org/docs/latest/security.html
+ENCRYPTED = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.io.encryption.enabled": "true",
+}
+SECRET = "_SPARK_AUTH_SECRET"  # noqa: S105  # Spark's own variable; an option would be in the JVM's command line
+ENCRYPTIONS = ("spark.network.crypto.enabled", "spark.ssl.enabled", "spark.ssl.rpc.enabled")
+# They log what a task raises, which may quote a message. It reaches whoever asked for the job, and is judged there.
+QUOTING = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution",
+    "org.apache.spark.util.Utils",
+)
 
 
 def spark_config(given: Settings | None = None) -> dict[str, str]:
@@ -28,6 +46,7 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         **(LOCAL_DRIVER if given.spark_master is None else {}),  # executors elsewhere must reach the driver
+        **(ENCRYPTED if _shares_a_secret(given) else {}),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
@@ -48,27 +67,69 @@ def start_session(config: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for name, value in config.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    _refuse_unencrypted(spark)
+    _quiet(spark)
+    return spark
+
+
+def is_local(master: str) -> bool:
+    """Whether every task runs in the driver's own process."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def _shares_a_secret(given: Settings) -> bool:
+    """Whether driver and executors can know each other: YARN and Kubernetes hand a secret out, to others one is given.
+    Where a spark-defaults.conf does it, nothing is set here.
+    """
+    master = given.spark_master or LOCAL_MASTER
+    return not is_local(master) and (given.spark_secret is not None or master.startswith(("yarn", "k8s://")))
+
+
+def _refuse_unencrypted(spark: SparkSession) -> None:
+    """Raise BadInput before the first task is sent, where anybody on its way could read or change it."""
+    conf, chosen = spark.sparkContext.getConf(), settings()
+    master = conf.get("spark.master") or ""
+    known = conf.get("spark.authenticate") == "true" and any(conf.get(name) == "true" for name in ENCRYPTIONS)
+    if is_local(master) or known or chosen.spark_unencrypted:
+        return
+    spark.stop()
+    raise BadInput(
+        f"Spark at {master} would get tasks over connections that are neither authenticated nor encrypted, and tasks "
+        "carry the passwords of Postgres and Kafka. Turn on spark.authenticate in the cluster and set "
+        "TIDEGATE_SPARK_SECRET to its spark.authenticate.secret; where nobody else can reach that network, "
+        "TIDEGATE_SPARK_UNENCRYPTED=true accepts it as it is",
+        field="TIDEGATE_SPARK_MASTER",
+    )
+
+
+def _quiet(spark: SparkSession) -> None:
+    log4j: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # pyright: ignore[reportOptionalMemberAccess]  # is open
+    for name in QUOTING:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
 def _set_environment(config: Mapping[str, str]) -> None:
     """What Spark takes from the environment only, where the user has not set it."""
+    if (secret := settings().spark_secret) is not None:
+        os.environ[SECRET] = secret.get_secret_value()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers are whatever python3 the PATH has
     if "spark.driver.host" in config:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark guesses, and warns about it
 
 
-class SparkResource(LazyPySparkResource):
-    """dagster-pyspark's lazy session, stopped when the run is over (the base class has no stop)."""
+class SparkResource(dg.ConfigurableResource[Any]):
+    """A run's session, started when first asked for, and stopped when the run is over. It has no field: one could be
+    set in Dagster's launchpad, and an option of Java's runs whatever it says.
+    """
 
-    spark_config: dict[str, Any] = {}  # noqa: RUF012  # pydantic copies it
+    _spark_session: SparkSession | None = PrivateAttr(default=None)
 
     def session(self) -> SparkSession:
         """The run's session; starts it at the first call."""
-        if not self.spark_config:
-            self.spark_config.update(spark_config())
-        _set_environment(self.spark_config)
-        return self.spark_session
+        if self._spark_session is None:
+            self._spark_session = start_session(spark_config())
+        return self._spark_session
 
     def has_ended(self) -> bool:
         """Whether the session was started and its JVM is gone, as when it ran out of memory: no job will run again."""

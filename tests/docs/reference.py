@@ -21,6 +21,7 @@ from typer.main import get_command
 from platform_defs import errors
 from platform_defs.cli.main import COMMANDS
 from platform_defs.contract.column_types import FIXED, ColumnType, column_type
+from platform_defs.contract.expectations import EXPECTATIONS
 from platform_defs.contract.keys import REQUIRED, SECTIONS, TYPES, Key, Section
 from platform_defs.contract.model import Contract, Field
 from platform_defs.contract.odcs import load
@@ -79,6 +80,11 @@ def contract_types() -> str:
         for one in TYPES
     ]
     return table(heads, rows)
+
+
+def contract_expectations() -> str:
+    """The expectations that a batch rule may name."""
+    return textwrap.fill(", ".join(map(code, EXPECTATIONS)) + ".", 120, break_on_hyphens=False) + "\n"
 
 
 def exported_types() -> str:
@@ -236,6 +242,7 @@ PARTS: dict[str, Callable[[], str]] = {
     for part in (
         contract_keys,
         contract_types,
+        contract_expectations,
         contract_errors,
         exported_types,
         settings,

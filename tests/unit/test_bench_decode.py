@@ -5,6 +5,7 @@ import pytest
 from bench.decode import AVRO, BLOCK, DESERIALIZER, PROTOBUF, UPB, measure, paths, report
 
 
+@pytest.mark.long
 def test_each_path_reads_the_whole_block() -> None:
     measured = paths()  # asserts that JSON, Avro and Protobuf give the same rows
     assert list(measured) == ["JSON, by block", AVRO, PROTOBUF, DESERIALIZER, UPB]

@@ -134,6 +134,7 @@ def finalizers() -> Iterator[None]:
     gc.callbacks.remove(finalize)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("finalizers")
 def test_pipelines_of_several_threads_are_read_at_once(project: Path) -> None:
     (project / "assets/web/words.py").write_text("def function(a):\n    return [a + 1, {'b': a}]\n" * 1500)

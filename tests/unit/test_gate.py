@@ -186,6 +186,7 @@ def test_github_gets_the_line_of_a_contract_that_cannot_be_read(
     assert f"::error file={assets}/web/page_views.odcs.yaml,line={line},title=web/page_views::" in said
 
 
+@pytest.mark.long
 def test_the_gate_against_a_registry_imports_neither_spark_nor_dagster(assets: Path, tmp_path: Path) -> None:
     record = {"type": "record", "name": "V", "fields": [{"name": "url", "type": "bytes"}]}
     _edit(assets, "format: json", "format: avro, customProperties: [{property: subject, value: views}]")
@@ -221,6 +222,7 @@ def test_the_gate_against_a_registry_says_how_many_versions_it_has_not_looked_at
     assert asked == {f"/subjects/views/versions/{number}" for number in range(31, 131)}
 
 
+@pytest.mark.long
 def test_the_gate_starts_quickly_and_imports_no_system() -> None:
     started = time.monotonic()
     asked = tidegate("contract", "check", "--against", "git:HEAD", "-o", "json")

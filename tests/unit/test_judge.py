@@ -252,6 +252,7 @@ def test_the_largest_decimal_is_a_row(digits: int, sign: str) -> None:
     assert assert_same_verdict(f"decimal({digits},0)", nines + "9") == NoRow("OutOfRange")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("text", "verdict"),

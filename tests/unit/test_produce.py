@@ -103,6 +103,7 @@ def test_options_of_the_command_line_come_last() -> None:
     assert (chosen.options["linger.ms"], chosen.options["retries"]) == (7, 100)
 
 
+@pytest.mark.long
 def test_it_imports_neither_spark_nor_dagster() -> None:
     code = """
 import sys

@@ -89,6 +89,7 @@ READERS = {
 SYNTAXES, SEEDS = st.sampled_from(sorted(READERS)), st.integers(0, 2**32)
 
 
+@pytest.mark.long
 @settings(max_examples=12, deadline=None)
 @given(SYNTAXES, SEEDS)
 def test_good_messages_are_read_the_same_by_all_readers(syntax: str, seed: int) -> None:
@@ -108,6 +109,7 @@ def test_no_good_message_is_a_dead_letter() -> None:
         assert not wrong  # OutOfRange: a uint64 that no column of 64 bits holds
 
 
+@pytest.mark.long
 def test_a_block_that_is_too_large_to_be_read_at_once_is_read_in_parts() -> None:
     readers = READERS["proto3"]
     payloads = [new(PROTO3, "Transfer", text="x" * 200_000, number=n).SerializeToString() for n in range(200)]

@@ -150,6 +150,7 @@ NOT_BAD = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("payload", "columns"), NOT_BAD, ids=lambda value: str(value)[:40])
 def test_what_only_looks_wrong_is_a_row(payload: bytes, columns: dict[str, Any]) -> None:
     found = decoded(READER, [GOOD] * 70 + [payload])
@@ -302,6 +303,7 @@ def test_a_schema_of_a_megabyte_with_2000_fields_is_read() -> None:
     assert found.unknown_fields == 100
 
 
+@pytest.mark.long
 def test_names_that_are_longer_than_their_numbers_do_not_make_a_message_a_flood() -> None:
     """Spelt, these hundred thousand bytes would be a hundred megabytes of JSON."""
     text = f'syntax = "proto3"; enum E {{ {"A" * 1_000} = 0; }} message M {{ repeated E e = 1; }}'

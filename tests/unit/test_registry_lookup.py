@@ -52,6 +52,7 @@ def agrees(server: Answered, pace: Pace = ONCE, patience: float = 0.0, count: in
     return Comparison(ledger, 1, address, None, tuple(in_use)).agrees(RegistryClient(address))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("answer", [refuses(401), PAGE, refuses(502), refuses(504), hangs])
 def test_what_a_registry_that_is_there_says_of_one_id_is_of_that_id(server: Answered, answer: Answer) -> None:
     server.answers = {"/schemas/ids/5": SCHEMA, "/schemas/ids/6": answer}
@@ -98,6 +99,7 @@ def known(server: Answered, answer: Answer, count: int = 20) -> None:
     server.answers = {f"/schemas/ids/{n}": answer for n in range(1, count + 1)}
 
 
+@pytest.mark.long
 def test_a_slow_registry_is_compared_to_the_end(server: Answered) -> None:
     hasty = replace(ONCE, quickly=0.05)
     known(server, after(0.1, SCHEMA))
@@ -107,6 +109,7 @@ def test_a_slow_registry_is_compared_to_the_end(server: Answered) -> None:
     assert agrees(server, hasty) is True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("answer", [refuses(504), refuses(401), hangs])
 def test_one_id_in_use_without_an_answer_holds_back_no_new_one(server: Answered, answer: Answer) -> None:
     known(server, SCHEMA)

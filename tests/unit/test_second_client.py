@@ -90,6 +90,7 @@ def test_one_module_imports_kafka_python() -> None:
     assert [str(path.relative_to(PROJECT_ROOT)) for path in found] == ["resources/kafka/cluster.py"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_a_broker_that_says_nothing_is_away_after_the_time_limit_and_nothing_stays_open(
     silent: str, protocol: str

@@ -261,6 +261,7 @@ def test_each_line_to_add_makes_a_contract_that_reads_the_avro_schema(case: Case
         assert why_not(suggested("avro", line), schema) is None
 
 
+@pytest.mark.long
 @SLOW
 @given(st.integers(0, 2**32))
 def test_each_line_to_add_makes_a_contract_that_reads_the_protobuf_schema(seed: int) -> None:

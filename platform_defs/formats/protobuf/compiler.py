@@ -13,8 +13,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from platform_defs.errors import Retryable
-
 CPU_SECONDS = 30  # a schema of 1 MB takes about one
 MEMORY = 2_000_000_000  # bytes of address space
 OUTPUT = 256_000_000  # bytes of a file
@@ -33,6 +31,8 @@ def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
             command, capture_output=True, check=False, encoding="utf-8", errors="replace", env=given, timeout=WAIT
         )
     except subprocess.TimeoutExpired:
+        from platform_defs.errors import Retryable  # the process that runs this file starts in half the time without it
+
         raise Retryable(f"the compiler of Protobuf schemas did not end within {WAIT:.0f} s") from None
 
 

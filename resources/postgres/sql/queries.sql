@@ -23,10 +23,10 @@ UPDATE tidegate.pipeline
        batch_failures = batch_failures + (
          owner IS NOT NULL AND owner IS DISTINCT FROM %(alive)s::uuid AND pending IS NOT NULL
          AND coalesce(run_id <> %(run_id)s, true)
-         AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'tidegate/run/' || run_id)
          AND server_started IS NOT DISTINCT FROM pg_postmaster_start_time()
-         AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name =
-                         'tidegate/' || left(name, 20) || '/' || replace(owner::text, '-', '')))::int,
+         AND coalesce(hashtextextended('tidegate/run/' || run_id, 0) NOT IN (SELECT key FROM tidegate.alive), true)
+         AND hashtextextended('tidegate/' || left(name, 20) || '/' || replace(owner::text, '-', ''), 0)
+             NOT IN (SELECT key FROM tidegate.alive))::int,
        retry_at = CASE WHEN owner IS NULL THEN retry_at
                        ELSE greatest(retry_at, now() + interval '5 seconds' * 2 ^ least(failed_tries, 6)) END
  WHERE name = %(pipeline)s
@@ -159,11 +159,12 @@ SELECT %(pipeline)s, %(batch_id)s, %(topic)s, %(topic_id)s, partition, "offset",
   FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s AND attempt = ANY(%(attempts)s);
 
 -- write_lineage: the event waits in this outbox, from which it is sent once the batch has committed.
-INSERT INTO tidegate.lineage_event (batch_id, event) VALUES (%(batch_id)s, %(event)s);
+INSERT INTO tidegate.lineage_event (batch_id, pipeline, event) VALUES (%(batch_id)s, %(pipeline)s, %(event)s);
 
--- clear_pending: the batch has committed and is not read again.
+-- clear_pending: the batch has committed, is not read again, and counts.
 UPDATE tidegate.pipeline
-   SET pending = NULL, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
+   SET messages_total = messages_total + %(messages)s, rows_total = rows_total + %(rows)s,
+       pending = NULL, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
        updated_at = now()
  WHERE name = %(pipeline)s;
 
@@ -230,20 +231,23 @@ SELECT check_name, table_name, severity, passed, observed
 -- mark_reported: the batch has been reported to Dagster.
 UPDATE tidegate.batch SET told_at = now() WHERE batch_id = %(batch_id)s AND told_at IS NULL;
 
--- unsent_lineage: lineage events in the order in which they must be sent. Those of a replay wait until it is in place.
-SELECT sequence, event FROM tidegate.lineage_event JOIN tidegate.batch USING (batch_id)
- WHERE emitted_at IS NULL AND right(pipeline, 7) <> '~replay' ORDER BY sequence LIMIT %(most)s;
-
--- mark_sent: a lineage event has been sent.
-UPDATE tidegate.lineage_event SET emitted_at = now() WHERE sequence = %(sequence)s;
 
 -- unique_indexes: the indexes that let a table accept a row only once.
 SELECT indexrelid::regclass::text FROM pg_index
  WHERE indrelid = to_regclass(%(table)s) AND (indisunique OR indisexclusion) ORDER BY 1;
 
--- run_sessions: the sessions that Dagster runs keep open for as long as their process lives.
-SELECT application_name FROM pg_stat_activity WHERE starts_with(application_name, %(prefix)s);
+-- show_alive: the lock by which a session is known to be there (tidegate.alive), for as long as it lasts.
+SELECT pg_try_advisory_lock_shared(hashtextextended(%(name)s, 0));
 
--- rows_so_far: how many rows the batches of a pipeline have written to its row table, up to and including one batch.
-SELECT coalesce(sum(rows), 0)::bigint AS rows
-  FROM tidegate.batch WHERE pipeline = %(pipeline)s AND batch_id <= %(batch_id)s AND replaced_by IS NULL;
+-- runs_alive: those of these sessions that are there. As tidegate.alive says, which may not be there yet.
+SELECT name FROM unnest(%(names)s::text[]) AS n (name)
+ WHERE hashtextextended(name, 0) IN (
+       SELECT classid::bigint << 32 | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        UNION SELECT hashtextextended(application_name, 0) FROM pg_stat_activity WHERE application_name IS NOT NULL);
+
+-- rows_so_far: how many rows the batches of a pipeline have written to its row table, up to and including one batch: all,
+-- less those of later batches, of which there are few where a batch is reported.
+SELECT rows_total - (SELECT coalesce(sum(rows), 0) FROM tidegate.batch
+                      WHERE pipeline = name AND batch_id > %(batch_id)s AND replaced_by IS NULL)::bigint AS rows
+  FROM tidegate.pipeline WHERE name = %(pipeline)s;
