@@ -15,7 +15,7 @@ from platform_defs.orchestration.broken import broken_asset, broken_assets, repo
 from platform_defs.orchestration.checks import verify_check
 from platform_defs.orchestration.jobs import drain_job, verify_job
 from platform_defs.orchestration.keys import topic_key
-from platform_defs.orchestration.schedules import nightly_verify
+from platform_defs.orchestration.schedules import nightly_verify, weekly_verify
 from platform_defs.orchestration.schema_check import naming_topics, schemas_checks, schemas_sensor
 from platform_defs.orchestration.sensors import lag_sensor
 from platform_defs.orchestration.topic_assets import by_topic, topic_spec
@@ -58,7 +58,7 @@ def compose(
             *([schemas_sensor(naming)] if naming else []),
             *([report_broken(unusable)] if unusable else []),
         ],
-        schedules=[nightly_verify(verify)],
+        schedules=[nightly_verify(verify, contracts), weekly_verify(verify, contracts)],
         resources={
             "spark": spark or SparkResource(),
             "run_session": RunSession(),

@@ -24,6 +24,7 @@ JOBS = (
     "lag",
     "verify",
     "nightly_verify",
+    "weekly_whole_verify",
     "topics",
     "writer_schemas",
     "check_topics",

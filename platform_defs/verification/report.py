@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from platform_defs.words import plural
+from platform_defs.words import noun_for, plural
 
 SAMPLES = 20
 BAD = ("lost", "duplicated", "wrong", "uncovered")
@@ -19,6 +19,18 @@ class Sample:
     what: str
     partition: int | None = None
     offset: int | None = None
+
+
+@dataclass(frozen=True)
+class New:
+    """What a check of what is new was about: batches after `after_batch`, up to `until_batch`, which are exact."""
+
+    after_batch: int
+    until_batch: int
+    snapshots: int  # that were taken, one after another
+    left: int  # messages that were read and not compared yet: the next check goes on with them
+    began_again: str = ""  # why it began at the first message, although there had been a check before
+    hint: str = ""  # what would make it cheaper
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,7 @@ class Report:
     seconds: float = 0.0
     digest: str = ""  # of the tables' contents: the same however the messages were cut into batches
     samples: tuple[Sample, ...] = field(default=())
+    new: New | None = None  # None: everything was compared, in one snapshot
 
     @property
     def ok(self) -> bool:
@@ -51,17 +64,24 @@ class Report:
     @property
     def explanation(self) -> str:
         """The result in a sentence or two."""
+        return f"{self._result}{_of_new(self.new) if self.new else ''}"
+
+    @property
+    def _result(self) -> str:
+        if self.new and self.ok and self.new.until_batch == self.new.after_batch and not self.new.left:
+            return f"{self.pipeline} has no batch that was not compared before."
         if not self.messages and self.ok and not self.unverifiable:
             return f"{self.pipeline} has nothing to verify: no message has been read yet."
         if self.ok:
             right = "nothing lost, duplicated or wrong"
-            return f"{self.pipeline} is exact: {self._compared}: {self._made}; {right}.{self._doubt}"
+            exact = "exact in what is new" if self.new else "exact"
+            return f"{self.pipeline} is {exact}: {self._compared}: {self._made}; {right}.{self._doubt}"
         found = ", ".join(f"{getattr(self, name):,} {name}" for name in BAD if getattr(self, name))
         first = f" First: {self.samples[0].what}." if self.samples else ""
         return f"{self.pipeline} is NOT exact: {found} ({self._compared}).{first}{self._doubt}"
 
     def to_json(self) -> dict[str, Any]:
-        """`ok`, every count, `seconds`, `digest`, `samples` (list of objects) and `explanation`."""
+        """`ok`, every count, `seconds`, `digest`, `samples` (list of objects), `new` and `explanation`."""
         return {"ok": self.ok, **asdict(self), "explanation": self.explanation}
 
     @property
@@ -106,11 +126,27 @@ class Findings:
             place = f" (partition {partition}, offset {offset})" if offset is not None else ""
             self.samples.append(Sample(name, what + place, partition, offset))
 
-    def report(self, seconds: float, digest: str) -> Report:
+    @property
+    def ok(self) -> bool:
+        """Whether nothing bad was found so far."""
+        return not any(self.counts.get(name) for name in BAD)
+
+    def report(self, seconds: float, digest: str, new: New | None = None) -> Report:
         """The counts and samples as they are now."""
-        return Report(
-            self.pipeline, **self.counts, seconds=round(seconds, 3), digest=digest, samples=tuple(self.samples)
+        found, took = tuple(self.samples), round(seconds, 3)
+        return Report(self.pipeline, **self.counts, seconds=took, digest=digest, samples=found, new=new)
+
+
+def _of_new(new: New) -> str:
+    """What a check of what is new was about, behind its result."""
+    said = f" Compared: batches after {new.after_batch}, up to {new.until_batch}."
+    if new.began_again:
+        said += f" It began at the first message, since {new.began_again}."
+    if new.left:
+        said += (
+            f" {plural(new.left, 'message')} in later batches {noun_for(new.left, 'is', 'are')} left to the next check."
         )
+    return f"{said} {new.hint}".rstrip()
 
 
 def unlike(columns: Sequence[str], there: Sequence[Any], wanted: Sequence[Any]) -> str:
