@@ -164,10 +164,10 @@ class Compared:
 def coverage(snapshot: Snapshot, findings: Findings) -> None:
     """Report offsets that the ledger says were not read, or more than once."""
     for part in snapshot.partitions.values():
-        _coverage(part, findings)
+        cover(part, findings)
 
 
-def _coverage(part: Partition, findings: Findings) -> None:
+def cover(part: Partition, findings: Findings) -> None:
     """Committed batches and declared skips cover [start, next) without a hole, and once."""
     tiles = tiling([*part.covered, *part.skips], part.start, part.next)
     for span in tiles.holes:

@@ -3,7 +3,7 @@ SELECT partition, topic, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
 -- verify_ranges: what the committed batches say they read, with the offsets that never came, and by which contract and
--- transform: of the batches after one, up to another.
+-- transform; of the batches after one, up to another.
 SELECT r.partition, r.from_offset, r.until_offset, r.batch_id,
        ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(r.gaps) AS g) AS gaps,
        b.contract_digest, b.transform_digest
