@@ -289,16 +289,21 @@ class Snapshot:
         return self._connection.execute(query).fetchone() or ()
 
     def _batches(self, query: sql.Composed, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
-        """The rows of a query in this snapshot, over a connection of its own."""
-        connection: Any = self._open.enter_context(arrow_connection(session_url(self._url, "tidegate verify")))
-        cursor = self._open.enter_context(connection.cursor())
-        cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._id}'")
-        for setting in _AS_TEXT:
-            cursor.execute(f"SET LOCAL {setting}")
-        cursor.execute(query.as_string(self._connection))
-        for batch in cursor.fetch_record_batch():
-            yield canonical_columns(as_typed(batch, schema, table), as_text)
+        """The rows of a query in this snapshot, over a connection of its own, open until they are read."""
+        found = self._read(query.as_string(self._connection), schema, table, as_text)
+        self._open.callback(found.close)
+        return found
+
+    def _read(self, query: str, schema: pa.Schema, table: str, as_text: AsText) -> Generator[pa.RecordBatch]:
+        connection: Any = arrow_connection(session_url(self._url, "tidegate verify"))
+        with connection, connection.cursor() as cursor:
+            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._id}'")
+            for setting in _AS_TEXT:
+                cursor.execute(f"SET LOCAL {setting}")
+            cursor.execute(query)
+            for batch in cursor.fetch_record_batch():
+                yield canonical_columns(as_typed(batch, schema, table), as_text)
 
     def _ask(self, name: str) -> list[tuple[Any, ...]]:
         bounds = {"after": self.window.after, "until": self.window.until}
