@@ -43,7 +43,9 @@ def weekly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleDe
 def _verify(
     name: str, job: AssetJob, contracts: Sequence[Contract], *, whole: bool, **more: Any
 ) -> dg.ScheduleDefinition:
-    @dg.schedule(name=name, job=job, execution_timezone="UTC", **more)
+    @dg.schedule(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
+        name=name, job=job, execution_timezone="UTC", **more
+    )
     def each(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         at_work = context.instance.get_run_records(dg.RunsFilter(job_name=VERIFY_JOB, statuses=UNFINISHED))
         busy = {item.dagster_run.tags.get(VERIFIES) for item in at_work}

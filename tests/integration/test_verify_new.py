@@ -33,9 +33,9 @@ class NewDoctor(Doctor):
         return report
 
 
-def new_bank(world: World, **limits: int) -> NewDoctor:
+def new_bank(world: World) -> NewDoctor:
     """Eight transfers compared before, and four hundred with bad ones that are new."""
-    pipeline = world.new_pipeline("accumulate", **limits)
+    pipeline = world.new_pipeline("accumulate")
     world.send(pipeline, transfers(8, 9000))
     world.drain(pipeline)
     doctor = NewDoctor(world, pipeline)
