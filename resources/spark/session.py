@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
-from pydantic import PrivateAttr
+from dagster_pyspark import LazyPySparkResource
+from pydantic import field_validator
 from pyspark.sql import SparkSession
 
 from platform_defs.errors import BadInput
@@ -104,7 +105,8 @@ def _refuse_unencrypted(spark: SparkSession) -> None:
 
 
 def _quiet(spark: SparkSession) -> None:
-    log4j: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # pyright: ignore[reportOptionalMemberAccess]  # is open
+    context: Any = spark.sparkContext
+    log4j = context._jvm.org.apache.logging.log4j  # the JVM has no other handle
     for name in QUOTING:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
@@ -118,12 +120,20 @@ def _set_environment(config: Mapping[str, str]) -> None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark guesses, and warns about it
 
 
-class SparkResource(dg.ConfigurableResource[Any]):
-    """A run's session, started when first asked for, and stopped when the run is over. It has no field: one could be
-    set in Dagster's launchpad, and an option of Java's runs whatever it says.
+class SparkResource(LazyPySparkResource):
+    """dagster-pyspark's lazy session, configured by the settings alone. It is stopped when the run is over (the base
+    class has no stop).
     """
 
-    _spark_session: SparkSession | None = PrivateAttr(default=None)
+    spark_config: dict[str, Any] = {}  # noqa: RUF012  # pydantic copies it
+
+    @field_validator("spark_config")
+    @classmethod
+    def _of_the_settings(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Refuses options of a run's configuration: in Dagster's launchpad, a Java option would run any code."""
+        if given:
+            raise ValueError("Spark is configured by TIDEGATE_SPARK_* alone, not in the configuration of a run")
+        return given
 
     def session(self) -> SparkSession:
         """The run's session; starts it at the first call."""
@@ -135,7 +145,8 @@ class SparkResource(dg.ConfigurableResource[Any]):
         """Whether the session was started and its JVM is gone, as when it ran out of memory: no job will run again."""
         if self._spark_session is None:
             return False
-        gateway: Any = self._spark_session.sparkContext._gateway  # the JVM has no other handle
+        context: Any = self._spark_session.sparkContext
+        gateway = context._gateway  # the JVM has no other handle
         process = getattr(gateway, "proc", None)  # none where another process started the JVM
         return process is not None and process.poll() is not None
 
