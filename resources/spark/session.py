@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 from pydantic import PrivateAttr
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from platform_defs.errors import BadInput
@@ -24,7 +25,7 @@ ENCRYPTED = {
     "spark.network.crypto.cipher": "AES/GCM/NoPadding",
     "spark.io.encryption.enabled": "true",
 }
-SECRET = "_SPARK_AUTH_SECRET"  # noqa: S105  # Spark's own variable; an option would be in the JVM's command line
+SECRET = "spark.authenticate.secret"  # noqa: S105  # the option's name
 ENCRYPTIONS = ("spark.network.crypto.enabled", "spark.ssl.enabled", "spark.ssl.rpc.enabled")
 # They log what a task raises, which may quote a message. It reaches whoever asked for the job, and is judged there.
 QUOTING = (
@@ -65,12 +66,23 @@ def start_session(config: dict[str, str]) -> SparkSession:
     """A session with `config`, made or found."""
     _set_environment(config)
     builder = SparkSession.builder
-    for name, value in config.items():
+    for name, value in {**config, **_secret(config)}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     _refuse_unencrypted(spark)
     _quiet(spark)
     return spark
+
+
+def _secret(config: Mapping[str, str]) -> Mapping[str, str]:
+    """The secret that a cluster needs. The JVM is started before it is set: its first options are in its command line,
+    where every user of the machine reads them.
+    """
+    secret = settings().spark_secret
+    if secret is None or is_local(config["spark.master"]):
+        return {}
+    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(config.items())))  # pyright: ignore[reportPrivateUsage]  # starts the JVM alone
+    return {SECRET: secret.get_secret_value()}
 
 
 def is_local(master: str) -> bool:
@@ -111,8 +123,6 @@ def _quiet(spark: SparkSession) -> None:
 
 def _set_environment(config: Mapping[str, str]) -> None:
     """What Spark takes from the environment only, where the user has not set it."""
-    if (secret := settings().spark_secret) is not None:
-        os.environ[SECRET] = secret.get_secret_value()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers are whatever python3 the PATH has
     if "spark.driver.host" in config:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark guesses, and warns about it
