@@ -182,7 +182,7 @@ def places(world: World, text: str) -> set[str]:
     """The tables of the ledger and of Dagster's storage with this text in a row. Bytes are in hexadecimal: those
     of dead letters are not found.
     """
-    named = "SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname = ANY (%s)"
+    named = "SELECT format('%%I.%%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname = ANY (%s)"
     tables = [row["name"] for row in world.rows(named, ["tidegate", "dagster"])]
     asked = "SELECT EXISTS (SELECT FROM {} AS x WHERE position(%s in x::text) > 0) AS there"
     return {table for table in tables if world.rows(asked.format(table), text)[0]["there"]}

@@ -8,12 +8,14 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from assets import find_pipeline
+from platform_defs.cli.main import main
 from resources.local import state
 from resources.settings import PROJECT_ROOT, settings
 from tests.integration.test_nothing_leaks import Planted, bad_messages, places
@@ -29,6 +31,7 @@ PASSWORDS = {
 }
 NAME = "leaks_transfers"
 DATA = ("kafka/data", "postgres/data", "unsent", "postgres.password")  # messages and the password themselves
+FORMS = ("human", "json")
 COMMANDS = [
     f"dlq list {NAME} --limit 50",
     f"dlq show {NAME} 0 0",
@@ -76,6 +79,14 @@ def run(*command: str) -> tuple[str, str]:
                 seen |= {" ".join(words(one)) for one in psutil.process_iter()}
 
 
+def answered(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What `tidegate` prints, in this process, on both streams."""
+    with pytest.MonkeyPatch.context() as patch, suppress(SystemExit):
+        patch.setattr(sys, "argv", ["tidegate", *arguments])
+        main()
+    return "".join(capfd.readouterr())
+
+
 def words(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
@@ -91,24 +102,21 @@ def files(home: Path) -> Iterator[Path]:
             yield path
 
 
-def test_nothing_is_shown_outside_of_tables_and_dead_letters(world: World, folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_nothing_is_shown_outside_of_tables_and_dead_letters(world: World, capfd: pytest.CaptureFixture[str]) -> None:
     planted, pipeline = Planted(), find_pipeline(NAME)
     world.create_topic(pipeline.contract.topic)
     accounts = [transfer(700 + n, debit=planted.account, memo=planted.secret) for n in range(2)]
     world.send(pipeline, [*bad_messages(planted), *accounts, *transfers(4, start=600)], partition=0)
     dagster = [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "platform_defs.definitions"]
-    shown = [run(*dagster, "--select", 'group:"leaks"')]
+    shown = run(*dagster, "--select", 'group:"leaks"')
     assert len(world.dead_letters(pipeline)) == len(bad_messages(planted))
     table, accumulate = (table.name for table in pipeline.contract.tables)
     world.rows(f"UPDATE {table} SET account = 'A00042' WHERE account = %s", planted.account)  # verify and replay differ
     world.rows(f"UPDATE {accumulate} SET balance = balance + 1 WHERE account = %s", planted.account)
-    said = {}
-    for command in COMMANDS:
-        for form in ("human", "json"):
-            found = run(sys.executable, "-m", "platform_defs.cli.main", *command.split(), "-o", form)
-            shown.append(found)
-            said[command, form] = found[0]
-    everything = "\n".join(f"{printed}\n{lines}" for printed, lines in shown)
+    capfd.readouterr()
+    said = {(command, form): answered(capfd, *command.split(), "-o", form) for command in COMMANDS for form in FORMS}
+    everything = "\n".join([*shown, *said.values()])
     secrets = [planted.secret, planted.account, *PASSWORDS.values(), "Xr3Password", state.password(settings().home)]
     assert [text for text in secrets if text in everything] == []
     assert [(text, places(world, text)) for text in secrets if places(world, text)] == []
@@ -118,10 +126,7 @@ def test_nothing_is_shown_outside_of_tables_and_dead_letters(world: World, folde
     assert planted.open in said[f"dlq list {NAME} --limit 50", "json"]
     assert '"ok": false' in said[f"verify {NAME}", "json"]
     assert "(hidden)" in said[f"replay {NAME} --from earliest", "json"]
-    assert (
-        planted.secret
-        in run(sys.executable, "-m", "platform_defs.cli.main", "dlq", "show", NAME, "0", "0", "--values")[0]
-    )
+    assert planted.secret in answered(capfd, "dlq", "show", NAME, "0", "0", "--values")
 
 
 def test_what_the_embedded_servers_write_is_their_owners_alone() -> None:
