@@ -99,18 +99,22 @@ def _shares_a_secret(given: Settings) -> bool:
     return not is_local(master) and (given.spark_secret is not None or master.startswith(("yarn", "k8s://")))
 
 
+def is_encrypted(conf: Mapping[str, str]) -> bool:
+    """Whether driver and executors with these options know each other, and nobody between them reads what they say."""
+    known = conf.get("spark.authenticate") == "true"
+    return is_local(conf.get("spark.master", "")) or (known and any(conf.get(one) == "true" for one in ENCRYPTIONS))
+
+
 def _refuse_unencrypted(spark: SparkSession) -> None:
     """Raise BadInput before the first task is sent, where anybody on its way could read or change it."""
-    conf, chosen = spark.sparkContext.getConf(), settings()
-    master = conf.get("spark.master") or ""
-    known = conf.get("spark.authenticate") == "true" and any(conf.get(name) == "true" for name in ENCRYPTIONS)
-    if is_local(master) or known or chosen.spark_unencrypted:
+    conf = dict(spark.sparkContext.getConf().getAll())
+    if is_encrypted(conf) or settings().spark_unencrypted:
         return
     spark.stop()
     raise BadInput(
-        f"Spark at {master} would get tasks over connections that are neither authenticated nor encrypted, and tasks "
-        "carry the passwords of Postgres and Kafka. Turn on spark.authenticate in the cluster and set "
-        "TIDEGATE_SPARK_SECRET to its spark.authenticate.secret; where nobody else can reach that network, "
+        f"Spark at {conf.get('spark.master')} would get tasks over connections that are neither authenticated nor "
+        "encrypted, and tasks carry the passwords of Postgres and Kafka. Turn on spark.authenticate in the cluster and "
+        "set TIDEGATE_SPARK_SECRET to its spark.authenticate.secret; where nobody else can reach that network, "
         "TIDEGATE_SPARK_UNENCRYPTED=true accepts it as it is",
         field="TIDEGATE_SPARK_MASTER",
     )
