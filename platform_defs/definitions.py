@@ -15,7 +15,8 @@ from platform_defs.orchestration.broken import broken_asset, broken_assets, repo
 from platform_defs.orchestration.checks import verify_check
 from platform_defs.orchestration.jobs import drain_job, verify_job
 from platform_defs.orchestration.keys import topic_key
-from platform_defs.orchestration.schedules import nightly_verify, weekly_verify
+from platform_defs.orchestration.pruning import prune_job
+from platform_defs.orchestration.schedules import nightly_prune, nightly_verify, weekly_verify
 from platform_defs.orchestration.schema_check import naming_topics, schemas_checks, schemas_sensor
 from platform_defs.orchestration.sensors import lag_sensor
 from platform_defs.orchestration.topic_assets import by_topic, topic_spec
@@ -51,14 +52,14 @@ def compose(
             *([topic_checks(topics)] if topics else []),
             *([schemas_checks(naming)] if naming else []),
         ],
-        jobs=[*([drain] if contracts else []), verify],
+        jobs=[*([drain] if contracts else []), verify, prune_job(contracts)],
         sensors=[
             *([lag_sensor(contracts, drain, definitions_digest(pipelines))] if contracts else []),
             observe_topics(topics),
             *([schemas_sensor(naming)] if naming else []),
             *([report_broken(unusable)] if unusable else []),
         ],
-        schedules=[nightly_verify(verify, contracts), weekly_verify(verify, contracts)],
+        schedules=[nightly_prune(), nightly_verify(verify, contracts), weekly_verify(verify, contracts)],
         resources={
             "spark": spark or SparkResource(),
             "run_session": RunSession(),

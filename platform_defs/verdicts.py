@@ -21,6 +21,7 @@ class Verdict(StrEnum):
     RETRY = "retry"  # tried again, TRIES times in a row; then the pipeline halts
     REFUSED_ROW = "refused row"  # the message is found and becomes a dead letter
     SUSPECT = "suspect message"  # the same, if it still fails after a while, and another message passes
+    DENIED = "access denied"  # a password or a right is to be set; tried again until it is
     BAD_INPUT = "bad input"  # a contract, table, setting or right is to be corrected; tried again like `retry`
     HALT = "halt"  # a person decides, at once
     BUG = "bug"  # a mistake of Tidegate's own; tried again like `retry`
@@ -30,6 +31,7 @@ TRIES = 10  # failures in a row of a batch that no system's absence explains; af
 
 AWAY, RETRY, BUG = Verdict.AWAY, Verdict.RETRY, Verdict.BUG
 REFUSED, SUSPECT, BAD, HALT = Verdict.REFUSED_ROW, Verdict.SUSPECT, Verdict.BAD_INPUT, Verdict.HALT
+DENIED = Verdict.DENIED
 
 Place = Literal["ledger", "staging", "table"]  # whose statement failed: the ledger's, COPY's, or one that writes rows
 
@@ -136,19 +138,20 @@ KAFKA: Sequence[Ruling] = (
     ),
     _same(
         """
-        _AUTHENTICATION _SSL _FATAL TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED
+        _AUTHENTICATION _SSL TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED
         CLUSTER_AUTHORIZATION_FAILED TRANSACTIONAL_ID_AUTHORIZATION_FAILED DELEGATION_TOKEN_AUTHORIZATION_FAILED
         DELEGATION_TOKEN_AUTH_DISABLED DELEGATION_TOKEN_NOT_FOUND DELEGATION_TOKEN_OWNER_MISMATCH
         DELEGATION_TOKEN_REQUEST_NOT_ALLOWED DELEGATION_TOKEN_EXPIRED UNSUPPORTED_SASL_MECHANISM
         ILLEGAL_SASL_STATE SASL_AUTHENTICATION_FAILED SECURITY_DISABLED INVALID_PRINCIPAL_TYPE
         PRINCIPAL_DESERIALIZATION_FAILURE UNACCEPTABLE_CREDENTIAL
         """,
-        BAD,
-        "Kafka does not let this user in, or does not let it read: a password, a certificate or an ACL is to be set.",
+        DENIED,
+        "Kafka does not let this user in, or does not let it read: a password, a certificate or an ACL is to be set. "
+        "No batch is to blame, so this never halts a pipeline.",
     ),
     _same(
         """
-        _INVALID_ARG _FS _UNSUPPORTED_FEATURE _NOT_CONFIGURED _UNKNOWN_PROTOCOL TOPIC_EXCEPTION INVALID_CONFIG
+        _FATAL _INVALID_ARG _FS _UNSUPPORTED_FEATURE _NOT_CONFIGURED _UNKNOWN_PROTOCOL TOPIC_EXCEPTION INVALID_CONFIG
         INVALID_GROUP_ID UNSUPPORTED_VERSION POLICY_VIOLATION UNSUPPORTED_FOR_MESSAGE_FORMAT
         UNSUPPORTED_ENDPOINT_TYPE MISMATCHED_ENDPOINT_TYPE GROUP_MAX_SIZE_REACHED
         """,
@@ -281,6 +284,7 @@ OWN: Mapping[type[TidegateError], Verdict] = {
     errors.TransformFailed: SUSPECT,
     errors.BatchRejected: RETRY,
     errors.Halt: HALT,
+    errors.AccessDenied: DENIED,
     errors.BadInput: BAD,
     errors.InternalError: BUG,
 }

@@ -4,8 +4,10 @@ Apart from settings.py, because the embedded stack reads the settings and this a
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from platform_defs.errors import BadInput
+from resources.kafka.tokens import with_callback
 from resources.local import stack
 from resources.registry.address import Registry
 from resources.settings import settings
@@ -23,9 +25,9 @@ class Endpoints:
     librdkafka: dict[str, str] = field(default_factory=dict, repr=False)
     registry: Registry | None = None  # of schemas; None: there is none to ask
 
-    def kafka_options(self) -> dict[str, str]:
-        """A librdkafka configuration: the addresses and the options given."""
-        return {"bootstrap.servers": self.bootstrap_servers, "log_level": "3", **self.librdkafka}
+    def kafka_options(self) -> dict[str, Any]:
+        """A librdkafka configuration: the addresses and the options given. Raises BadInput."""
+        return {"bootstrap.servers": self.bootstrap_servers, "log_level": "3", **with_callback(self.librdkafka)}
 
 
 def connection() -> Endpoints:
@@ -54,7 +56,7 @@ def registry_if_any() -> Registry | None:
     return None if url is None else Registry({**settings().registry_options, "url": url})
 
 
-def kafka_alone() -> dict[str, str]:
+def kafka_alone() -> dict[str, Any]:
     """A librdkafka configuration, for what needs no Postgres. Raises BadInput where the embedded Kafka is down."""
     running = stack.status()
     if running.kafka.address is None:

@@ -2,11 +2,15 @@
 
 Where to: OPENLINEAGE_URL or openlineage.yml, as the OpenLineage client reads them; without either, a file of JSON
 lines in TIDEGATE_HOME. At least once: a receiver recognizes repeats by the run id, which is derived from the batch id.
+
+A receiver that is away is waited for. An event that it refuses holds back those of its own pipeline for a few tries.
 """
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,9 +24,16 @@ from openlineage.client.transport.file import FileConfig, FileTransport
 
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.ports import Staged
-from resources.postgres.ledger import Ledger
+from resources.home import private_home
+from resources.postgres.answers import LineageEvent
+from resources.postgres.lineage_outbox import LineageOutbox, outbox
 
 PAGE = 100  # events that are sent before it is asked for more
+LONGEST = 10.0  # seconds for which a turn sends events: a slow receiver keeps no pipeline waiting
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0  # seconds for which a receiver that is away is left alone
+# What a receiver says of an event, whoever sends it. Of the others, 401, 403 and 404 say that it is not set up right,
+# and 408, 425 and 429 that it has no time: no event is given up for those.
+REFUSALS = frozenset({400, 406, 409, 410, 411, 413, 414, 415, 416, 417, 422, 431})
 PRODUCER = "https://pypi.org/project/tidegate"
 
 
@@ -57,16 +68,87 @@ def run_id(pipeline: str, batch_id: int) -> UUID:
     return uuid5(NAMESPACE_URL, f"tidegate/{pipeline}/{batch_id}")
 
 
-def emit_waiting(ledger: Ledger, home: Path) -> int:
-    """Send the events that wait in the outbox, in order; stops at the first that cannot be sent. How many were sent."""
-    waiting = ledger.unsent_lineage(PAGE)
-    if not waiting:
-        return 0
-    client = _client(home)
-    for item in waiting:
-        client.transport.emit(_Stored(item.event))  # pyright: ignore[reportArgumentType]  # see _Stored
-        ledger.mark_sent(item.sequence)
-    return len(waiting)
+@dataclass
+class Receiver:
+    """Whether the receiver was there lately, as this process knows it: two hundred pipelines do not each wait for it
+    to answer.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    failures: int = 0  # in a row
+    asked_again: float = field(default=0.0)  # when
+
+    @property
+    def away(self) -> bool:
+        return self.failures > 0 and self.clock() < self.asked_again
+
+    def failed(self) -> float:
+        """It did not answer; the seconds until it is asked again."""
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self.failures, 10))
+        self.failures, self.asked_again = self.failures + 1, self.clock() + pause
+        return pause
+
+
+RECEIVER = Receiver()
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """What became of the events that waited."""
+
+    sent: int = 0
+    problem: str | None = None  # why those that still wait do, or what was given up
+
+
+def emit_waiting(url: str, pipeline: str, home: Path, receiver: Receiver = RECEIVER) -> Emitted:
+    """Send the pipeline's events that wait in the outbox of the ledger at `url`, in order; up to the first that cannot
+    be sent, or for LONGEST seconds. Nothing where another run is sending them. Raises LedgerAway.
+    """
+    if receiver.away:
+        return Emitted()
+    until, client, sent = receiver.clock() + LONGEST, None, 0
+    while receiver.clock() < until:
+        with outbox(url, pipeline) as waiting:
+            events = waiting.waiting(PAGE) if waiting else []
+            if waiting is None or not events:
+                break
+            client = client or _client(home)
+            done, problem = _send(client, waiting, events, receiver, until)
+        sent += done
+        if problem or done < PAGE:
+            return Emitted(sent, problem)
+    return Emitted(sent)
+
+
+def _send(
+    client: OpenLineageClient,
+    waiting: LineageOutbox,
+    events: Sequence[LineageEvent],
+    receiver: Receiver,
+    until: float,
+) -> tuple[int, str | None]:
+    """How many left, and why the next one did not."""
+    for count, item in enumerate(events):
+        if receiver.clock() >= until:
+            return count, None
+        try:
+            client.transport.emit(_Stored(item.event))  # pyright: ignore[reportArgumentType]  # see _Stored
+        except Exception as error:  # noqa: BLE001  # of whichever transport is configured
+            return count, _not_sent(waiting, item, error, receiver)
+        receiver.failures = 0
+        waiting.sent(item.sequence)
+    return len(events), None
+
+
+def _not_sent(waiting: LineageOutbox, item: LineageEvent, error: Exception, receiver: Receiver) -> str:
+    said = str(error)[:1000]
+    if getattr(getattr(error, "response", None), "status_code", None) not in REFUSALS:
+        pause = receiver.failed()
+        waiting.put_off(item.sequence, said, pause)
+        return f"the receiver of lineage events is asked again in {pause:.0f} s: {said}"
+    receiver.failures = 0
+    what = f"lineage event {item.sequence} of {waiting.pipeline} was refused"
+    return f"{what} for good: {said}" if waiting.refused(item.sequence, said) else f"{what}: {said}"
 
 
 class _Stored(dict[str, Any]):
@@ -76,7 +158,7 @@ class _Stored(dict[str, Any]):
 def _client(home: Path) -> OpenLineageClient:
     if os.environ.get("OPENLINEAGE_URL") or os.environ.get("OPENLINEAGE_CONFIG") or Path("openlineage.yml").exists():
         return OpenLineageClient()
-    home.mkdir(parents=True, exist_ok=True)
+    private_home(home)
     return OpenLineageClient(
         transport=FileTransport(FileConfig(log_file_path=str(home / "lineage.jsonl"), append=True))
     )

@@ -7,19 +7,24 @@ them, only the other is. `SETTINGS` lists every variable, for docs/reference/set
 import difflib
 import logging
 import os
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from platform_defs.errors import BadInput
+from resources import variables
+from resources.postgres_address import NOT_ENCODED, is_readable
+from resources.variables import FILE, KAFKA_PREFIX, PREFIX, REGISTRY_PREFIX
 
-PREFIX = "TIDEGATE_"
-KAFKA_PREFIX = PREFIX + "KAFKA_"
-REGISTRY_PREFIX = PREFIX + "REGISTRY_"
 INTERNAL = ("TIDEGATE_CRASH_POINT", "TIDEGATE_UI")  # of the crash tests, and of the processes of `tidegate ui`
+
+
+_REGISTRY = re.compile(r"https?://(?:[^\s/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@]+)(?::\d+)?(?:[/?#][^\s@]*)?")
 
 
 def _project_root() -> Path:
@@ -52,6 +57,7 @@ class Settings(BaseSettings):
     )
     postgres_url: str | None = Field(
         default=None,
+        repr=False,
         description=(
             "The Postgres database that holds the tables, the ledger (schema `tidegate`) and Dagster's storage (schema "
             "`dagster`), as a libpq connection URI. Unset: the embedded Postgres."
@@ -65,6 +71,7 @@ class Settings(BaseSettings):
     )
     registry_url: str | None = Field(
         default=None,
+        repr=False,
         description=(
             "The schema registry, Confluent's or one that speaks its API, for contracts whose messages name a schema. "
             "Several addresses, separated by commas, are tried in turn. Unset: the embedded registry."
@@ -88,6 +95,22 @@ class Settings(BaseSettings):
         ),
         examples=["spark://spark.example.com:7077"],
     )
+    spark_secret: SecretStr | None = Field(
+        default=None,
+        description=(
+            "The secret that a standalone Spark cluster knows its applications by (its `spark.authenticate.secret`). "
+            "With it, tasks, which carry passwords, are encrypted on their way. YARN and Kubernetes need none."
+        ),
+        examples=["a-long-random-text"],
+    )
+    spark_unencrypted: bool = Field(
+        default=False,
+        description=(
+            "Whether tasks may go to other machines unencrypted. Without it, a run on a Spark master that does not "
+            "authenticate and encrypt is refused before a task is sent."
+        ),
+        examples=["true"],
+    )
     spark_remote: str | None = Field(
         default=None,
         description="Not supported, and refused when set: Spark Connect cannot run a batch. Use TIDEGATE_SPARK_MASTER.",
@@ -102,6 +125,16 @@ class Settings(BaseSettings):
             "would keep other pipelines waiting. That counts as a failure of the batch, which halts after ten of them."
         ),
         examples=["3600"],
+    )
+    dagster_retention_days: float = Field(
+        default=30.0,
+        gt=0,
+        allow_inf_nan=False,
+        description=(
+            "After how many days Dagster's runs, with their events and output, are removed by the nightly job `prune`. "
+            "The latest event of each asset and check stays. What is kept of batches says each contract (`retention`)."
+        ),
+        examples=["90"],
     )
 
     @field_validator("home")
@@ -125,13 +158,18 @@ class Settings(BaseSettings):
         # "postgresql+psycopg2" is SQLAlchemy's, "postgres" is libpq's alone: one form serves both.
         if not separator or scheme.split("+")[0] not in ("postgresql", "postgres"):
             raise ValueError("not a connection URI like postgresql://user:password@host:5432/database")
+        if not is_readable(f"postgresql://{rest}"):
+            raise ValueError(NOT_ENCODED)
         return f"postgresql://{rest}"
 
     @field_validator("registry_url")
     @classmethod
     def _http(cls, url: str | None) -> str | None:
-        if url is not None and not all(one.strip().startswith(("http://", "https://")) for one in url.split(",")):
-            raise ValueError("not an address like https://registry.example.com:8081, or several separated by commas")
+        if url is not None and not all(_REGISTRY.fullmatch(one.strip()) for one in url.split(",")):
+            raise ValueError(
+                "not an address like https://registry.example.com:8081, or several separated by commas (it is not "
+                "shown, since it may hold a password, in which each of : / ? # @ % and a comma is percent-encoded)"
+            )
         return url
 
     @field_validator("spark_remote")
@@ -165,21 +203,15 @@ class Settings(BaseSettings):
     @property
     def librdkafka_options(self) -> dict[str, str]:
         """The librdkafka options that TIDEGATE_KAFKA_* give, without the addresses: {"security.protocol": "SSL"}."""
-        options = _options(KAFKA_PREFIX)
+        options = variables.options(KAFKA_PREFIX)
         options.pop("bootstrap.servers", None)
         return options
 
     @property
     def registry_options(self) -> dict[str, str]:
         """The client options that TIDEGATE_REGISTRY_* give, without the address: {"ssl.ca.location": "ca.pem"}."""
-        options = _options(REGISTRY_PREFIX)
+        options = variables.options(REGISTRY_PREFIX)
         return {name: value for name, value in options.items() if name not in ("url", "name")}
-
-
-def _options(prefix: str) -> dict[str, str]:
-    """What variables of this prefix say, by the names of options: in small letters, with dots."""
-    given = {name: value for name, value in os.environ.items() if name.startswith(prefix) and value}
-    return {name.removeprefix(prefix).lower().replace("_", "."): given[name] for name in given}
 
 
 @dataclass(frozen=True)
@@ -218,6 +250,13 @@ SETTINGS: tuple[Setting, ...] = (
         None,
         "TIDEGATE_REGISTRY_BASIC_AUTH_USER_INFO=tidegate:secret",
     ),
+    Setting(
+        PREFIX + "*" + FILE,
+        "The path of a file that holds what the variable would. Any of those above can be given like that, and not in "
+        "both ways.",
+        None,
+        "TIDEGATE_KAFKA_SASL_PASSWORD_FILE=/run/secrets/kafka-password",
+    ),
 )
 
 
@@ -230,18 +269,24 @@ def settings() -> Settings:
     for name in unknown_variables():
         _warn(name)
     try:
-        return Settings()
+        return Settings(**_from_files())
     except ValidationError as error:
         first = error.errors()[0]
         name = PREFIX + "_".join(str(part) for part in first["loc"]).upper()
-        raise BadInput(first["msg"].removeprefix("Value error, "), field=name) from error
+        raise BadInput(first["msg"].removeprefix("Value error, "), field=name) from None  # it quotes what was given
+
+
+def _from_files() -> dict[str, Any]:
+    """The settings whose variables are given as files, by their fields. Raises BadInput."""
+    given = {name.removeprefix(PREFIX).lower(): text for name, text in variables.from_files().items()}
+    return {name: text for name, text in given.items() if name in Settings.model_fields}
 
 
 def unknown_variables() -> list[str]:
     """The TIDEGATE_* variables in the environment that nothing reads."""
     known = {*INTERNAL, *(setting.variable for setting in SETTINGS)}
-    given = (name for name, value in os.environ.items() if name.startswith(PREFIX) and value)
-    return sorted(name for name in given if name not in known and not name.startswith((KAFKA_PREFIX, REGISTRY_PREFIX)))
+    given = (name for name in variables.names() if not name.startswith((KAFKA_PREFIX, REGISTRY_PREFIX)))
+    return [name if os.environ.get(name) else name + FILE for name in given if name not in known]
 
 
 @cache

@@ -26,6 +26,7 @@ from platform_defs.engine.ports import Published
 from resources.endpoints import Endpoints, connection
 from resources.local import processes, stack
 from tests.order import GroupScheduling, first_the_longest, room_of, write_groups
+from tests.secured_kafka import SecuredKafka, secured_kafka
 from tests.world import World
 
 # Every process that a test starts inherits it; one that outlives the tests is found by it.
@@ -145,6 +146,13 @@ def spark(endpoints: Endpoints) -> Iterator[Callable[[], SparkSession]]:
     yield lambda: start_session(spark_config())
     if (running := SparkSession.getActiveSession()) is not None:
         running.stop()
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """A broker with TLS, passwords and ACLs. Tests that use it have the `xdist_group` secured: one is enough."""
+    with secured_kafka(tmp_path_factory.mktemp("secured")) as running:
+        yield running
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +85,7 @@ def ack(
     from assets import find_contract
     from platform_defs.cli.outside import outside
     from platform_defs.operations import settlement
+    from resources.current_user import current_user
 
     why = required_reason(execute, reason)
     contract, systems = find_contract(pipeline), outside()
@@ -103,7 +103,7 @@ def ack(
     if not execute:
         _propose(decided, start, batch, output)
         return
-    number = settlement.settle(systems.endpoints.postgres_url, contract, decided, why, getpass.getuser())
+    number = settlement.settle(systems.endpoints.postgres_url, contract, decided, why, current_user())
     done: dict[str, Any] = {**decided.to_json(), "settled": True, "settlement_id": number, "state": "active"}
     print_answer(done, f"Settled (settlement {number}). The next run of {pipeline} continues from there.", output)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -49,6 +48,7 @@ def adopt(
     from assets import find_pipeline
     from platform_defs.cli.outside import outside
     from platform_defs.operations import adopt as adoption
+    from resources.current_user import current_user
 
     why = required_reason(execute, reason)
     wanted, endpoints = find_pipeline(pipeline), outside().endpoints
@@ -65,7 +65,7 @@ def adopt(
         command = f"tidegate adopt {pipeline} --execute --expect {decided.fingerprint} --reason '...'"
         print_answer({**decided.to_json(), "adopted": False, "command": command}, f"To adopt them: {command}", output)
         return
-    number = adoption.adopt(endpoints.postgres_url, wanted.contract, decided, why, getpass.getuser())
+    number = adoption.adopt(endpoints.postgres_url, wanted.contract, decided, why, current_user())
     done = {**decided.to_json(), "adopted": True, "adoption_id": number}
     print_answer(done, f"Adopted (adoption {number}). The next run of {pipeline} continues from there.", output)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -118,12 +117,13 @@ def apply(
     contract, given = _read(pipeline, fill, drop, allow)
     from platform_defs.cli.outside import outside
     from platform_defs.operations import evolve
+    from resources.current_user import current_user
 
     url = outside().endpoints.postgres_url
     if not yes:
         _answer(evolve.propose(url, contract, given), output, applied=False)
         return
-    done = evolve.apply(url, contract, given, getpass.getuser())
+    done = evolve.apply(url, contract, given, current_user())
     _answer(done, output, applied=not done.empty)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import asdict, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from resources.postgres.answers import StoredDeadLetter
     from resources.postgres.ledger import Ledger
 
+_SHOWN = "backslashreplace"  # bytes that are not UTF-8
 app = typer.Typer(help="Dead letters: messages that could not become rows, or be sent.", no_args_is_help=True)
 
 
@@ -84,9 +86,15 @@ def show(
     pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
     partition: int = typer.Argument(min=0, help="The partition that the message is in."),
     offset: int = typer.Argument(min=0, help="The message's offset."),
+    values: bool = typer.Option(
+        False, "--values", help="Show key, value and headers although the contract classifies fields."
+    ),
     output: OutputOption = Output.human,
 ) -> None:
     """Show one dead letter in full: reason, key, value and headers.
+
+    Where the contract classifies fields, the message itself is shown only with
+    --values; without it, how long its parts are.
 
     \b
     JSON:
@@ -95,22 +103,30 @@ def show(
       status, status_by, status_at
       key, value  null, or base64, bytes (the length) and, if it is UTF-8, text
       headers     name, value (as above)
+      hidden      whether base64 and text are left out (see --values)
     """
+    from assets import find_contract
+    from platform_defs.contract.classified import classified
+
     found = _ledger(pipeline).dead_letter(pipeline, partition, offset)
+    hidden = not values and classified(find_contract(pipeline)).any
     if found is None:
         raise BadInput(
             f"{pipeline} has no dead letter at partition {partition}, offset {offset}. To see those it has: "
             f"tidegate dlq list {pipeline}"
         )
     if output is Output.json:
-        headers = [{"name": name, "value": _exact(content)} for name, content in found.headers]
-        print_json({**_facts(found), "key": _exact(found.key), "value": _exact(found.value), "headers": headers})
+        exact = partial(_exact, hidden=hidden)
+        headers = [{"name": name, "value": exact(content)} for name, content in found.headers]
+        content = {"key": exact(found.key), "value": exact(found.value), "headers": headers}
+        print_json({**_facts(found), **content, "hidden": hidden})
         return
-    headers = {f"header {name}": _readable(content) for name, content in found.headers}
-    print_fields({**_facts(found), "key": _readable(found.key), **headers})
+    readable = partial(_readable, hidden=hidden)
+    headers = {f"header {name}": readable(content) for name, content in found.headers}
+    print_fields({**_facts(found), "key": readable(found.key), **headers})
     print_line(f"value ({len(found.value)} bytes):" if found.value is not None else "value: none (a tombstone)")
     if found.value is not None:
-        print_line(_readable(found.value) or "-")
+        print_line(readable(found.value) or "-")
 
 
 app.command()(send)
@@ -132,10 +148,12 @@ def _ledger(pipeline: str) -> Ledger:
     return outside().ledger
 
 
-def _exact(content: bytes | None) -> dict[str, Any] | None:
-    """As base64, which is exact, and as text if it is UTF-8."""
+def _exact(content: bytes | None, *, hidden: bool) -> dict[str, Any] | None:
+    """As base64, which is exact, and as text if it is UTF-8; how long it is alone, where it is hidden."""
     if content is None:
         return None
+    if hidden:
+        return {"bytes": len(content)}
     document: dict[str, Any] = {"base64": base64.b64encode(content).decode(), "bytes": len(content)}
     try:
         return {**document, "text": content.decode()}
@@ -143,5 +161,7 @@ def _exact(content: bytes | None) -> dict[str, Any] | None:
         return document
 
 
-def _readable(content: bytes | None) -> str | None:
-    return None if content is None else content.decode("utf-8", "backslashreplace")
+def _readable(content: bytes | None, *, hidden: bool) -> str | None:
+    if content is None:
+        return None
+    return f"(hidden: {plural(len(content), 'byte')}; --values shows it)" if hidden else content.decode("utf-8", _SHOWN)

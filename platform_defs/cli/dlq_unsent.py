@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -116,10 +115,11 @@ def discard(
       pipeline
       discarded  how many messages
     """
+    from resources.current_user import current_user
     from resources.postgres.unsent import Chosen
 
     with taken_in(pipeline).hold(pipeline) as held:
-        count = held.discard(Chosen(outcome and outcome.value, error, unsent_id), reason, getpass.getuser())
+        count = held.discard(Chosen(outcome and outcome.value, error, unsent_id), reason, current_user())
     said = f"{plural(count, 'message')} of {pipeline} discarded"
     print_answer({"pipeline": pipeline, "discarded": count}, said, output)
 
@@ -140,6 +140,7 @@ def taken_in(pipeline: str) -> UnsentLedger:
 def _resending(pipeline: str, ledger: UnsentLedger, show: Callable[[str], None]) -> Resending:
     from assets import find_contract
     from platform_defs.operations.resend import Resending
+    from resources.current_user import current_user
     from resources.endpoints import connection
     from resources.kafka.broker import KafkaBroker
     from resources.kafka.resender import Resender
@@ -152,7 +153,7 @@ def _resending(pipeline: str, ledger: UnsentLedger, show: Callable[[str], None])
         KafkaBroker(options),
         KafkaSource(options, patience=90.0),
         lambda topic: Resender(options, topic, contract.producing.options, f"tidegate.{pipeline}.dlq"),
-        getpass.getuser(),
+        current_user(),
         show,
         of_state=contract.row_table.disposition == "upsert",
     )

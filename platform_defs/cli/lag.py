@@ -13,14 +13,14 @@ import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table
 from platform_defs.errors import TopicMissing
-from platform_defs.words import plural
+from platform_defs.words import noun_for, plural
 
 if TYPE_CHECKING:
     from assets import BrokenContract
     from platform_defs.contract.model import Contract
     from platform_defs.offsets import PartitionView, TopicView
     from resources.kafka.broker import KafkaBroker
-    from resources.postgres.answers import PipelineProgress
+    from resources.postgres.answers import LineageBacklog, PipelineProgress
     from resources.postgres.ledger import Ledger
 
 app = typer.Typer(add_completion=False)
@@ -46,6 +46,9 @@ def lag(
       running     whether a run works on it now
       backed_off  whether it waits after a failure
       lag         unread offsets; null while the topic does not exist
+      lineage_waiting, lineage_given_up  events that have not left, and
+                  those that their receiver refused too often
+      lineage_problem  null, or what was said when one was last tried
       partitions  partition, position (the next offset to read), end, lag,
                   batch_id and committed_at (of the last batch that read it)
     broken, a list: pipeline, file, line, field, message
@@ -90,6 +93,9 @@ class PipelineLag:
     running: bool
     backed_off: bool
     lag: int | None
+    lineage_waiting: int = 0
+    lineage_given_up: int = 0
+    lineage_problem: str | None = None
     partitions: tuple[PartitionLag, ...] = ()
 
 
@@ -97,12 +103,13 @@ def _lags(
     contracts: Sequence[Contract], ledger: Ledger, describe: Callable[[str], TopicView | None]
 ) -> list[PipelineLag]:
     """What the ledger knows of all first, then the broker: no position is beyond the end that is shown with it."""
-    known = [(contract, _state(contract, ledger), _progress(contract, ledger)) for contract in contracts]
+    backlogs = ledger.lineage_backlog([contract.pipeline for contract in contracts]) if contracts else {}
+    known = [(item, _state(item, ledger, backlogs.get(item.pipeline)), _progress(item, ledger)) for item in contracts]
     views = {topic: describe(topic) for topic in dict.fromkeys(contract.topic for contract in contracts)}
     return [_with_lag(state, at, views[contract.topic]) for contract, state, at in known]
 
 
-def _state(contract: Contract, ledger: Ledger) -> PipelineLag:
+def _state(contract: Contract, ledger: Ledger, lineage: LineageBacklog | None) -> PipelineLag:
     status = ledger.status(contract.pipeline)
     return PipelineLag(
         contract.pipeline,
@@ -112,6 +119,9 @@ def _state(contract: Contract, ledger: Ledger) -> PipelineLag:
         running=status.held,
         backed_off=status.backed_off,
         lag=None,
+        lineage_waiting=lineage.waiting if lineage else 0,
+        lineage_given_up=lineage.given_up if lineage else 0,
+        lineage_problem=lineage.problem if lineage else None,
     )
 
 
@@ -161,6 +171,10 @@ def _print_all(found: Sequence[PipelineLag], broken: Sequence[BrokenContract]) -
 
 def _print_one(item: PipelineLag) -> None:
     print_line(_sentence(item))
+    if item.lineage_problem:
+        waiting, lost = plural(item.lineage_waiting, "lineage event"), item.lineage_given_up
+        refused = f", {lost:,} {noun_for(lost, 'was', 'were')} refused and given up" if lost else ""
+        print_line(f"  {waiting} {noun_for(item.lineage_waiting, 'waits', 'wait')}{refused}: {item.lineage_problem}")
     if item.partitions:
         names = [field.name for field in fields(PartitionLag)]
         rows = [[getattr(part, name) for name in names] for part in item.partitions]

@@ -35,6 +35,7 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "contract": "What a changed contract does; its schema, registered or imported.",
     "schema": "The schemas that a contract's messages are written with.",
     "topics": "Topics as contracts and topics.yaml declare them: planned, applied, imported.",
+    "prune": "Remove what the ledger no longer needs of old batches.",
     "migrate": "Create the ledger in Postgres, or bring it up to date.",
 }
 

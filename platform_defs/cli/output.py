@@ -1,10 +1,12 @@
 """How every command answers: for a person through rich, for a program as one JSON document on stdout.
 
-Progress and errors go to stderr, so that stdout holds the answer alone.
+Progress and errors go to stderr, so that stdout holds the answer alone. Whatever a person is shown may quote a message:
+it passes `harmless`, and nothing in it is taken for rich's markup.
 """
 
 import json
 import sys
+import unicodedata
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -13,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 class Output(StrEnum):
@@ -25,6 +28,27 @@ class Output(StrEnum):
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="For people, or one JSON document.")]
 
 
+# What hides or reorders text: marks and overrides of direction, separators that some terminals alone take for one.
+_HIDDEN = frozenset("\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2028\u2029\u2066\u2067\u2068\u2069\ufeff")
+
+
+def harmless(text: str) -> str:
+    """`text` as a terminal may get it: without escape sequences and other controls (C0, C1, DEL), without what
+    reorders it, without half a surrogate pair. Each of these is shown as \\x1b or \\u202e; line ends and tabs stay.
+    """
+    return "".join(_shown(one) for one in text) if not text.isascii() or not text.isprintable() else text
+
+
+def _shown(one: str) -> str:
+    if one in "\n\t":
+        return one
+    return ascii(one)[1:-1] if one in _HIDDEN or unicodedata.category(one) in ("Cc", "Cs") else one
+
+
+def _text(value: Any) -> Text:
+    return Text("-" if value is None else harmless(str(value)))
+
+
 def print_json(document: Any) -> None:
     """Print one JSON document to stdout; values that JSON lacks (dates, decimals, UUIDs) as their text."""
     print(json.dumps(document, indent=2, default=str))  # noqa: T201 the answer itself
@@ -32,12 +56,13 @@ def print_json(document: Any) -> None:
 
 def print_line(text: str) -> None:
     """Print a line for a person to stdout (rich markup is not interpreted: names may hold brackets)."""
-    Console(soft_wrap=True).print(text, markup=False, highlight=False)
+    Console(soft_wrap=True).print(_text(text))
 
 
 def print_text(text: str) -> None:
-    """Print a text to stdout as it is: a schema, say, which may go into a file."""
-    print(text.removesuffix("\n"))  # noqa: T201 the answer itself
+    """Print a text to stdout as it is, a schema, say, which may go into a file; `harmless` where that is a terminal."""
+    shown = harmless(text) if sys.stdout.isatty() else text
+    print(shown.removesuffix("\n"))  # noqa: T201 the answer itself
 
 
 def print_answer(document: Mapping[str, Any], sentence: str, output: Output) -> None:
@@ -52,7 +77,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: st
     """Print a table for a person to stdout; None is shown as a dash."""
     table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        table.add_row(*("-" if value is None else str(value) for value in row))
+        table.add_row(*map(_text, row))
     Console().print(table)
 
 
@@ -60,12 +85,13 @@ def print_fields(fields: Mapping[str, Any]) -> None:
     """Print names and values under one another."""
     width = max(map(len, fields), default=0)
     for name, value in fields.items():
-        print_line(f"{name:<{width}}  {'-' if value is None else value}")
+        lines = "-" if value is None else str(value).replace("\n", "\n" + " " * (width + 2))  # none passes for a field
+        print_line(f"{name:<{width}}  {lines}")
 
 
 def print_error(text: str) -> None:
     """Print one sentence to stderr."""
-    Console(stderr=True, soft_wrap=True).print(text, markup=False, highlight=False)
+    Console(stderr=True, soft_wrap=True).print(_text(text))
 
 
 @contextmanager
@@ -73,12 +99,12 @@ def progress() -> Generator[Callable[[str], None]]:
     """Yield a function that shows what is being done, on stderr: a spinner on a terminal, otherwise plain lines."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda text: print(text, file=sys.stderr, flush=True)  # noqa: T201 plain lines for logs
+        yield lambda text: print(harmless(text), file=sys.stderr, flush=True)  # noqa: T201 plain lines for logs
         return
     with console.status("...") as shown:
 
         def show(text: str) -> None:
-            shown.update(text)
-            console.print(text, style="dim", markup=False, highlight=False)
+            shown.update(_text(text))
+            console.print(_text(text), style="dim")
 
         yield show

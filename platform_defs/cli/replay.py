@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -55,6 +54,7 @@ def replay(
     from platform_defs.cli.outside import outside
     from platform_defs.engine.replay_plan import ReplayStart
     from platform_defs.operations.replay import Replay
+    from resources.current_user import current_user
     from resources.spark.session import spark_config, start_session
 
     why = required_reason(execute, reason)
@@ -65,7 +65,7 @@ def replay(
     begin = ReplayStart.parse(start)
     with progress() as say:
         if execute:
-            shown = wanted.execute(begin, why, getpass.getuser(), say)
+            shown = wanted.execute(begin, why, current_user(), say)
         else:
             shown = wanted.show(wanted.first_batch(begin), say)
     if output is Output.human:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from resources.local.stack import KafkaStatus, ServerStatus, StackStatus
 
 app = typer.Typer(help="The embedded Kafka, Postgres and schema registry.", no_args_is_help=True)
+SHOW_PASSWORD = typer.Option(False, "--show-password", help="Show Postgres' address with its password.")
 
 
 @app.command()
@@ -27,6 +27,7 @@ def up(
         help="How many brokers the embedded Kafka has; its first start decides.",
         show_default="1",
     ),
+    show_password: bool = SHOW_PASSWORD,
     output: OutputOption = Output.human,
 ) -> None:
     """Start the embedded servers that are not running, and wait until they answer.
@@ -46,11 +47,11 @@ def up(
 
     with progress() as show:
         status = stack.up(show, registry=registry or needs_registry(), brokers=brokers)
-    _print(status, output)
+    _print(status, output, show_password=show_password)
 
 
 @app.command()
-def down(output: OutputOption = Output.human) -> None:
+def down(show_password: bool = SHOW_PASSWORD, output: OutputOption = Output.human) -> None:
     """Stop the embedded servers, and keep their data.
 
     JSON: as tidegate stack status.
@@ -60,11 +61,11 @@ def down(output: OutputOption = Output.human) -> None:
     with progress() as show:
         show("stopping")
         status = stack.down()
-    _print(status, output)
+    _print(status, output, show_password=show_password)
 
 
 @app.command()
-def status(output: OutputOption = Output.human) -> None:
+def status(show_password: bool = SHOW_PASSWORD, output: OutputOption = Output.human) -> None:
     """Show which servers are running, where, and who leads three brokers.
 
     \b
@@ -72,7 +73,8 @@ def status(output: OutputOption = Output.human) -> None:
       kafka     bootstrap_servers, pid, embedded, brokers (of the embedded
                 ones id, address, pid, rack), quorum (of several embedded
                 brokers leader, error; else null)
-      postgres  url (with its password), pid, embedded
+      postgres  url (its password as ***, or with --show-password as it is),
+                pid, embedded
       registry  url, pid, embedded
       home      TIDEGATE_HOME
     The address is null where an embedded server is not running; the pid is
@@ -81,7 +83,7 @@ def status(output: OutputOption = Output.human) -> None:
     """
     from resources.local import stack
 
-    _print(stack.status(), output)
+    _print(stack.status(), output, show_password=show_password)
 
 
 @app.command()
@@ -104,14 +106,15 @@ def reset(
     print_answer({"home": str(home), "reset": True}, f"Deleted everything under {home}.", output)
 
 
-def _print(status: StackStatus, output: Output) -> None:
+def _print(status: StackStatus, output: Output, *, show_password: bool) -> None:
     from resources.local.stack import with_quorum
 
     status = with_quorum(status)
     if output is Output.json:
-        print_json(status.as_json())
+        print_json(status.as_json(show_password=show_password))
         return
-    servers = {**_kafka_lines(status.kafka), "postgres": _line(status.postgres)}
+    postgres = replace(status.postgres, address=status.as_json(show_password=show_password)["postgres"]["url"])
+    servers = {**_kafka_lines(status.kafka), "postgres": _line(postgres)}
     if status.registry.address is not None:
         servers["registry"] = _line(replace(status.registry, address=status.registry_url))
     print_fields({**servers, "home": status.home})
@@ -136,5 +139,4 @@ def needs_registry() -> bool:
 def _line(server: ServerStatus) -> str:
     if server.address is None:
         return "not running (start it with tidegate stack up)"
-    address = re.sub(r"(://[^:/@]+):[^@]*@", r"\1:***@", server.address)
-    return f"{address}  pid {server.pid}" if server.embedded else f"{address}  (your own)"
+    return f"{server.address}  pid {server.pid}" if server.embedded else f"{server.address}  (your own)"

@@ -42,12 +42,14 @@ def list_(output: OutputOption = Output.human) -> None:
     \b
     JSON: cluster_id, topics, a list:
       topic, topic_id (null: does not exist)
-      state       as_declared, differs, missing, or not_declared
+      state       as_declared, differs, missing, not_declared, or hidden (Kafka
+                  does not let this user describe it)
       file, line  where it is declared; null where nothing is
       pipelines   that read it
       partitions, replication_factor  as they are
       config      its overrides
       changes     what tidegate topics apply would do, as sentences
+      problem     why it is hidden, as a sentence; else null
     """
     from platform_defs.cli.topics_answer import print_topics
     from platform_defs.operations.topic_list import list_topics

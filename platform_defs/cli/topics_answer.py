@@ -45,6 +45,8 @@ def print_topics(listed: TopicList) -> None:
     for one in listed.topics:
         for change in one.changes:
             print_line(f"{one.topic}: {change}")
+        if one.problem:
+            print_error(one.problem)
 
 
 def _verdict_json(verdict: Verdict) -> dict[str, Any]:

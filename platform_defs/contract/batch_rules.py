@@ -1,10 +1,11 @@
 """The batch rules of the row table, written for Great Expectations."""
 
-import re
+from difflib import get_close_matches
 from typing import Any, cast, get_args
 
 from open_data_contract_standard.model import SchemaObject
 
+from platform_defs.contract.expectations import EXPECTATIONS
 from platform_defs.contract.model import BatchRule, Disposition, Severity
 from platform_defs.contract.names import checked_name
 from platform_defs.contract.node import Node, as_list, as_mapping, one_of
@@ -55,9 +56,14 @@ def _implementation(node: Node[Any]) -> tuple[str, Node[dict[str, Any] | None]]:
     if written is None or set(written) - {"expectation", "arguments"} or "expectation" not in written:
         raise node.refused("implementation is {expectation: Expect..., arguments: {...}}")
     expectation, arguments = node.child("expectation"), node.child("arguments")
-    if not re.fullmatch(r"Expect[A-Z][A-Za-z]+", str(expectation.value)):
-        hint = "a Great Expectations class is named like ExpectColumnSumToBeBetween"
-        raise expectation.refused(f"{str(expectation.value)!r}: {hint}")
+    if expectation.value not in EXPECTATIONS:
+        name = str(expectation.value)
+        close = get_close_matches(name, EXPECTATIONS, 1)
+        hint = f"did you mean {close[0]}?" if close else "they are in docs/reference/contract.md"
+        raise expectation.refused(
+            f"{name!r} is none of the expectations that a contract may name, which look at the batch's rows alone and "
+            f"run no SQL of the contract's own; {hint}"
+        )
     if not isinstance(arguments.value, dict | None):
         raise arguments.refused("arguments is a mapping, such as {column: amount, min_value: 0}")
     return str(expectation.value), arguments

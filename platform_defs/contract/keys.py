@@ -47,7 +47,12 @@ CONTRACT = Section(
         Key("description", "purpose is shown in Dagster.", "{purpose: text}", "", "{purpose: Transfers.}"),
         Key("servers", "The format of the messages; see Server.", "a list of one", REQUIRED),
         Key("schema", "One message (physicalType: topic) and its tables (physicalType: table).", "a list", REQUIRED),
-        Key("slaProperties", "When a pipeline is late; see Service levels.", "a list", "the defaults of each"),
+        Key(
+            "slaProperties",
+            "When a pipeline is late, and how long its history is kept; see Service levels.",
+            "a list",
+            "the defaults of each",
+        ),
         Key("customProperties", "Limits and delivery; see Custom properties.", "a list", "the defaults of each"),
     ),
     (
@@ -75,6 +80,14 @@ SERVICE_LEVELS = Section(
             "30 seconds",
             "{property: latency, value: 30, unit: seconds}",
         ),
+        Key(
+            "retention",
+            "`tidegate prune` removes what the ledger keeps of older batches, once neither verify nor replay needs it. "
+            "The tables keep every row.",
+            "a positive number and a unit",
+            "30 days",
+            "{property: retention, value: 90, unit: days}",
+        ),
     ),
 )
 SERVICE_LEVEL_ENTRY = Section(
@@ -82,7 +95,7 @@ SERVICE_LEVEL_ENTRY = Section(
     "slaProperties[]",
     "One service level.",
     (
-        Key("property", "Which service level.", "freshness, latency", REQUIRED, "freshness"),
+        Key("property", "Which service level.", "freshness, latency, retention", REQUIRED, "freshness"),
         Key("value", "The number of units.", "a positive number", REQUIRED, "1"),
         Key("unit", "The unit of value.", "seconds, minutes, hours, days (or s, m, h, d)", REQUIRED, "hours"),
     ),

@@ -14,7 +14,7 @@ LIMITS = {  # custom property → field of Limits, its type
     "deadLetterShare": ("dead_letter_share", float),
     "deadLetterMinimum": ("dead_letter_minimum", int),
 }
-LEVELS = {"freshness": "freshness_seconds", "latency": "lag_seconds"}
+LEVELS = {"freshness": "freshness_seconds", "latency": "lag_seconds", "retention": "retention_seconds"}
 _UNITS = {"s": 1, "second": 1, "m": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86400, "day": 86400}
 
 

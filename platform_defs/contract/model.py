@@ -157,6 +157,7 @@ class Limits:
     dead_letter_share: float = 0.5  # of the latest messages: above it, and from the count below on, the pipeline halts
     dead_letter_minimum: int = 1_000
     freshness_seconds: float = 3600.0
+    retention_seconds: float = 30 * 86_400.0  # of the ledger's history: what is older is pruned (operations/prune.py)
 
     @property
     def judged_messages(self) -> float:

@@ -21,8 +21,11 @@ DAGSTER_WORDS = frozenset(keyword.kwlist) | {
 }
 JOBS = (
     "drain",
+    "prune",
+    "prune_ledger",
     "lag",
     "verify",
+    "nightly_prune",
     "nightly_verify",
     "weekly_whole_verify",
     "topics",

@@ -144,6 +144,7 @@ def _service_levels(limits: Limits) -> Iterator[Document]:
     for name, (key, default) in {
         "freshness": ("freshness_seconds", Limits.freshness_seconds),
         "latency": ("lag_seconds", Limits.lag_seconds),
+        "retention": ("retention_seconds", Limits.retention_seconds),
     }.items():
         if (value := getattr(limits, key)) != default:
             yield {"property": name, "value": value, "unit": "seconds"}

@@ -18,17 +18,19 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
 from platform_defs.engine.breaker import break_circuit
 from platform_defs.engine.failure import record_failure
-from platform_defs.engine.find_poison import REFUSALS, Failure, Trials, certain
+from platform_defs.engine.find_poison import Failure, Trials, certain
 from platform_defs.engine.job_limit import JobLimit
-from platform_defs.engine.left_out import Excluded, refused_by_table, wait_for_suspects
+from platform_defs.engine.left_out import LEFT_OUT, READINGS, Excluded, refused_by_table, wait_for_suspects
 from platform_defs.engine.planning import TASKS, decide
 from platform_defs.engine.ports import Auditor, Broker, LineageEvents, PipelineHold, Published, Staged
 from platform_defs.engine.publish import BatchRecord, publish
+from platform_defs.engine.redaction import unexpected, without_causes
 from platform_defs.engine.right_registry import (
     as_decided,
     refuse_schema_file,
@@ -99,9 +101,19 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
     What stops it is raised, and recorded first: a Halt halts the pipeline in the ledger, anything else backs it off; a
     batch that fails again and again, though no system is away, halts it too. A run that lost the pipeline to another
     raises Fenced, whatever error that led to, except OutcomeUnknown and RowsLost: what they say of the last batch would
-    be lost. An unexpected exception becomes an InternalError.
+    be lost. An unexpected exception becomes an InternalError. Where anything is classified, no error has a cause: a
+    traceback would show its text.
     """
-    budget = budget or Budget()
+    hides = classified(pipeline.contract).any
+    try:
+        yield from _drain(pipeline, outside, budget or Budget(), hides=hides)
+    except TidegateError as error:
+        if hides:
+            without_causes(error)
+        raise
+
+
+def _drain(pipeline: Pipeline, outside: Outside, budget: Budget, *, hides: bool) -> Iterator[Published]:
     started = time.monotonic()
     try:
         outside.ledger.sweep()
@@ -120,9 +132,9 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
         record_failure(pipeline.name, outside.ledger, error)
         raise
     except Exception as error:
-        unexpected = InternalError.of(f"a batch of {pipeline.name}", error)
-        record_failure(pipeline.name, outside.ledger, unexpected)
-        raise unexpected from error
+        ours = unexpected(f"a batch of {pipeline.name}", error, hides=hides)
+        record_failure(pipeline.name, outside.ledger, ours)
+        raise ours from error
 
 
 def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
@@ -134,18 +146,18 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
     clock.lap("plan")
     crash_points.reach("after_plan")
     excluded: dict[MessagePlace, Refusal] = {}
-    while True:  # once, and once more for each message that the transform or the table refuses
+    last = ""
+    for _ in range(READINGS):  # once, and once more for each search that finds messages to be left out
         try:
             return _attempt(pipeline, outside, pending, excluded, clock)
         except Excluded as found:
-            if found.place in excluded:
-                raise InternalError.of(
-                    "the search for a bad message", f"{found.place} fails although left out"
-                ) from found
-            if len(excluded) >= REFUSALS:
-                last = found.refusal.message
-                raise TooManyRefused.of_batch(pipeline.name, pending.batch_id, REFUSALS, last) from found
-            excluded[found.place] = found.refusal
+            if again := found.refusals.keys() & excluded.keys():
+                raise InternalError.of("the search for a bad message", f"{again} fails although left out") from found
+            excluded |= found.refusals
+            last = found.last
+        if len(excluded) > LEFT_OUT:
+            break
+    raise TooManyRefused.of_batch(pipeline.name, pending.batch_id, len(excluded) - 1, last)
 
 
 def plan_batch(contract: Contract, outside: Outside, tasks: int = TASKS) -> PendingBatch | None:
@@ -234,7 +246,7 @@ def _poison(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: T
     else:
         said = f"the transform fails on this message: {why}"
         refusal = Refusal(stage, "TransformFailed", said, certain=certain(why))
-    return Excluded((poison.partition, poison.from_offset), refusal)
+    return Excluded({(poison.partition, poison.from_offset): refusal})
 
 
 def _audit(contract: Contract, outside: Outside, staged: Staged) -> list[CheckResult]:
@@ -256,10 +268,12 @@ def _judge_rules(contract: Contract, outside: Outside, staged: Staged) -> list[C
     if view is None:
         return []
     try:
-        return outside.auditor.judge(contract.batch_rules, view)
+        found = outside.auditor.judge(contract.batch_rules, view)
     except BadInput:
         outside.ledger.ping()  # raises where Postgres went away meanwhile: then no rule is to blame
-        return outside.auditor.judge(contract.batch_rules, view)  # nor where only the auditor's connection did
+        with audit.unquoted(contract):
+            found = outside.auditor.judge(contract.batch_rules, view)  # nor where only the auditor's connection did
+    return audit.without_values(contract, found)
 
 
 def _publish(contract: Contract, outside: Outside, staged: Staged, record: BatchRecord) -> TopicView:

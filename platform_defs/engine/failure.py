@@ -7,6 +7,7 @@ from platform_defs import verdicts
 from platform_defs.engine.pauses import LONG, SHORT, SUSPECTED, Counts, Pause
 from platform_defs.engine.ports import PipelineHold
 from platform_defs.errors import (
+    AccessDenied,
     Fenced,
     Halt,
     LedgerAway,
@@ -62,6 +63,8 @@ def _counts(error: TidegateError, verdict: Verdict) -> Counts:
     as one of its tries falls between two of them. Where recovery takes longer than this run waits, the next one counts
     the failure as it takes the pipeline over (resources/postgres/take_over.py).
     """
+    if verdict is Verdict.DENIED:  # whatever the batch holds: it goes on once the right is granted
+        return Counts.NEVER
     if verdict is not Verdict.AWAY:
         return Counts.ALWAYS
     if isinstance(error, LedgerAway) and error.sqlstate == SESSION_ENDED:
@@ -73,7 +76,7 @@ def _counts(error: TidegateError, verdict: Verdict) -> Counts:
 def _pause(error: TidegateError) -> Pause:
     if isinstance(error, MessagesSuspected):
         return SUSPECTED
-    return SHORT if isinstance(error, Retryable) else LONG
+    return SHORT if isinstance(error, Retryable | AccessDenied) else LONG
 
 
 def _keeps_failing(tries: int, error: str) -> str:

@@ -23,7 +23,7 @@ from platform_defs.engine.transform import transform_file
 from platform_defs.errors import NotReproduced, RowRefused, TransformBroken, TransformFailed
 from platform_defs.offsets import OffsetRange, Suspect, TopicView, nth_offset, whole_spans
 
-REFUSALS = 20  # messages that the transform or the table may refuse in one batch, each of which costs a bisection
+SMALL = 20  # offsets: in a batch of no more, the search is as quick as a look at a sample
 SAMPLE = 5  # messages: if the transform fails on all of these, it is not single messages
 
 Failure = TransformFailed | RowRefused
@@ -53,7 +53,7 @@ class Trials:
         when no message passes the transform, as far as that was tried.
         """
         control = None
-        if not certain(failure) or (self._offsets > REFUSALS and self.pipeline.transform):
+        if not certain(failure) or (self._offsets > SMALL and self.pipeline.transform):
             control = self._control(failure)
         suspect, why = self._search()
         if not certain(why) and (control := control or self._control(why)) is not None:

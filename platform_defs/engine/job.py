@@ -1,5 +1,6 @@
 """A Spark job over a batch's ranges: its rows, how it is run, and what a failure of it becomes on the driver."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -36,16 +37,16 @@ def bound(function: InTask, work: TaskWork) -> Batches:
     """`function` over `work`, for Spark. What it raises reaches `run` as it was raised. So does OtherInstall, in a task
     that would decode by other code.
     """
-    return partial(_in_task, same_install.sealed(partial(function, work)), work.nonce)
+    return partial(_in_task, same_install.sealed(partial(function, work)), work.nonce, work.hides)
 
 
-def _in_task(function: Batches, nonce: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _in_task(function: Batches, nonce: str, hides: bool, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     try:
         yield from function(upstream(batches))
     except UpstreamFailed:
         raise
-    except Exception as error:
-        raise to_envelope(error, nonce) from error
+    except Exception as error:  # noqa: BLE001  # raised again, in an envelope
+        raise to_envelope(error, nonce, hides=hides) from (None if hides else error)
 
 
 def run(frame: DataFrame, work: TaskWork) -> list[dict[str, Any]]:
@@ -53,18 +54,19 @@ def run(frame: DataFrame, work: TaskWork) -> list[dict[str, Any]]:
     try:
         return [row.asDict() for row in frame.collect()]
     except (PySparkException, Py4JError, OSError) as error:
-        raise as_ours(error, work.nonce) from error
+        raise as_ours(error, work.nonce, hides=work.hides) from error
 
 
-def as_ours(error: Exception, nonce: str) -> TidegateError:
+def as_ours(error: Exception, nonce: str, *, hides: bool = False) -> TidegateError:
     """What a failed job means: the error that a function of ours raised in a task, or else Spark's or the transform's.
 
     Of the latter, platform_defs/verdicts.py says: TransformFailed where a message may be at fault, BadInput where Spark
-    cannot run the transform, SparkAway otherwise.
+    cannot run the transform, SparkAway otherwise. With `hides` only names are passed on of what Spark says.
     """
     try:
         text, thrown = str(error), _thrown(error)
-        causes, said = [_java_cause(each) for each in thrown], _said(thrown, text)
+        causes = [_java_cause(each) for each in thrown]
+        said = _named(causes, _said(thrown, text)) if hides else _said(thrown, text)
     except (Py4JError, OSError):  # the JVM cannot even say what happened any more
         return SparkAway.in_job(f"its JVM is gone ({type(error).__name__})", ())
     if (ours := from_envelope(text, nonce)) is not None:
@@ -117,3 +119,19 @@ def _said(thrown: Sequence[Any], otherwise: str) -> str:
         return lines[-1][:1000]
     text = text.partition("\n== DataFrame ==")[0].partition("\nDriver stacktrace:")[0]
     return " ".join(text.split())[:1000]
+
+
+# What Spark says of a Python worker that is gone, which quotes no value.
+_WORKER_GONE = re.compile(r"Python worker (?:exited unexpectedly|failed to connect back)")
+_RAISED = re.compile(r"([A-Za-z_][\w.]*)(?=:|$)")  # the last line of a traceback begins with the exception's class
+
+
+def _named(causes: Sequence[JavaCause], said: str) -> str:
+    """The same failure by its names alone, since what is said of it may quote a classified value."""
+    if gone := _WORKER_GONE.match(said):
+        return gone[0]
+    conditions = [f"{cause.condition} (SQLSTATE {cause.sqlstate})" for cause in causes if cause.condition]
+    deepest = [cause.java_class.rpartition(".")[2] for cause in causes[-1:]]
+    raised = _RAISED.match(said) if deepest == ["PythonException"] else None
+    named = conditions[-1:] or ([f"it raises {raised[1]}"] if raised else []) or deepest or ["Spark"]
+    return f"{named[0]} (what it says may quote classified values, and is not shown)"

@@ -11,13 +11,21 @@ from platform_defs.formats.excerpt import excerpt
 from platform_defs.halts import AccumulateRefused
 from platform_defs.offsets import PendingBatch, Suspect
 
+READINGS = 21  # of one batch in one run: the transform's bad messages are found one by one, the table's together
+LEFT_OUT = 200  # messages of a batch: more are no isolated bad messages
+
 
 class Excluded(Exception):  # between this module and batch.py only: go round again
-    """The message at `place` will be a dead letter; the batch runs again without it."""
+    """These messages will be dead letters; the batch runs again without them."""
 
-    def __init__(self, place: MessagePlace, refusal: Refusal) -> None:
-        self.place, self.refusal = place, refusal
-        super().__init__(refusal.message)
+    def __init__(self, refusals: Mapping[MessagePlace, Refusal]) -> None:
+        self.refusals = refusals
+        super().__init__(self.last)
+
+    @property
+    def last(self) -> str:
+        """Why the last of them is refused."""
+        return [refusal.message for refusal in self.refusals.values()][-1]
 
 
 def wait_for_suspects(
@@ -36,11 +44,12 @@ def wait_for_suspects(
 
 
 def refused_by_table(contract: Contract, ledger: PipelineHold, staged: Staged, refusal: RowRefused) -> Exception:
-    """The message whose row the row table rejects, to be left out; a Halt where it is an accumulate that rejects."""
-    found, table = ledger.refused_row(staged), contract.row_table.name
-    if found is not None:
-        why = Refusal("publish", found.error_class, f"{table} rejects this row: {found.message}")
-        return Excluded((found.partition, found.offset), why)
+    """The messages whose rows the row table rejects, to be left out; a Halt where it is an accumulate that rejects."""
+    found, table = ledger.refused_rows(staged), contract.row_table.name
+    if found:
+        why = "{} rejects this row: {}"
+        refusals = [Refusal("publish", row.error_class, why.format(table, row.message)) for row in found]
+        return Excluded({(row.partition, row.offset): refusal for row, refusal in zip(found, refusals, strict=True)})
     if not contract.accumulates:
         return NotReproduced.in_table(table, str(refusal))
     names = ", ".join(item.name for item in contract.accumulates)

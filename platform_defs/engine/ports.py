@@ -183,7 +183,7 @@ class PipelineHold(Protocol):
         ...
 
     def open_staging(self, pending: PendingBatch) -> StagingArea:
-        """A new staging area for one try at `pending`."""
+        """A staging area for one try at `pending`, which no other try uses meanwhile."""
         ...
 
     def coverage(self, staging_id: int) -> list[Coverage]:
@@ -213,8 +213,10 @@ class PipelineHold(Protocol):
         """
         ...
 
-    def refused_row(self, staged: Staged) -> RefusedRow | None:
-        """The first message, by partition and offset, whose rows the row table rejects; None where it takes all."""
+    def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
+        """The messages, by partition and offset, whose rows the row table rejects, as far as they are found at once;
+        none where it takes all.
+        """
         ...
 
     def fenced(self) -> bool:
@@ -246,7 +248,9 @@ class PipelineHold(Protocol):
         ...
 
     def sweep(self) -> None:
-        """Drop what earlier tries left in staging. What another session has locked is left for the next sweep."""
+        """Delete what earlier tries left in staging. What another session has locked is left for the next sweep. Does
+        nothing for a fenced run.
+        """
         ...
 
 

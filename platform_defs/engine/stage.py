@@ -48,7 +48,7 @@ def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> Data
             return numbers.mapInArrow(bound(task.read_and_stage, work), task.RESULT)
         return transformed(numbers, pipeline, work).mapInArrow(bound(task.stage_rows, work), task.RESULT)
     except (Py4JError, OSError) as error:
-        raise as_ours(error, work.nonce) from error
+        raise as_ours(error, work.nonce, hides=work.hides) from error
 
 
 def one_attempt_each(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -> tuple[Coverage, ...]:

@@ -8,18 +8,21 @@ since Spark's attempt numbers restart when a stage is retried.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from uuid import UUID, uuid4
 
 import pyarrow as pa
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.column_types import ATTEMPT
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
 from platform_defs.engine.array_texts import array_texts, in_pieces
 from platform_defs.engine.decoding import BlockDecoder, DecodedBlock, KeyColumn
+from platform_defs.engine.gaps import Gaps, ascend
+from platform_defs.engine.redaction import redacted
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.engine.schema_ports import NamedSchema, Schemas, counted
 from platform_defs.engine.task_ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
@@ -60,6 +63,11 @@ class TaskWork:
     def keyed(self) -> bool:
         return self.contract.row_table.disposition == "upsert"
 
+    @cached_property
+    def hides(self) -> bool:
+        """Whether no text that others made may be passed on: it could quote a classified value."""
+        return classified(self.contract).any
+
     @property
     def decoded_schema(self) -> pa.Schema:
         """The message's fields, then `_key`, `_deleted` (upsert only), `_partition`, `_offset`."""
@@ -92,12 +100,12 @@ def _read_range(
         decode = partial(_decode, work, wanted.partition, decoder=decoder)
         for block, (rows, faults, found) in chain.from_iterable(in_parts(one, decode) for one in blocks):
             rows, faults, found = _set_aside(work, block, rows, faults, found)
-            recorder.dead_letters(block, faults)
+            recorder.dead_letters(block, redacted(work.contract, faults))
             tally.add(block, rows.num_rows, len(faults), found)
             crash_points.reach("in_decode")
             if rows.num_rows:
                 yield rows
-        recorder.cover(tally.coverage(attempt))
+        recorder.cover(tally.coverage(attempt), tally.gaps)
 
 
 def stage_rows(work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -107,7 +115,7 @@ def stage_rows(work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     rows = 0
     if first is not None:
         pieces = chain.from_iterable(map(in_pieces, chain([first], batches)))
-        rows = work.area.copy((_tagged(piece, attempt, schema) for piece in pieces), schema)
+        rows = work.area.copy((_tagged(piece, attempt, schema, hides=work.hides) for piece in pieces), schema)
     yield pa.record_batch([pa.array([str(attempt)]), pa.array([rows], pa.int64())], names=["attempt", "rows"])
 
 
@@ -123,7 +131,7 @@ def read_only(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.
     yield from ()
 
 
-def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.RecordBatch:
+def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema, *, hides: bool) -> pa.RecordBatch:
     """`batch` in the staged order and types. Raises RowRefused for a value that does not fit; COPY would store its
     bits.
     """
@@ -131,18 +139,19 @@ def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema) -> pa.Recor
     tags = repeated(attempt.bytes, ATTEMPT.arrow, batch.num_rows)
     columns: list[Column] = [batch.column(name) for name in schema.names[:-1]]
     kinds: list[pa.DataType] = schema.types
-    try:
-        cast = [_staged(c, kind) for c, kind in zip(columns, kinds, strict=False)]
-    except pa.ArrowInvalid as error:
-        raise RowRefused(f"a value does not fit its column: {error}", error_class="NotCopied") from error
+    cast = [_staged(name, c, kind, hides=hides) for name, c, kind in zip(schema.names, columns, kinds, strict=False)]
     return record_batch([*cast, tags], schema)
 
 
-def _staged(column: Column, kind: pa.DataType) -> Column:
+def _staged(name: str, column: Column, kind: pa.DataType, *, hides: bool) -> Column:
     """The column as COPY gets it."""
-    if pa.types.is_list(column.type):
-        return array_texts(column)
-    return column if column.type == kind else column.cast(kind)
+    try:
+        if pa.types.is_list(column.type):
+            return array_texts(column)
+        return column if column.type == kind else column.cast(kind)
+    except pa.ArrowInvalid as error:
+        said = "a classified value is out of its range" if hides else error
+        raise RowRefused(f"a value does not fit its column, {name}: {said}", error_class="NotCopied") from error
 
 
 def _decode(
@@ -217,25 +226,13 @@ def _excluded(work: TaskWork, partition: int, block: Block) -> tuple[set[int], l
     return {i for i, _ in hits}, [refusal.of_message(i) for i, refusal in hits]
 
 
-def _runs(offsets: pa.Int64Array) -> Iterator[tuple[int, int]]:
-    """The offsets as [start, stop) of those that follow each other."""
-    last = len(offsets) - 1
-    if last < 0:
-        return
-    steps = pc.subtract(offsets.slice(1), offsets.slice(0, last))
-    ends = [*integers(places(pc.not_equal(steps, 1))), last]
-    starts = [0, *(end + 1 for end in ends[:-1])]
-    for start, end in zip(starts, ends, strict=True):
-        yield offsets[start].as_py(), offsets[end].as_py() + 1
-
-
 class _Tally:
     """Counts of one attempt at a range, and the offsets that never arrived."""
 
     def __init__(self, wanted: OffsetRange) -> None:
         self.wanted, self.position = wanted, wanted.from_offset
         self.messages = self.rows = self.dead = self.unknown = self.skipped = 0
-        self.gaps: list[tuple[int, int]] = []
+        self.gaps = Gaps()
         self.schemas = Counter[NamedSchema]()
         self.leader_epoch: int | None = None
 
@@ -252,16 +249,21 @@ class _Tally:
     def _note_gaps(self, offsets: range | pa.Int64Array) -> None:
         if isinstance(offsets, range):
             self._expect(offsets.start, offsets.stop)
-            return
-        for start, stop in _runs(offsets):
-            self._expect(start, stop)
+        elif len(offsets):
+            low, high = (integers(offsets.slice(at, 1))[0] for at in (0, len(offsets) - 1))
+            if not ascend(offsets):
+                raise MessageMisplaced.between(self.wanted, f"offsets from {low} to {high} that do not ascend")
+            self._expect(low, high + 1)
+            self.gaps.add_between(offsets)
 
     def _expect(self, start: int, stop: int) -> None:
-        """The offsets [start, stop) arrived. Raises MessageMisplaced unless they come in order, in the range."""
+        """The first and the last offset of [start, stop) arrived. Raises MessageMisplaced unless that is the next part
+        of the range.
+        """
         if start < self.position or stop > self.wanted.until_offset:
             raise MessageMisplaced.between(self.wanted, f"offsets [{start}, {stop}), where {self.position} is next")
         if start > self.position:
-            self.gaps.append((self.position, start))
+            self.gaps.add(self.position, start)
         self.position = stop
 
     def coverage(self, attempt: UUID) -> Coverage:
@@ -270,6 +272,6 @@ class _Tally:
         if self.messages != self.rows + self.dead + self.skipped:
             became = f"{self.rows} rows, {self.dead} dead letters and {self.skipped} skipped records"
             raise InternalError.of("decoding", f"{self.messages} messages of {self.wanted} became {became}")
-        gaps, epoch = tuple(self.gaps), self.leader_epoch
         counts = (self.messages, self.rows, self.dead, self.unknown)
+        gaps, epoch = self.gaps.digest, self.leader_epoch
         return Coverage(self.wanted, attempt, *counts, gaps, epoch, counted(self.schemas), self.skipped)

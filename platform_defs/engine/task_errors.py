@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from platform_defs.errors import InternalError, TidegateError, from_json
+from platform_defs.engine.redaction import unexpected
+from platform_defs.errors import TidegateError, from_json
 
 
 class TaskError(Exception):
@@ -23,9 +24,9 @@ class UpstreamFailed(Exception):
     """What feeds a function of ours has failed (the transform, say): Spark knows why, and reports that instead."""
 
 
-def to_envelope(error: Exception, nonce: str) -> TaskError:
+def to_envelope(error: Exception, nonce: str, *, hides: bool = False) -> TaskError:
     """`error` for the driver. What is not ours becomes an InternalError: our functions expect nothing else."""
-    ours = error if isinstance(error, TidegateError) else InternalError.of("a Spark task", error)
+    ours = error if isinstance(error, TidegateError) else unexpected("a Spark task", error, hides=hides)
     written = json.dumps(ours.to_json(), default=str).encode()
     return TaskError(f"{type(ours).__name__}: {ours} {nonce}{b64encode(written).decode()}{nonce}")
 

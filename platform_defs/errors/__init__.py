@@ -25,7 +25,7 @@ TidegateError
 ├── BatchRejected            the batch cannot be published as it is; the same offsets are tried again after a back-off
 │   ├── GateFailed           a blocking check failed
 │   ├── TransformBroken      the transform, or what it calls, fails on every message that it is tried on
-│   ├── TooManyRefused       more messages fail in the transform or the table than are isolated one by one
+│   ├── TooManyRefused       more messages fail in the transform or the table than are isolated
 │   └── BatchTooSlow         its Spark job was still running after the time limit, and was cancelled
 ├── NotDelivered             Kafka did not acknowledge a message; the error says whether it may be in the log
 ├── UnsentLost               messages that were not delivered could not be kept, neither in Postgres nor in a file
@@ -34,6 +34,7 @@ TidegateError
 ├── InternalError            a mistake of Tidegate's own; nothing was lost, and it is tried again after a back-off
 ├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
+    ├── AccessDenied         a system does not let this user in, or does not let it do what was asked
     ├── TopicMissing         Kafka has no topic of the contract's name
     ├── SchemasNotGiven      messages name schemas that the registry does not give, although it is there
     ├── OtherCluster         a task reached another cluster than the one that the batch was planned on
@@ -50,6 +51,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from platform_defs.errors.bad_input import (
+    AccessDenied,
     BadInput,
     LedgerMissing,
     LedgerOutdated,
@@ -93,6 +95,7 @@ from platform_defs.errors.retryable import (
 from platform_defs.errors.root import TidegateError, restore
 
 __all__ = [
+    "AccessDenied",
     "BadInput",
     "BatchRejected",
     "BatchTooSlow",

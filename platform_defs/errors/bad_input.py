@@ -20,12 +20,27 @@ class BadInput(TidegateError):
         super().__init__(f"{place}: {message}" if place else message)
 
 
+class AccessDenied(BadInput):
+    """A system does not let this user in, or does not let it do what was asked. Tried again until somebody allows it.
+
+    `grants`: the commands that do, where they are known.
+    """
+
+    def __init__(self, message: str, *, grants: Sequence[str] = (), field: str | None = None) -> None:
+        super().__init__(message, field=field)
+        self.grants = tuple(grants)
+
+
 class TopicMissing(BadInput):
-    """Kafka has no topic of this name."""
+    """Kafka has no topic of this name, or none that this user may see."""
 
     @classmethod
     def named(cls, topic: str) -> "TopicMissing":
-        return cls(f"topic {topic} does not exist; create it, or start the stack that holds it", field=topic)
+        return cls(
+            f"topic {topic} does not exist, or this user may not see it (ACL Describe); create it, grant the right "
+            "(docs/how-to/kafka-rights.md), or start the stack that holds it",
+            field=topic,
+        )
 
 
 class OtherCluster(BadInput):

@@ -231,6 +231,10 @@ class StagingLost(Retryable):
         )
 
     @classmethod
+    def forgotten(cls, staging_id: int) -> "StagingLost":
+        return cls(f"attempt {staging_id} at the batch was deleted from staging; the batch will be read again")
+
+    @classmethod
     def coverage(cls, span: object) -> "StagingLost":
         return cls(f"the coverage of {span} is gone from staging (did Postgres restart?); the batch will be read again")
 

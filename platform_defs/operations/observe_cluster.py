@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from platform_defs.cluster.observed import Bytes, Observed, Partition, Quorum
@@ -17,7 +17,7 @@ PATIENCE = 6.0  # seconds for each question to the controllers: a quorum that is
 class Look:
     """Asks the cluster at `options`, librdkafka's."""
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
 
     @property
     def partitions(self) -> KafkaPartitions:

@@ -15,6 +15,7 @@ from platform_defs.cluster.observed import Moving, Observed
 from platform_defs.cluster.reassignment import At, Reassignment
 from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile
 from platform_defs.operations.observe_cluster import Look
+from resources.home import private_home
 from resources.kafka.throttles import KafkaThrottles
 
 State = Literal["under way", "done", "cancelled"]
@@ -55,7 +56,7 @@ class Record:
 
     def save(self, kept: Kept) -> None:
         """Replace it in one step, on disk before anything is moved."""
-        self.home.mkdir(parents=True, exist_ok=True)
+        private_home(self.home)
         document = {"plan": reassignment.to_json(kept.plan), "throttle": kept.throttle, "state": kept.state}
         written = self.path.with_suffix(".json.new")
         with written.open("w") as file:

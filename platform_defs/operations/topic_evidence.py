@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from platform_defs.errors import LedgerAway, LedgerOutdated, LedgerTooNew
 from platform_defs.offsets import PartitionView, Position, TopicView
@@ -20,8 +20,8 @@ NO_POSTGRES = "Postgres, which holds the pipelines' positions, is not running (t
 class Witness:
     """Asks the ledger at `url` (None: there is none to ask) and the broker."""
 
-    options: Mapping[str, str]  # librdkafka's
-    url: str | None
+    options: Mapping[str, str] = field(repr=False)  # librdkafka's
+    url: str | None = field(repr=False)
 
     def evidence(self, topics: Mapping[str, Declared], observed: Observed) -> Evidence:
         """What the rules need of these topics. A ledger that does not answer makes it unknown, with the reason."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from platform_defs.contract.topics_file import NAME, read_topics_file
 from platform_defs.contract.yaml_scalar import yaml_scalar
-from platform_defs.errors import BadInput, TopicMissing
+from platform_defs.errors import BadInput, TidegateError, TopicMissing
 from platform_defs.operations.topic_plan import Topics
 from platform_defs.topics.declared import Declared
 from platform_defs.topics.observed import Observed, ObservedTopic
@@ -15,7 +15,7 @@ from platform_defs.topics.plan import plan_of
 from resources.kafka.broker import KafkaBroker
 from resources.postgres.topics_ledger import TopicsLedger
 
-State = Literal["as_declared", "differs", "missing", "not_declared"]
+State = Literal["as_declared", "differs", "missing", "not_declared", "hidden"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class ListedTopic:
     replication_factor: int | None = None
     config: dict[str, str] = field(default_factory=dict[str, str])
     changes: tuple[str, ...] = ()
+    problem: str | None = None
 
     @property
     def where(self) -> str | None:
@@ -79,10 +80,13 @@ def list_topics(topics: Topics) -> TopicList:
     said = topics.declared()
     known = {**said.topics, **said.undeclared}
     names = sorted(name for name in topics.admin.names() if name not in known and not name.startswith("__"))
-    observed = topics.admin.observe([*known, *names])
-    found = [_listed(one, observed, declared=name in said.topics) for name, one in known.items()]
-    others = (_listed(Declared(name), observed, declared=False) for name in names if name in observed.topics)
-    return TopicList(observed.cluster_id, (*found, *others))
+    observed, refused = topics.admin.observe_all([*known, *names])
+    every = {**known, **{name: Declared(name) for name in names if name in observed.topics or name in refused}}
+    found = (
+        _hidden(one, refused[name]) if name in refused else _listed(one, observed, declared=name in said.topics)
+        for name, one in every.items()
+    )
+    return TopicList(observed.cluster_id, tuple(found))
 
 
 def import_topic(topics: Topics, topic: str, *, write: bool) -> Imported:
@@ -130,6 +134,13 @@ def _refuse_other_cluster(topics: Topics, observed: Observed) -> None:
     first = TopicsLedger(topics.ledger).first_cluster() if topics.ledger else None
     if first not in (None, observed.cluster_id):
         raise BadInput(f"topics were first applied to cluster {first}, and this is cluster {observed.cluster_id}")
+
+
+def _hidden(one: Declared, why: TidegateError) -> ListedTopic:
+    """A topic that this user may not see, or not its settings."""
+    place, pipelines = one.place(), tuple(reader.pipeline for reader in one.readers)
+    file, line = place and place.file, place and place.line
+    return ListedTopic(one.topic, None, "hidden", file, line, pipelines, problem=str(why))
 
 
 def _listed(one: Declared, observed: Observed, *, declared: bool) -> ListedTopic:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from platform_defs.cluster.reassignment import Reassignment, TopicPlan
@@ -20,7 +20,7 @@ MOVED = 3600.0  # seconds after which an apply waits no longer; the moves go on
 class Moves:
     """Moves replicas in the cluster at `options`, librdkafka's; the record of it is in `home`."""
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     home: Path
 
     def check(self, plan: Plan) -> None:

@@ -23,6 +23,7 @@ from platform_defs.words import plural
 SEVERITIES = {"blocking": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN}
 PLACE = ("partition", "offset")
 MOST_SCHEMAS = 20  # whose messages a batch counts apart
+MOST_PARTITIONS = 20  # with entries of their own: Dagster stores, loads and plots each
 
 
 @dataclass
@@ -106,10 +107,20 @@ def _numbers(contract: Contract, table: Table, batch: Published) -> dict[str, An
     numbers |= {"contract_version": batch.contract_version, "contract_digest": batch.contract_digest or "not recorded"}
     numbers |= {"messages_per_second": round(batch.messages / seconds) if seconds else 0, "seconds": round(seconds, 3)}
     numbers |= {f"seconds_{step}": float(taken) for step, taken in batch.timings.items()}
-    for span in whole_spans(batch.ranges):
-        numbers |= {f"partition_{span.partition}_from": span.from_offset}
-        numbers |= {f"partition_{span.partition}_until": span.until_offset}
-    return numbers
+    return numbers | _spans(batch)
+
+
+def _spans(batch: Published) -> dict[str, int]:
+    """From where to where each partition was read; of many partitions only how many, and the offsets of all."""
+    spans = whole_spans(batch.ranges)
+    if len(spans) > MOST_PARTITIONS:
+        offsets = sum(span.until_offset - span.from_offset for span in spans)
+        return {"partitions_read": len(spans), "offsets_read": offsets}
+    found: dict[str, int] = {}
+    for span in spans:
+        found |= {f"partition_{span.partition}_from": span.from_offset}
+        found |= {f"partition_{span.partition}_until": span.until_offset}
+    return found
 
 
 def _by_schema(batch: Published, part: Part, what: str) -> dict[str, int]:

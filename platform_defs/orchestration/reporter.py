@@ -4,7 +4,6 @@ A report never stops a batch: what cannot be reported is a warning in the run's 
 run reports.
 """
 
-import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -26,14 +25,13 @@ from platform_defs.orchestration.runs import scheduled
 from resources.dagster.storage import STORAGE_AWAY
 from resources.endpoints import Endpoints
 from resources.kafka.broker import show_progress
-from resources.lineage import PAGE, emit_waiting
+from resources.lineage import emit_waiting
 from resources.postgres.answers import PipelineStatus
 from resources.postgres.ledger import Ledger
 from resources.postgres.row_counts import row_count
 from resources.settings import settings
 
 PROGRESS_SECONDS = 30.0  # between two commits of the consumer group, which only Kafka's own tools read
-_emitting = threading.Lock()  # one outbox for all pipelines: its events are sent in order
 
 
 class Reporter:
@@ -171,12 +169,12 @@ class Reporter:
         return True
 
     def _send_lineage(self) -> None:
-        with _emitting:
-            self._with_warning(self._emit)
+        self._with_warning(self._emit)
 
     def _emit(self) -> None:
-        while emit_waiting(self.ledger, settings().home) == PAGE:
-            continue
+        emitted = emit_waiting(self.ledger.url, self.contract.pipeline, settings().home)
+        if emitted.problem:
+            self.context.log.warning(f"everything is committed; {emitted.problem}")
 
     def _show_progress(self) -> None:
         if self.batches and self._at and self._at != self._progress[1]:

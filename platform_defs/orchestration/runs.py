@@ -72,24 +72,31 @@ def live(instance: DagsterInstance, contracts: Sequence[Contract], besides: str 
 
 
 def report_dead(
-    instance: DagsterInstance, alive: Callable[[], set[str]], contracts: Sequence[Contract], besides: str | None = None
+    instance: DagsterInstance,
+    alive: Callable[[Sequence[str]], set[str]],
+    contracts: Sequence[Contract],
+    besides: str | None = None,
 ) -> list[str]:
-    """Report dead runs as failed, and return their ids. `besides` is the run that asks; `alive` gives the runs that
-    have their session now.
+    """Report dead runs as failed, and return their ids. `besides` is the run that asks; `alive` gives those of the runs
+    with these ids that have their session now.
 
     One that seems dead is looked at again a little later: it may have lost its session, by a restart of Postgres say.
     """
     records = [item for item in unfinished(instance) if item.dagster_run.run_id != besides]
-    found = dead(records, alive(), contracts, datetime.now(UTC))
+    found = dead(records, alive(_ids(records)), contracts, datetime.now(UTC))
     if not found:
         return []
     time.sleep(REOPENED)
-    still = alive()  # before the tags: a run that ended meanwhile changed its tag before its session ended
-    again = instance.get_run_records(RunsFilter(run_ids=[item.dagster_run.run_id for item in found]))
+    still = alive(_ids(found))  # before the tags: a run that ended meanwhile changed its tag before its session ended
+    again = instance.get_run_records(RunsFilter(run_ids=_ids(found)))
     found = dead(again, still, contracts, datetime.now(UTC))
     for record in found:
         instance.report_run_failed(record.dagster_run, DIED)
-    return [record.dagster_run.run_id for record in found]
+    return _ids(found)
+
+
+def _ids(records: Iterable[RunRecord]) -> list[str]:
+    return [record.dagster_run.run_id for record in records]
 
 
 def dead(

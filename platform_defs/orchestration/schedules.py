@@ -8,9 +8,11 @@ import dagster as dg
 from platform_defs.contract.model import Contract
 from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.keys import VERIFIES, VERIFY_JOB, verify_key
+from platform_defs.orchestration.pruning import JOB
 from platform_defs.orchestration.runs import UNFINISHED
 
 NIGHTLY = "0 3 * * *"  # UTC
+BEFORE = "30 2 * * *"  # what is pruned is verified the same night
 WEEKLY = "0 5 * * 6"  # UTC
 
 
@@ -64,4 +66,16 @@ def _request(contract: Contract, at: str, *, whole: bool) -> dg.RunRequest:
         asset_check_keys=[key],
         run_config={"ops": {key.name: {"config": {"whole": True}}}} if whole else None,
         tags={VERIFIES: contract.pipeline},
+    )
+
+
+def nightly_prune() -> dg.ScheduleDefinition:
+    """Runs the job `prune` every night, before `verify`."""
+    return dg.ScheduleDefinition(
+        name="nightly_prune",
+        job_name=JOB,
+        cron_schedule=BEFORE,
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Removes every night what is older than the retention and no longer needed.",
     )

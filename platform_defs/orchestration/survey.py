@@ -1,7 +1,7 @@
 """Looks at all pipelines at once: the ledger in two statements, the brokers in four questions, over kept clients."""
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from platform_defs.contract.model import Contract
 from platform_defs.errors import LedgerOutdated
@@ -39,9 +39,9 @@ class Survey:
             for contract in contracts
         ]
 
-    def live_runs(self) -> set[str]:
-        """The ids of the Dagster runs whose process is alive, on any machine."""
-        return runs_with_session(self.ledger)
+    def live_runs(self, run_ids: Iterable[str]) -> set[str]:
+        """Those of these Dagster runs whose process is alive, on any machine."""
+        return runs_with_session(self.ledger, run_ids)
 
     def close(self) -> None:
         self._kept.close()
@@ -54,7 +54,7 @@ class Survey:
             return self.ledger.overview(pipelines)
 
 
-@cache
+@lru_cache(maxsize=2)  # a password that changes makes another
 def _kept(postgres_url: str, bootstrap_servers: str, options: frozenset[tuple[str, str]]) -> Survey:
     return Survey(Endpoints(postgres_url, bootstrap_servers, dict(options)))
 

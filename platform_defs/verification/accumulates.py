@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from platform_defs.contract.model import Aggregate, Table
-from platform_defs.verification.report import Findings, shown, unlike
+from platform_defs.verification.report import Findings
 from platform_defs.verification.snapshot import Snapshot
 
 Values: TypeAlias = tuple[Any, ...]  # Python values: of the group by columns, or of the aggregates
@@ -54,23 +54,27 @@ class Accumulated:
             for group, found in zip(groups, values, strict=True):
                 wanted = self._groups.pop(group, None)
                 if wanted is None:
-                    findings.bad("wrong", f"{self._place(group)} has a row, but {self._row_table} has none for it")
+                    findings.bad(
+                        "wrong", f"{self._place(group, findings)} has a row, but {self._row_table} has none for it"
+                    )
                 elif found != wanted:
-                    findings.bad("wrong", f"{self._place(group)}: {self._unlike(found, wanted)}")
+                    findings.bad("wrong", f"{self._place(group, findings)}: {self._unlike(found, wanted, findings)}")
                 else:
                     findings.count("keys")
         for group, wanted in self._groups.items():
-            due = self._spelt(self._names, wanted)
-            findings.bad("lost", f"{self._place(group)} has no row; the rows of {self._row_table} give {due}")
+            due = self._spelt(self._names, wanted, findings)
+            findings.bad("lost", f"{self._place(group, findings)} has no row; the rows of {self._row_table} give {due}")
 
-    def _place(self, group: Values) -> str:
-        return f"{self.table.name} ({self._spelt(self.table.group_by, group)})"
+    def _place(self, group: Values, findings: Findings) -> str:
+        return f"{self.table.name} ({self._spelt(self.table.group_by, group, findings)})"
 
-    def _unlike(self, found: Values, wanted: Values) -> str:
-        return f"{unlike(self._names, found, wanted)}, which is what the rows of {self._row_table} give"
+    def _unlike(self, found: Values, wanted: Values, findings: Findings) -> str:
+        differ = findings.unlike(self.table.name, self._names, found, wanted)
+        return f"{differ}, which is what the rows of {self._row_table} give"
 
-    def _spelt(self, names: Sequence[str], values: Values) -> str:
-        return ", ".join(f"{name} {shown(value)}" for name, value in zip(names, values, strict=True))
+    def _spelt(self, names: Sequence[str], values: Values, findings: Findings) -> str:
+        pairs = zip(names, values, strict=True)
+        return ", ".join(f"{name} {findings.shown(self.table.name, name, value)}" for name, value in pairs)
 
 
 def _tuples(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> list[Values]:

@@ -12,7 +12,7 @@ from platform_defs.verification.expected import Difference, Expected, NotMade, d
 from platform_defs.verification.judge import Judge, NoRow, Row
 from platform_defs.verification.messages import Chunk, Topic
 from platform_defs.verification.ordered import Ordered
-from platform_defs.verification.report import Findings, unlike
+from platform_defs.verification.report import Findings
 from platform_defs.verification.skipped import SkippedRecords
 from platform_defs.verification.snapshot import DeadLetter, Partition, Pinned
 from platform_defs.verification.spans import Span, less, missing, size, spelt, within
@@ -167,7 +167,8 @@ class AppendComparison:
         elif letters:
             return  # refused after decoding, and without rows: as it should be
         elif gone and extra:
-            bad("wrong", f"the row differs from the message: {unlike(chunk.era.columns, extra[0], gone[0])}")
+            unlike = self.findings.unlike(self.findings.row_table, chunk.era.columns, extra[0], gone[0])
+            bad("wrong", f"the row differs from the message: {unlike}")
         elif gone:
             rows = f"{plural(len(gone), 'row')} of the message {noun_for(len(gone), 'is', 'are')}"
             bad("lost", f"{rows} missing from the table")
@@ -221,7 +222,7 @@ class AppendComparison:
         lost: list[Span] = []
         if self.one_row_each:
             there = missing(sorted({*offsets, *dead}), start, until)
-            lost = [span for low, high in due for span in within(there, low, high)]
+            lost = less([span for low, high in due for span in within(there, low, high)], part.settled)
             if have.num_rows > len(offsets):
                 extra = have.num_rows - len(offsets)
                 what = f"{spelt(part.number, (start, until))} has {plural(extra, 'row')} too many"

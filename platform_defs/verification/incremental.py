@@ -91,7 +91,7 @@ class _Check:
     hint: str = ""
 
     def __post_init__(self) -> None:
-        self.findings = Findings(self.pipeline.name)
+        self.findings = Findings.of(self.pipeline.contract)
 
     def about(self) -> New:
         """What was compared."""
@@ -122,7 +122,8 @@ class _Check:
         why = why_void(at, basis, {number: next_offset for number, *_, next_offset in positions})
         if at.batch_id == 0 or why:
             at = Checkpoint(at.moves, basis=basis)
-            self.findings, self.waiting, self.began_again = Findings(name), {}, why if at.moves and why else ""
+            self.findings, self.waiting = Findings.of(self.pipeline.contract), {}
+            self.began_again = why if at.moves and why else ""
         if not self.snapshots or why:
             self.began = at.batch_id
         self.reached, self.snapshots = at, self.snapshots + 1

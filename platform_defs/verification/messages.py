@@ -8,9 +8,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollectio
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
-from platform_defs.errors import BadInput, BrokerAway
+from platform_defs.errors import BadInput, BrokerAway, TidegateError
 from platform_defs.verification.known_schemas import last_header
 from platform_defs.verification.spans import Span, within
+from resources.kafka.refusals import refusal
 
 PATIENCE = 30  # seconds without a message after which BrokerAway is raised
 POLL = 0.2  # seconds
@@ -160,7 +161,9 @@ def _headers_of(message: Any) -> list[tuple[str, bytes | None]]:
         return []
 
 
-def _refused(error: KafkaError, what: str) -> BadInput | BrokerAway:
+def _refused(error: KafkaError, what: str) -> TidegateError:
     if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
         return BadInput(f"{what} does not exist, so there is nothing to verify the tables against")
+    if (refused := refusal(error, f"to read {what}")) is not None:
+        return refused
     return BrokerAway(f"Kafka did not answer about {what}: {error.str()}. Is the broker up (`tidegate stack status`)?")

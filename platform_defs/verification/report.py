@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from platform_defs.contract.classified import HIDDEN, NOTHING, Classified, classified
+from platform_defs.contract.model import Contract
 from platform_defs.words import noun_for, plural
 
 SAMPLES = 20
@@ -108,8 +110,15 @@ class Findings:
     """Counts while they are being made."""
 
     pipeline: str
+    row_table: str = ""
+    hidden: Classified = NOTHING
     counts: dict[str, int] = field(default_factory=dict[str, int])
     samples: list[Sample] = field(default_factory=list[Sample])
+
+    @classmethod
+    def of(cls, contract: Contract) -> "Findings":
+        """None yet, of a contract's pipeline; what it classifies is not shown."""
+        return cls(contract.pipeline, contract.row_table.name, classified(contract))
 
     def count(self, name: str, number: int = 1) -> None:
         """Add to one of a report's counts."""
@@ -125,6 +134,24 @@ class Findings:
         if len(self.samples) < SAMPLES:
             place = f" (partition {partition}, offset {offset})" if offset is not None else ""
             self.samples.append(Sample(name, what + place, partition, offset))
+
+    def unlike(self, table: str, columns: Sequence[str], there: Sequence[Any], wanted: Sequence[Any]) -> str:
+        """In which columns of a table two rows differ: amount is 10.01, not 10.00; email is not what it should be."""
+        pairs = zip(columns, there, wanted, strict=True)
+        return ", ".join(self._unlike(table, name, one, other) for name, one, other in pairs if one != other)
+
+    def _unlike(self, table: str, name: str, there: Any, wanted: Any) -> str:
+        if self.hidden.hides(table, name):
+            return f"{name} is not what it should be (classified, so not shown)"
+        return f"{name} is {shown(there)}, not {shown(wanted)}"
+
+    def shown(self, table: str, column: str, value: Any) -> str:
+        """A value of a column as a sentence shows it, unless it is classified."""
+        return HIDDEN if self.hidden.hides(table, column) else shown(value)
+
+    def key(self, key: str) -> str:
+        """A message key as a sentence shows it, unless values of the row table are classified."""
+        return self.shown(self.row_table, "_key", key)
 
     @property
     def ok(self) -> bool:
@@ -147,12 +174,6 @@ def _of_new(new: New) -> str:
             f" {plural(new.left, 'message')} in later batches {noun_for(new.left, 'is', 'are')} left to the next check."
         )
     return f"{said} {new.hint}".rstrip()
-
-
-def unlike(columns: Sequence[str], there: Sequence[Any], wanted: Sequence[Any]) -> str:
-    """In which columns two rows differ: amount is 10.01, not 10.00."""
-    pairs = zip(columns, there, wanted, strict=True)
-    return ", ".join(f"{name} is {shown(one)}, not {shown(other)}" for name, one, other in pairs if one != other)
 
 
 def shown(value: Any) -> str:

@@ -26,9 +26,10 @@ from platform_defs.verification.ordered import Ordered
 from platform_defs.verification.skipped import CountedRange
 from platform_defs.verification.spans import Span, less, within
 from platform_defs.verification.windows import FOREVER, WHOLE, Window
-from resources.postgres.connection import connect, database_errors, queries, session_url
+from resources.postgres.connection import connect, database_errors, queries, session_statement, session_url
 from resources.postgres.migrations import require_current
 
+VERIFY = "tidegate verify"  # the name of its sessions
 _AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # how items of arrays are printed, whatever a role has set
 OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
 # contract/own_columns.py's: where the engine's idea of its columns changes, verify must say so
@@ -57,6 +58,8 @@ class Partition:
     gaps: list[Span]  # that the broker never delivered, according to the batches
     skips: list[Span]  # that a person declared as skipped
     counted: tuple[CountedRange, ...] = ()  # ascending
+    settled: tuple[Span, ...] = ()  # dead letters that were settled and pruned
+    forgotten: int = 0  # below it, what judged the messages is pruned
     judged: tuple[Judged, ...] = ()  # by which contract, in ascending order; where none is named, by the one in force
 
     def by_contract(self, start: int, until: int) -> Iterator[Judged]:
@@ -92,6 +95,7 @@ class _Range:
     batch_id: int
     gaps: list[tuple[int, int]]
     pinned: Pinned
+    pruned: bool  # of several batches, of which the last one is named
 
 
 @dataclass(frozen=True)
@@ -201,9 +205,9 @@ class Snapshot:
 
     def _partitions(self) -> dict[int, Partition]:
         ranges: dict[int, list[_Range]] = {}
-        for number, low, high, batch_id, gaps, *pinned in self._ask("verify_ranges"):
-            spans = [(gap[0], gap[1]) for gap in gaps]
-            ranges.setdefault(number, []).append(_Range(low, high, batch_id, spans, Pinned(*pinned)))
+        for number, low, high, batch_id, gaps, contract, transform, pruned in self._ask("verify_ranges"):
+            spans, pinned = [(gap[0], gap[1]) for gap in gaps], Pinned(contract, transform)
+            ranges.setdefault(number, []).append(_Range(low, high, batch_id, spans, pinned, pruned))
         counted: dict[int, list[CountedRange]] = {}
         for number, low, high, batch_id, *counts in self._ask("verify_skipped_records"):
             if less([(low, high)], self._lost_of(number, batch_id)) == [(low, high)]:
@@ -211,12 +215,16 @@ class Snapshot:
         skips: dict[int, list[Span]] = {}
         for number, start, until in self._ask("verify_skips"):
             skips.setdefault(number, []).append((start, until))
+        settled: dict[int, list[Span]] = {}
+        for number, start, until in self._ask("verify_settled"):
+            settled.setdefault(number, []).append((start, until))
         return {
             number: replace(
                 self.window.of(
                     self._partition(number, topic_id, start, until, ranges.get(number, []), skips.get(number, []))
                 ),
                 counted=tuple(counted.get(number, ())),
+                settled=tuple(settled.get(number, ())),
             )
             for number, _, topic_id, start, until in self._ask("verify_positions")
         }
@@ -227,12 +235,15 @@ class Snapshot:
         covered: list[Span] = []
         gaps: list[Span] = []
         judged: list[Judged] = []
+        forgotten = 0
         for item in ranges:
             kept = less([(item.from_offset, item.until_offset)], self._lost_of(number, item.batch_id))
             covered += kept
             gaps += [part for low, high in kept for part in within(item.gaps, low, high)]
             judged += [(low, high, item.pinned) for low, high in kept]
-        return Partition(number, topic_id, start, until, covered, gaps, skips, judged=one_after_another(judged))
+            forgotten = max([forgotten, *(high for _, high in kept if item.pruned)])
+        pinned = one_after_another(judged)
+        return Partition(number, topic_id, start, until, covered, gaps, skips, judged=pinned, forgotten=forgotten)
 
     def _lost_of(self, partition: int, batch_id: int) -> list[Span]:
         """What a batch committed of a log that no longer exists."""
@@ -295,8 +306,9 @@ class Snapshot:
         return found
 
     def _read(self, query: str, schema: pa.Schema, table: str, as_text: AsText) -> Generator[pa.RecordBatch]:
-        connection: Any = arrow_connection(session_url(self._url, "tidegate verify"))
+        connection: Any = arrow_connection(session_url(self._url, VERIFY))
         with connection, connection.cursor() as cursor:
+            cursor.execute(session_statement(self._url, VERIFY))
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._id}'")
             for setting in _AS_TEXT:
@@ -331,7 +343,7 @@ def take_snapshot(
 
     Raises LedgerMissing, LedgerOutdated or LedgerTooNew where this version of Tidegate cannot read the ledger.
     """
-    with database_errors(), closing(connect(url, "tidegate verify")) as connection:
+    with database_errors(), closing(connect(url, VERIFY)) as connection:
         require_current(connection)
         connection.autocommit = False
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

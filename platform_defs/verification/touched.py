@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from platform_defs.verification.report import Findings, shown
+from platform_defs.verification.report import Findings
 from platform_defs.verification.upserts import Newest, UpsertComparison
 from platform_defs.verification.windows import Window
 
@@ -41,7 +41,7 @@ class TouchedKeys:
                 self.waiting[key] = Newest(wanted.partition, wanted.offset, None)
         if self.window.last:
             for key, wanted in self.waiting.items():
-                what = f"the table has no row for key {shown(key)}"
+                what = f"the table has no row for key {self.findings.key(key)}"
                 self.findings.bad("lost", what, wanted.partition, wanted.offset)
             self.waiting.clear()
 
@@ -60,7 +60,7 @@ class TouchedKeys:
         wanted = self.comparison.newest.pop(key)
         self.comparison.elsewhere.pop(key, None)
         if not newer:
-            what = f"the row of key {shown(key)} is still the one of batch {batch_id}; a newer message was lost"
+            what = f"the row of key {self.findings.key(key)} is still the one of batch {batch_id}; a newer message was lost"
             self.findings.bad("lost", what, wanted.partition, wanted.offset)
 
 

@@ -16,7 +16,7 @@ from platform_defs.verification.json_columns import same_text
 from platform_defs.verification.judge import Judge, NoRow, Row
 from platform_defs.verification.key_judges import KeyJudge
 from platform_defs.verification.messages import Chunk, Topic
-from platform_defs.verification.report import Findings, shown, unlike
+from platform_defs.verification.report import Findings
 from platform_defs.verification.skipped import SkippedRecords
 from platform_defs.verification.snapshot import DeadLetter, Partition
 from platform_defs.verification.spans import Span, less, missing, size, within
@@ -129,7 +129,7 @@ class UpsertComparison:
                 self.row(key, Newest(partition, offset, tuple(row)))
         for key, wanted in self.newest.items():
             if wanted.row is not None:
-                what = f"the table has no row for key {shown(key)}"
+                what = f"the table has no row for key {self._key(key)}"
                 self.findings.bad("lost", what, wanted.partition, wanted.offset)
 
     def row(self, key: str, have: Newest) -> None:
@@ -144,7 +144,7 @@ class UpsertComparison:
     def _differs(self, key: str, have: Newest, newer: Newest | None) -> None:
         """Report why a key's row is not what any of its newest messages says; `newer` is that of its partition."""
         bad = partial(self.findings.bad, partition=have.partition, offset=have.offset)
-        part, row = self.known.get(have.partition), f"the row of key {shown(key)}"
+        part, row = self.known.get(have.partition), f"the row of key {self._key(key)}"
         if part is None or not part.start <= have.offset < part.next:
             bad("duplicated", f"{row} comes from outside the offsets that the ledger says were read")
         elif newer and newer.offset == have.offset:
@@ -157,10 +157,13 @@ class UpsertComparison:
         else:
             bad("wrong", f"{row} comes from no message with this key")
 
+    def _key(self, key: str) -> str:
+        return self.findings.shown(self.findings.row_table, "_key", key)
+
     def _unlike(self, have: Row | None, wanted: Row | None) -> str:
         if have is None or wanted is None:
             return "should have been deleted: its newest message is a tombstone"
-        return f"differs from the message: {unlike(self.names, have, wanted)}"
+        return f"differs from the message: {self.findings.unlike(self.findings.row_table, self.names, have, wanted)}"
 
     def _is_gone(self, partition: int, offset: int) -> bool:
         spans = self.gone.get(partition, [])

@@ -67,7 +67,7 @@ def verify(
     another one, BrokerAway and LedgerAway.
     """
     started = time.monotonic()
-    findings = Findings(pipeline.name)
+    findings = Findings.of(pipeline.contract)
     with take_snapshot(endpoints.postgres_url, pipeline.contract) as snapshot:
         if not snapshot.partitions:
             return findings.report(time.monotonic() - started, "")
@@ -151,7 +151,7 @@ class Compared:
 
     def _read(self, comparison: AppendComparison | UpsertComparison, chunk: int) -> None:
         parts = sorted(self.snapshot.partitions.values(), key=lambda item: item.number)
-        lows = {part.number: self.topic.low(part.number) for part in parts}
+        lows = {part.number: max(part.forgotten, self.topic.low(part.number)) for part in parts}
         total = sum(max(0, part.next - max(part.start, lows[part.number])) for part in parts)
         done = 0
         for part in parts:

@@ -46,7 +46,9 @@ class Window:
             return part
         start = self.starts.get(part.number, part.start)
         until = part.next if self.last else max([start, *(high for _, high in part.covered)])
-        return replace(part, start=start, next=until, skips=within(part.skips, start, until))
+        # What is pruned may be of batches on both sides. Not united: an offset that was committed twice stays in both.
+        covered = [(max(low, start), high) for low, high in part.covered if high > start]
+        return replace(part, start=start, next=until, covered=covered, skips=within(part.skips, start, until))
 
 
 WHOLE = Window()

@@ -7,6 +7,7 @@ session that is lost while the process lives is opened again at once.
 
 import socket
 import threading
+from collections.abc import Iterable
 from multiprocessing.connection import wait
 
 import dagster as dg
@@ -15,7 +16,7 @@ from pydantic import PrivateAttr
 
 from platform_defs.errors import TidegateError
 from resources.endpoints import connection
-from resources.postgres.connection import connect
+from resources.postgres.connection import Connection, connect, show_alive
 from resources.postgres.ledger import Ledger
 
 PREFIX = "tidegate/run/"
@@ -32,7 +33,7 @@ class KeptSession:
 
     def __init__(self, url: str, name: str) -> None:
         self._url, self._name = url, name
-        self._connection = connect(url, name)
+        self._connection = self._opened()
         self._closing, (self._close, self._closed) = threading.Event(), socket.socketpair()
         self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
         self._thread.start()
@@ -57,10 +58,19 @@ class KeptSession:
         self._connection.close()
         while not self._closing.wait(AGAIN):
             try:
-                self._connection = connect(self._url, self._name)
+                self._connection = self._opened()
             except TidegateError:  # Postgres is away: tried again
                 continue
             return
+
+    def _opened(self) -> Connection:
+        connection = connect(self._url, self._name)
+        try:
+            show_alive(connection, self._name)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
 
 class RunSession(dg.ConfigurableResource[None]):
@@ -88,6 +98,7 @@ class RunSession(dg.ConfigurableResource[None]):
             context.instance.add_run_tags(context.run.run_id, {TAG: state})
 
 
-def runs_with_session(ledger: Ledger) -> set[str]:
-    """The ids of the runs whose process is alive, on any machine."""
-    return {name.removeprefix(PREFIX) for name in ledger.run_sessions(PREFIX)}
+def runs_with_session(ledger: Ledger, run_ids: Iterable[str]) -> set[str]:
+    """Those of these runs whose process is alive, on any machine."""
+    found = ledger.sessions_alive([PREFIX + run_id for run_id in run_ids])
+    return {name.removeprefix(PREFIX) for name in found}

@@ -22,7 +22,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from typing_extensions import override
 
 from platform_defs.errors import LedgerAway, TidegateError
+from resources.home import private_home
 from resources.postgres.connection import connect, limited
+from resources.postgres.sqlalchemy_sessions import with_sessions
 from resources.settings import Settings, settings
 
 SCHEMA = "dagster"
@@ -135,9 +137,7 @@ def storage_url(postgres_url: str) -> str:
     The driver is named: SQLAlchemy 2.1 would take psycopg 3, with which Dagster's storage fails.
     """
     url = make_url(limited(postgres_url)).set(drivername="postgresql+psycopg2")
-    given = url.query.get("options", "")
-    options = f"{given if isinstance(given, str) else ' '.join(given)} -c search_path={SCHEMA}".strip()
-    return url.update_query_dict({"options": options}).render_as_string(hide_password=False)
+    return with_sessions(url.render_as_string(hide_password=False), search_path=SCHEMA)
 
 
 def _postgres_url() -> str:
@@ -164,6 +164,6 @@ def _create_schema(postgres_url: str) -> None:
 
 
 def _folder(given: Settings, name: str) -> str:
-    folder = given.home / "dagster" / name
+    folder = private_home(given.home) / "dagster" / name
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)

@@ -1,10 +1,10 @@
 """What a run asks Kafka: what a topic looks like now, and its offsets at a time. Also commits consumer groups."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from confluent_kafka import (
@@ -21,11 +21,14 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
+from platform_defs import verdicts
 from platform_defs.engine.leader_epochs import LeaderEpochs
 from platform_defs.errors import BadInput, BrokerAway, TopicMissing
 from platform_defs.offsets import PartitionView, TopicView
+from platform_defs.verdicts import Verdict
 from resources.kafka.admin import admin_client
 from resources.kafka.refusals import refusal
+from resources.kafka.rights import Right, to_describe, to_run
 
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # the answer of a broker without topic ids (KIP-516)
 
@@ -38,7 +41,7 @@ class _Transient(Exception):  # inside this module only: try again
 class KafkaBroker:
     """Describes topics. `options` are librdkafka's, with `bootstrap.servers`."""
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     timeout: float = 30.0  # seconds, over all tries of one question
 
     def describe(self, topic: str) -> TopicView:
@@ -68,9 +71,10 @@ class KafkaBroker:
         return leader_epochs(self.options, topic)
 
     def _describe(self, topic: str) -> TopicView:
-        admin = admin_client(self.options)
-        cluster = _answer(admin.describe_cluster(request_timeout=5))
-        described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
+        asked = _Asked(admin_client(self.options), self.options, f"to describe {topic}", (to_run(topic),))
+        admin = asked.client
+        cluster = asked.answer(admin.describe_cluster(request_timeout=5))
+        described = asked.answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
         topic_id = str(described.topic_id)
         if topic_id == ZERO_ID or not cluster.cluster_id:
             raise BadInput(
@@ -79,53 +83,70 @@ class KafkaBroker:
                 field=topic,
             )
         partitions = [TopicPartition(topic, item.id) for item in described.partitions]
-        return TopicView(topic, cluster.cluster_id, topic_id, _watermarks(admin, partitions), _compacts(admin, topic))
+        return TopicView(topic, cluster.cluster_id, topic_id, _watermarks(asked, partitions), _compacts(asked, topic))
 
 
-def _watermarks(admin: Any, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
+@dataclass(frozen=True)
+class _Asked:
+    """A client that is asked something, and which rights that takes."""
+
+    client: Any  # admin_client
+    options: Mapping[str, str]
+    place: str
+    needed: Sequence[Right]
+
+    def answer(self, future: "Future[Any]", topic: str | None = None) -> Any:
+        """The answer to a question. Raises _Transient, and what `refusal` says of; TopicMissing where one about `topic`
+        says so.
+        """
+        try:
+            return future.result(timeout=10)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if topic and reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise TopicMissing.named(topic) from error
+            if (refused := refusal(self._why(reason), self.place, self.needed, self.options)) is not None:
+                raise refused from error
+            raise _Transient(reason.str()) from error
+        except TimeoutError as error:
+            raise _Transient("no answer within 10 s") from error
+
+    def _why(self, reason: KafkaError) -> KafkaError:
+        """Why there was no answer, where brokers have said it."""
+        return self.client.denied or reason if verdicts.of_kafka(reason.name()) is Verdict.AWAY else reason
+
+
+def _watermarks(asked: _Asked, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
     """By partition: low watermark, last stable offset and high watermark.
 
     A run is due by the last stable offset: by the high watermark, empty runs would start behind an open transaction.
     """
     latest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.latest())
     earliest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.earliest())
+    admin = asked.client
     ends = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=5)
     highs = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=5)
     lows = admin.list_offsets(earliest, request_timeout=5)
-    end = {p.partition: _found(p, future) for p, future in ends.items()}
-    high = {p.partition: _found(p, future).offset for p, future in highs.items()}
-    low = {p.partition: _found(p, future).offset for p, future in lows.items()}
+    end = {p.partition: _found(asked, p, future) for p, future in ends.items()}
+    high = {p.partition: _found(asked, p, future).offset for p, future in highs.items()}
+    low = {p.partition: _found(asked, p, future).offset for p, future in lows.items()}
     return {p: PartitionView(low[p], end[p].offset, end[p].leader_epoch, high[p]) for p in low}
 
 
-def _found(place: TopicPartition, future: "Future[Any]", least: int = 0) -> Any:
+def _found(asked: _Asked, place: TopicPartition, future: "Future[Any]", least: int = 0) -> Any:
     """The answer about a partition's offset. Where its leader died just now, librdkafka gives OFFSET_INVALID (-1001)
     and no error: taken for an offset, it would be a log that was cut.
     """
-    answer = _answer(future)
+    answer = asked.answer(future)
     if answer.offset < least:
         raise _Transient(f"partition {place.partition} of {place.topic} has no leader that answers")
     return answer
 
 
-def _compacts(admin: Any, topic: str) -> bool:
+def _compacts(asked: _Asked, topic: str) -> bool:
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    config = _answer(admin.describe_configs([resource], request_timeout=5)[resource])
+    config = asked.answer(asked.client.describe_configs([resource], request_timeout=5)[resource])
     return "compact" in config["cleanup.policy"].value
-
-
-def _answer(future: "Future[Any]", topic: str | None = None) -> Any:
-    try:
-        return future.result(timeout=10)
-    except KafkaException as error:
-        reason: KafkaError = error.args[0]
-        if topic and reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise TopicMissing.named(topic) from error
-        if (refused := refusal(reason, f"to describe {topic or 'the cluster or topic'}")) is not None:
-            raise refused from error
-        raise _Transient(reason.str()) from error
-    except TimeoutError as error:
-        raise _Transient("no answer within 10 s") from error
 
 
 def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dict[int, int]:
@@ -134,12 +155,13 @@ def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dic
     Raises TopicMissing, and BrokerAway when no answer came.
     """
     admin = admin_client(options)
+    asked = _Asked(admin, options, f"to list offsets of {topic}", (to_describe(topic),))
     try:
-        described = _answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
+        described = asked.answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
         places = [TopicPartition(topic, item.id) for item in described.partitions]
         found = admin.list_offsets(dict.fromkeys(places, OffsetSpec.for_timestamp(milliseconds)), request_timeout=5)
-        at = {place.partition: _found(place, future, least=OFFSET_END).offset for place, future in found.items()}
-        ends = {number: held.end for number, held in _watermarks(admin, places).items()}
+        at = {place.partition: _found(asked, place, future, least=OFFSET_END).offset for place, future in found.items()}
+        ends = {number: held.end for number, held in _watermarks(asked, places).items()}
     except _Transient as error:
         raise BrokerAway(f"Kafka returned no offsets by time of topic {topic}: {error}") from error
     return {number: offset if offset >= 0 else ends[number] for number, offset in at.items()}
@@ -148,16 +170,20 @@ def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dic
 def show_progress(options: Mapping[str, str], group: str, topic: str, next_offsets: Mapping[int, int]) -> None:
     """Commit a consumer group's offsets, so that Kafka's own tools show where a pipeline is. Never read back.
 
-    Raises BrokerAway, also where the group has a member of another program, since the broker then refuses.
+    Raises BrokerAway, also where the group has a member of another program, since the broker then refuses; AccessDenied
+    without the right.
     """
+    client, needed = _kept_client(frozenset(options.items())), (Right("group", group, ("Read",)), to_run(topic))
+    asked = _Asked(client, options, f"to commit the offsets of the consumer group {group}", needed)
+    client.forget()
     at = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, p, n) for p, n in sorted(next_offsets.items())])
     try:
-        _answer(_kept_client(frozenset(options.items())).alter_consumer_group_offsets([at], request_timeout=5)[group])
+        asked.answer(client.alter_consumer_group_offsets([at], request_timeout=5)[group])
     except (KafkaException, _Transient) as error:
         raise BrokerAway(f"the offsets of the consumer group {group} could not be committed: {error}") from error
 
 
-@cache
+@lru_cache(maxsize=2)  # a password that changes makes another
 def _kept_client(options: frozenset[tuple[str, str]]) -> Any:
     """For what nothing depends on: it may remember brokers that have left."""
     return admin_client(dict(options))

@@ -1,7 +1,7 @@
 """What a cluster says of itself and librdkafka cannot ask: its quorum, fenced brokers, log folders, reassignments.
 
-The only module that imports kafka-python (docs/decisions/0022-kafka-python.md). Each question opens a connection of its
-own and closes it. A third of the time limit without an answer, and another bootstrap server is asked.
+This and second_client.py alone import kafka-python (docs/decisions/0022-kafka-python.md). Each question opens a
+connection of its own and closes it. A third of the time limit without an answer, and another bootstrap server is asked.
 """
 
 import logging
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle
 from threading import Thread
 from typing import Any
@@ -23,6 +23,7 @@ from kafka.structs import TopicPartition
 from platform_defs.cluster.observed import Broker, Moving, Quorum, Voter
 from platform_defs.errors import BadInput, BrokerAway, TidegateError
 from resources.kafka.refusals import refusal
+from resources.kafka.rights import Right, on_cluster
 from resources.kafka.second_client import second_options
 
 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what it warns of is said once, in the error raised
@@ -63,7 +64,7 @@ class KafkaCluster:
     help: rights, certificates, an option that kafka-python does not have (resources/kafka/second_client.py).
     """
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     timeout: float = 15.0
 
     def quorum(self) -> Quorum:
@@ -125,11 +126,15 @@ class KafkaCluster:
         NO_REASSIGNMENT_IN_PROGRESS). Kafka raises for none of them, so look at each. To ask again changes nothing.
         """
         told = {TopicPartition(*at): None if to is None else list(to) for at, to in wanted.items()}
-        said = self._ask("to reassign partitions", lambda admin: admin.alter_partition_reassignments(told))
+        said = self._ask("to reassign partitions", lambda admin: admin.alter_partition_reassignments(told), "Alter")
         return {(at.topic, at.partition): error and _code(error.errno).name() for at, error in said.items()}
 
-    def _ask(self, place: str, question: Callable[[Any], Any]) -> Any:
-        """The answer to the question, of whichever bootstrap server gives one. Raises as the class says."""
+    def _ask(self, place: str, question: Callable[[Any], Any], operation: str = "Describe") -> Any:
+        """The answer to the question, of whichever bootstrap server gives one. Raises as the class says.
+
+        `operation`: the ACL on the cluster that it takes.
+        """
+        needed = on_cluster(operation)
         given, said = second_options(self.options), ""
         until = time.monotonic() + self.timeout
         for server in cycle(str(given.get("bootstrap_servers", "")).split(",")):
@@ -138,7 +143,7 @@ class KafkaCluster:
             try:
                 return _within(min(left, self.timeout / TRIES), {**given, "bootstrap_servers": server}, question)
             except errors.KafkaError as error:
-                if (refused := _refused(error, place)) is not None:
+                if (refused := _refused(error, place, needed, self.options)) is not None:
                     raise refused from error
                 said = said if said and isinstance(error, errors.KafkaTimeoutError) else str(error)
             time.sleep(PAUSE)
@@ -208,12 +213,14 @@ def _connect(client: Any) -> None:
     client._net.run(connected)
 
 
-def _refused(error: errors.KafkaError, place: str) -> TidegateError | None:
+def _refused(error: errors.KafkaError, place: str, needed: Right, options: Mapping[str, str]) -> TidegateError | None:
     """As `refusal`, of an error of kafka-python's."""
     if isinstance(error, errors.KafkaConfigurationError):
         return BadInput(f"kafka-python cannot use the options of Kafka: {error}")
     number = getattr(error, "errno", None)
-    return refusal(_code(number), place) if isinstance(number, int) and number > 0 else None
+    if not isinstance(number, int) or number <= 0:
+        return None
+    return refusal(_code(number), place, (needed,), options)
 
 
 def _code(number: int) -> confluent_kafka.KafkaError:

@@ -6,11 +6,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
+from platform_defs import verdicts
 from platform_defs.engine.leader_epochs import MessageEpoch
 from platform_defs.errors import BrokerAway
-from resources.kafka.source import LIBRDKAFKA, READING
+from platform_defs.verdicts import Verdict
+from resources.kafka.reader import Reader
+from resources.kafka.refusals import refusal, refusing
+from resources.kafka.rights import to_run
+from resources.kafka.source import READING
 
 SECONDS = 30.0  # for one message
 # Messages of aborted transactions have their leader's epoch as well; and one message is all that is wanted.
@@ -19,10 +24,11 @@ ONE_BY_ONE = {"isolation.level": "read_uncommitted", "queued.min.messages": 1, "
 
 @dataclass(frozen=True)
 class KafkaLeaderEpochs:
-    """See engine.leader_epochs.LeaderEpochs."""
+    """See engine.leader_epochs.LeaderEpochs. `options` are librdkafka's."""
 
-    consumer: Consumer
+    consumer: Reader
     topic: str
+    options: Mapping[str, str]
 
     def at_or_after(self, partition: int, offset: int) -> MessageEpoch | None:
         """The first message at or past `offset`; None where the log holds none. Raises BrokerAway."""
@@ -37,16 +43,26 @@ class KafkaLeaderEpochs:
                 return MessageEpoch(cast("int", message.offset()), -1 if epoch is None else epoch)
             if error.code() == KafkaError._PARTITION_EOF:
                 return None
+            self._insist(error, partition, offset)
             if error.code() == KafkaError._AUTO_OFFSET_RESET or error.fatal():
                 raise BrokerAway(f"{self.topic}[{partition}] cannot be read at offset {offset}: {error.str()}")
+        if (denied := self.consumer.heard.denied) is not None:
+            self._insist(denied, partition, offset)
         raise BrokerAway(f"no message received from {self.topic}[{partition}] at offset {offset} for {SECONDS:.0f} s")
+
+    def _insist(self, error: KafkaError, partition: int, offset: int) -> None:
+        """Raise AccessDenied where this user may not read, whatever its groups."""
+        if verdicts.of_kafka(error.name()) is Verdict.DENIED and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+            place = f"to read {self.topic}[{partition}] at {offset}"
+            raise refusal(error, place, (to_run(self.topic),), self.options) or BrokerAway(error.str())
 
 
 @contextmanager
 def leader_epochs(options: Mapping[str, str], topic: str) -> Generator[KafkaLeaderEpochs]:
     """A consumer of its own, for as long as the block runs. `options` are librdkafka's."""
-    consumer = Consumer({**options, **READING, **ONE_BY_ONE}, logger=LIBRDKAFKA)
+    with refusing("a consumer", options):
+        consumer = Reader({**options, **READING, **ONE_BY_ONE})
     try:
-        yield KafkaLeaderEpochs(consumer, topic)
+        yield KafkaLeaderEpochs(consumer, topic, options)
     finally:
         consumer.close()

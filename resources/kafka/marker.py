@@ -6,17 +6,18 @@ transaction of the messages, and no topic gets a record more. Brokers forget it 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-import confluent_kafka
 from confluent_kafka import KafkaException, TopicPartition
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from platform_defs.errors import BrokerAway
 from resources.kafka.producer import Producer
 from resources.kafka.producer_client import QUIET
+from resources.kafka.reader import Reader
 from resources.kafka.refusals import refusal, refusing
+from resources.kafka.rights import Right
 
 ANSWER = 30.0  # seconds
 
@@ -25,7 +26,7 @@ ANSWER = 30.0  # seconds
 class Marker:
     """The note of `group` about `topic`. `options` are librdkafka's, with `bootstrap.servers`."""
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     group: str
     topic: str
 
@@ -47,7 +48,8 @@ class Marker:
         """Note it in the transaction that `producer` is in. `messages` is what tools show as the group's offset."""
         client = self._client()
         try:
-            producer.note([TopicPartition(self.topic, 0, messages, note)], client.consumer_group_metadata())
+            at = [TopicPartition(self.topic, 0, messages, note)]
+            producer.note(at, self.group, client.consumer_group_metadata())
         finally:
             client.close()
 
@@ -55,17 +57,21 @@ class Marker:
         try:
             (found,) = client.committed([TopicPartition(self.topic, 0)], timeout=ANSWER / 3)
         except KafkaException as error:
-            raise self._refused(error) from error
+            raise self._refused(client, error) from error
         return None if found.offset < 0 else found.metadata
 
     def _client(self) -> Any:
         """A consumer that never joins its group."""
-        with refusing("a client for committed offsets"):
+        with refusing("a client for committed offsets", self.options):
             conf = {**self.options, "group.id": self.group, "enable.auto.commit": False, **QUIET}
-            return confluent_kafka.Consumer(conf)
+            return Reader(conf)
 
-    def _refused(self, error: KafkaException) -> Exception:
-        reason = error.args[0]
+    def _refused(self, client: Any, error: KafkaException) -> Exception:
+        """Why there was no answer is told apart from it: where the group is hidden, to who reads messages."""
+        said = client.poll(0)
+        reason = (said and said.error()) or client.heard.denied or error.args[0]
         servers = self.options["bootstrap.servers"]
-        said = f"Kafka at {servers} did not say whether this run has written to {self.topic}: {reason.str()}"
-        return refusal(reason, f"to read the offsets of group {self.group}") or BrokerAway(f"{said}. Nothing was sent")
+        away = f"Kafka at {servers} did not say whether this run has written to {self.topic}: {reason.str()}"
+        needed = (Right("group", self.group, ("Read",)), Right("topic", self.topic, ("Read",)))
+        refused = refusal(reason, f"to read the offsets of group {self.group}", needed, self.options)
+        return refused or BrokerAway(f"{away}. Nothing was sent")

@@ -7,7 +7,7 @@ from metadata, which any broker gives; the rest is asked again, by a new client,
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -18,6 +18,7 @@ from platform_defs.cluster.observed import Broker, Partition
 from platform_defs.errors import BrokerAway, TopicMissing
 from resources.kafka.admin import admin_client
 from resources.kafka.refusals import refusal
+from resources.kafka.rights import Right, on_cluster
 
 ANSWER = 3.0  # seconds in which a broker answers, or is silent
 AT_ONCE = 16  # brokers that are asked at the same time
@@ -48,12 +49,12 @@ class KafkaPartitions:
     Raises BrokerAway where no broker answers in time, BadInput where Kafka refuses.
     """
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     timeout: float = 8.0
 
     def topics(self, names: Iterable[str] | None = None) -> Topics:
         """These topics, or all of them. Raises TopicMissing for one of `names`."""
-        said = self._answer("to list the topics", lambda: self._client().list_topics(timeout=self._each))
+        said = self._answer("to list the topics", lambda client: client.list_topics(timeout=self._each))
         wanted = sorted(said.topics) if names is None else list(dict.fromkeys(names))
         if missing := [name for name in wanted if name not in said.topics]:
             raise TopicMissing.named(missing[0])
@@ -72,15 +73,14 @@ class KafkaPartitions:
         return tuple(replace(broker, answers=answer) for broker, answer in zip(brokers, answers, strict=True))
 
     def minima(self, topics: Sequence[str]) -> dict[str, int]:
-        """min.insync.replicas of each topic that exists."""
+        """min.insync.replicas of each topic that exists, and whose settings this user may see."""
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         if not resources:
             return {}
 
-        def ask() -> dict[str, int]:
-            client = self._client()  # held while it answers: the futures of one that is collected are cancelled
+        def ask(client: Any) -> dict[str, int]:
             asked = client.describe_configs(resources, request_timeout=self._each)
-            found = {at.name: _unless_missing(future) for at, future in asked.items()}
+            found = {at.name: _unless(_HIDDEN, future) for at, future in asked.items()}
             return {name: int(config[MINIMUM].value) for name, config in found.items() if config is not None}
 
         return self._answer(f"to describe topics ({MINIMUM})", ask)
@@ -90,10 +90,9 @@ class KafkaPartitions:
         if not topics:
             return {}
 
-        def ask() -> dict[str, str]:
-            client = self._client()
+        def ask(client: Any) -> dict[str, str]:
             asked = client.describe_topics(TopicCollection(list(topics)), request_timeout=self._each)
-            found = {name: _unless_missing(future) for name, future in asked.items()}
+            found = {name: _unless(_MISSING, future) for name, future in asked.items()}
             return {name: str(item.topic_id) for name, item in found.items() if item is not None}
 
         return self._answer("to describe topics", ask)
@@ -107,8 +106,12 @@ class KafkaPartitions:
             return {}
         kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
         wanted = [TopicPartition(item.topic, item.number) for item in partitions]
-        client = self._client({"socket.timeout.ms": str(int(ELECTION * 1000))})  # confluent-kafka 2.16 takes no other
-        found = self._answer("to elect leaders", lambda: client.elect_leaders(kind, wanted).result())
+        patient = {"socket.timeout.ms": str(int(ELECTION * 1000))}  # confluent-kafka 2.16 takes no other limit
+
+        def ask(client: Any) -> Any:
+            return client.elect_leaders(kind, wanted).result()
+
+        found = self._answer("to elect leaders", ask, on_cluster("Alter"), patient)
         errors = {(at.topic, at.partition): error for at, error in found.items() if error is not None}
         return {at: error.str() for at, error in errors.items() if error.code() != KafkaError.ELECTION_NOT_NEEDED}
 
@@ -127,15 +130,18 @@ class KafkaPartitions:
         except KafkaException:
             return False
 
-    def _answer(self, place: str, ask: Callable[[], Any]) -> Any:
+    def _answer(
+        self, place: str, ask: Callable[[Any], Any], needed: Right | None = None, more: Mapping[str, str] | None = None
+    ) -> Any:
         """The answer, of whichever broker a client is sent to."""
         said = ""
         for _ in range(TRIES):
+            client = self._client(more)  # held while it answers: the futures of one that is collected are cancelled
             try:
-                return ask()
+                return ask(client)
             except KafkaException as error:
-                reason: KafkaError = error.args[0]
-                if (refused := refusal(reason, place)) is not None:
+                reason: KafkaError = client.denied or error.args[0]
+                if (refused := refusal(reason, place, [needed] if needed else (), self.options)) is not None:
                     raise refused from error
                 said = reason.str()
         raise BrokerAway(
@@ -144,12 +150,16 @@ class KafkaPartitions:
         )
 
 
-def _unless_missing(future: Any) -> Any:
-    """None where the topic does not exist."""
+_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART,)
+_HIDDEN = (*_MISSING, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _unless(codes: Sequence[int], future: Any) -> Any:
+    """None where the answer is one of these errors."""
     try:
         return future.result()
     except KafkaException as error:
-        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        if error.args[0].code() in codes:
             return None
         raise
 

@@ -24,6 +24,8 @@ from platform_defs.producing.presets import DEFAULT
 from platform_defs.producing.unsent import Attempt, Unsent
 from platform_defs.words import plural
 from resources.kafka.producer_client import QUIET, connection_options, existing_partitions, new_client, warn_of
+from resources.kafka.refusals import remedy
+from resources.kafka.rights import to_write
 from resources.kafka.transactions import Transactions
 
 PATIENCE = 60.0  # seconds that `send` waits for room in the queue, and a transaction for an answer
@@ -68,16 +70,16 @@ class Producer:
         self.topic, self.patience, self.told = topic, patience, Told()
         self.sent = 0  # messages handed to librdkafka
         warn_of(unused(options), self.chosen.preset.name)
-        self._servers = str(options.get("bootstrap.servers", ""))
+        self._options = connection_options(options)
         self._ids, self._on_delivery, self._unsent = (Ids() if ids else None), on_delivery, unsent
         self._failure: NotDelivered | None = None  # the first that nobody was told of
         self._cause: NotDelivered | None = None  # the first of the transaction
         self._broken: ProducerBroken | None = None
-        conf = {**connection_options(options), **self._library_options(client_id), **QUIET}
+        conf = {**self._options, **self._library_options(client_id), **QUIET}
         self._client = new_client(conf, self.chosen.preset.name)
         self._poll_at = 0.0
         self._choose = self._chooser(options, partitions)
-        self._transactions = Transactions(self._client, topic, patience)
+        self._transactions = Transactions(self._client, topic, patience, conf)
         self._ends_each = self.chosen.preset.waits == "each"
 
     def __enter__(self) -> Self:
@@ -166,9 +168,9 @@ class Producer:
         if self._unsent is not None:
             self._unsent.abort(error)
 
-    def note(self, offsets: Sequence[TopicPartition], group: object) -> None:
+    def note(self, offsets: Sequence[TopicPartition], group: str, member: object) -> None:
         """Commit a group's offsets with the transaction that this is in (resources/kafka/marker.py)."""
-        self._transactions.add_offsets(offsets, group)
+        self._transactions.add_offsets(offsets, group, member)
 
     def _hand_over(self, message: Message, reported: _OfLibrary) -> None:
         attempt = self._attempt(message)
@@ -277,7 +279,8 @@ class Producer:
     def _failed(
         self, attempt: Attempt, error: KafkaError, partition: int | None, *, taken: bool = True
     ) -> NotDelivered:
-        failed = not_delivered(error, self.topic, self._servers, taken=taken)
+        why = remedy(self._client.heard.denied or error, (to_write(self.topic),), self._options)
+        failed = not_delivered(error, self.topic, self._options.get("bootstrap.servers", ""), why, taken=taken)
         self.told.failed[failed.reason] += 1
         self._cause = self._cause or failed
         if self._unsent is not None:
@@ -305,11 +308,12 @@ class Producer:
         return chooser(partitioner, there)
 
 
-def not_delivered(error: KafkaError, topic: str, servers: str, *, taken: bool = True) -> NotDelivered:
-    """The error for a message whose delivery failed. One that librdkafka has not taken was not written."""
+def not_delivered(error: KafkaError, topic: str, servers: str, why: str = "", *, taken: bool = True) -> NotDelivered:
+    """The error for a message whose delivery failed, and `why`. One that librdkafka has not taken was not written."""
     outcome = outcome_of(error.code())
     return NotDelivered(
-        f"Kafka at {servers} did not acknowledge a message to {topic}: {error.str()} ({error.name()})",
+        f"Kafka at {servers} did not acknowledge a message to {topic}: {error.str()} ({error.name()})"
+        + (why and f". {why}"),
         code=error.code(),
         reason=error.name(),
         outcome="not_written" if outcome == "unknown" and not taken else outcome,

@@ -7,22 +7,35 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaException
 
-from platform_defs.errors import BadInput, BrokerAway, TopicMissing
+from platform_defs.errors import AccessDenied, BadInput, BrokerAway, TopicMissing
 from platform_defs.producing.options import OPTIONS, own_name
 from resources.kafka.admin import admin_client
+from resources.kafka.heard import Heard
+from resources.kafka.refusals import refusal
+from resources.kafka.rights import to_write
 
 QUIET = {"log_level": 2}  # what librdkafka would log of a broker that is away is said once, in the error raised
 ANSWER = 10  # seconds that Kafka may take to describe a topic
 
 
+class ListeningProducer(confluent_kafka.Producer):
+    """A producer that knows why it could not deliver: polled often, it hears in time."""
+
+    def __init__(self, conf: Mapping[str, Any]) -> None:
+        self.heard = Heard()
+        super().__init__({**conf, "error_cb": self.heard})
+
+
 def existing_partitions(options: Mapping[str, Any], topic: str) -> int:
-    """How many partitions the topic has. Raises TopicMissing, BrokerAway."""
+    """How many partitions the topic has. Raises TopicMissing, BrokerAway, AccessDenied."""
     admin = admin_client({**connection_options(options), **QUIET})
     try:
         found = admin.list_topics(topic, timeout=ANSWER).topics.get(topic)
     except KafkaException as error:
+        reason = admin.denied or error.args[0]
         servers = str(options.get("bootstrap.servers", ""))
-        raise BrokerAway(f"Kafka at {servers} did not answer: {error.args[0].str()}. Nothing was sent") from error
+        away = BrokerAway(f"Kafka at {servers} did not answer: {reason.str()}. Nothing was sent")
+        raise refusal(reason, f"to describe {topic}", (to_write(topic),), options) or away from error
     if found is None or not found.partitions:
         raise TopicMissing.named(topic)
     return len(found.partitions)
@@ -33,11 +46,13 @@ def connection_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if own_name(name) not in OPTIONS}
 
 
-def new_client(conf: dict[str, Any], preset: str) -> confluent_kafka.Producer:
+def new_client(conf: dict[str, Any], preset: str) -> ListeningProducer:
     """Raises BadInput where librdkafka does not take the configuration."""
     try:
-        return confluent_kafka.Producer(conf)
+        return ListeningProducer(conf)
     except KafkaException as error:  # what choose() does not know of: a certificate that is not there, say
+        if isinstance(refused := refusal(error.args[0], "a producer", (), conf), AccessDenied):
+            raise refused from error
         said = error.args[0].str().strip()
         raise BadInput(f"librdkafka makes no producer of preset {preset}: {said}") from error
 

@@ -1,7 +1,6 @@
 """Kafka as a Spark task reads it: every message of a range, to its proven end."""
 
 import gc
-import logging
 import os
 import platform
 import time
@@ -25,31 +24,29 @@ from platform_defs.errors import (
     MessageUnreadable,
     OffsetsUnavailable,
     OtherCluster,
+    TidegateError,
 )
 from platform_defs.formats.block import Block, message_blocks
 from platform_defs.formats.block import Message as BlockMessage
 from platform_defs.offsets import OffsetRange
 from platform_defs.verdicts import Verdict
+from resources.kafka.reader import Reader
 from resources.kafka.refusals import refusal, refusing
+from resources.kafka.rights import to_run
 
 BLOCK = 10_000  # messages decoded at once: 2 MB of the usual JSON, which a core has in its cache, and 20 ms of work
 POLL = 0.2  # seconds; consume() waits it out whenever fewer messages came than were asked for
 
 
-# What librdkafka says of its connections goes to Python's logging, not straight to stderr: a consumer that is kept
-# would complain twenty times a second of a broker that has stopped. What matters comes back from `consume`.
-LIBRDKAFKA = logging.getLogger("tidegate.librdkafka")
-LIBRDKAFKA.addHandler(logging.NullHandler())
-
 # One consumer for each Python worker and configuration: it costs 100 ms to create, and Spark reuses its workers.
-_consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}
+_consumers: dict[tuple[tuple[str, str], ...], Reader] = {}
 
 
 @dataclass(frozen=True)
 class KafkaSource:
     """Reads ranges inside a task. Picklable; `options` are librdkafka's, with `bootstrap.servers`."""
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     patience: float = 30.0  # seconds without a message before the broker counts as away
     own: Mapping[str, Any] = field(default_factory=lambda: dict(READING))
 
@@ -73,23 +70,63 @@ class KafkaSource:
             consumer.close()
             raise
 
-    def _blocks(self, consumer: Consumer, wanted: OffsetRange, cluster_id: str | None) -> Iterator[Block]:
+    def _blocks(self, consumer: Reader, wanted: OffsetRange, cluster_id: str | None) -> Iterator[Block]:
         position, heard = wanted.from_offset, time.monotonic()
         while position < wanted.until_offset:
             polled = _consume(consumer, min(BLOCK, wanted.until_offset - position))
             self._compare(consumer, cluster_id)
-            messages, reached = _sort_out(polled, wanted, position)
+            messages, reached = self._sort_out(polled, wanted, position)
             if messages:
                 beyond = _offset(messages[-1]) >= wanted.until_offset
                 inside = _before(messages, wanted.until_offset) if beyond else messages
                 yield from message_blocks(cast("list[BlockMessage]", inside))
             if reached > position:
                 position, heard = reached, time.monotonic()
+                consumer.heard.forget()
             elif time.monotonic() - heard > self.patience:
-                raise BrokerAway(
-                    f"no message received from {wanted.topic}[{wanted.partition}] at offset {position} (of a range "
-                    f"up to {wanted.until_offset}) for {self.patience:.0f} s"
-                )
+                raise self._silence(consumer, wanted, position)
+
+    def _silence(self, consumer: Reader, wanted: OffsetRange, position: int) -> TidegateError:
+        """The error after `patience` without a message. A broker that restarts may let nobody in for a moment."""
+        place = f"{wanted.topic}[{wanted.partition}] at offset {position} (of a range up to {wanted.until_offset})"
+        denied = consumer.heard.denied
+        refused = None if denied is None else refusal(denied, f"to read {place}", (to_run(wanted.topic),), self.options)
+        return refused or BrokerAway(f"no message received from {place} for {self.patience:.0f} s")
+
+    def _sort_out(self, polled: list[Message], wanted: OffsetRange, position: int) -> tuple[list[Message], int]:
+        """The messages among what `consume` gave, and the offset up to which the partition is now known."""
+        faults = [item for item in polled if item.error() is not None] if any(map(Message.error, polled)) else []
+        messages = [item for item in polled if item.error() is None] if faults else polled
+        _belong(messages, wanted, position)
+        reached = _offset(messages[-1]) + 1 if messages else position
+        for item in faults:
+            if cast("KafkaError", item.error()).code() == KafkaError._PARTITION_EOF:
+                _belong([item], wanted, position)
+                reached = max(reached, _offset(item))
+            else:
+                self._raise(cast("KafkaError", item.error()), wanted, position)
+        return messages, reached
+
+    def _raise(self, reason: KafkaError, wanted: OffsetRange, position: int) -> None:
+        """Raise what an error in place of a message means. librdkafka recovers from a system that is away by itself,
+        and `patience` bounds the wait; a group's coordinator, which it looks for all the same, is of no use here.
+        """
+        if reason.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return
+        if _CUT in reason.str():
+            raise LogTruncated(
+                f"{wanted.topic}[{wanted.partition}] was truncated below {wanted.from_offset} and then written again: "
+                f"{reason.str()}."
+            )
+        if reason.code() in _GONE:
+            raise OffsetsUnavailable.at(wanted.topic, wanted.partition, position, reason.str())
+        place = f"{wanted.topic}[{wanted.partition}] at {position}"
+        if (refused := refusal(reason, f"to read {place}", (to_run(wanted.topic),), self.options)) is not None:
+            raise refused
+        if verdicts.of_kafka(reason.name()) is not Verdict.AWAY:
+            raise MessageUnreadable.at(wanted.topic, wanted.partition, position, reason.str())
+        if reason.fatal():
+            raise BrokerAway(f"{place}: {reason.str()}")
 
     def _compare(self, consumer: Consumer, cluster_id: str | None) -> None:
         """Raise OtherCluster unless the brokers are those of `cluster_id`.
@@ -103,10 +140,10 @@ class KafkaSource:
     def _key(self) -> tuple[tuple[str, str], ...]:
         return (("pid", str(os.getpid())), *sorted((k, str(v)) for k, v in {**self.options, **self.own}.items()))
 
-    def _consumer(self) -> Consumer:
+    def _consumer(self) -> Reader:
         if self._key not in _consumers:
-            with refusing("a consumer"):
-                _consumers[self._key] = Consumer({**self.options, **self.own}, logger=LIBRDKAFKA)
+            with refusing("a consumer", self.options):
+                _consumers[self._key] = Reader({**self.options, **self.own})
         return _consumers[self._key]
 
 
@@ -145,34 +182,6 @@ def _consume(consumer: Consumer, most: int) -> list[Message]:
     finally:
         if collecting:
             gc.enable()
-
-
-def _sort_out(polled: list[Message], wanted: OffsetRange, position: int) -> tuple[list[Message], int]:
-    """The messages among what `consume` gave, and the offset up to which the partition is now known."""
-    faults = [item for item in polled if item.error() is not None] if any(map(Message.error, polled)) else []
-    messages = [item for item in polled if item.error() is None] if faults else polled
-    _belong(messages, wanted, position)
-    reached = _offset(messages[-1]) + 1 if messages else position
-    for item in faults:
-        reason = cast("KafkaError", item.error())
-        if reason.code() == KafkaError._PARTITION_EOF:
-            _belong([item], wanted, position)
-            reached = max(reached, _offset(item))
-        elif _CUT in reason.str():
-            raise LogTruncated(
-                f"{wanted.topic}[{wanted.partition}] was truncated below {wanted.from_offset} and then written again: "
-                f"{reason.str()}."
-            )
-        elif reason.code() in _GONE:
-            raise OffsetsUnavailable.at(wanted.topic, wanted.partition, position, reason.str())
-        elif (refused := refusal(reason, f"reading {wanted.topic}[{wanted.partition}] at {position}")) is not None:
-            raise refused
-        elif verdicts.of_kafka(reason.name()) is not Verdict.AWAY:
-            raise MessageUnreadable.at(wanted.topic, wanted.partition, position, reason.str())
-        elif reason.fatal():
-            raise BrokerAway(f"{wanted.topic}[{wanted.partition}] at {position}: {reason.str()}")
-        # librdkafka recovers from a system that is away by itself; `patience` bounds the wait
-    return messages, reached
 
 
 _CUT = KafkaError(KafkaError._LOG_TRUNCATION).str()  # librdkafka reports it under the code _AUTO_OFFSET_RESET

@@ -4,7 +4,7 @@ Kafka's own names (KIP-73): the rate is a broker's, in bytes a second, and holds
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin._config import ConfigResource
@@ -13,6 +13,7 @@ from confluent_kafka.admin._resource import ResourceType
 from platform_defs.errors import BrokerAway
 from resources.kafka.admin import admin_client, override
 from resources.kafka.refusals import refusal
+from resources.kafka.rights import Right, on_cluster
 
 LEADER, FOLLOWER = "leader.replication.throttled", "follower.replication.throttled"
 TRIES = 3  # each by a new client, which may be sent to another broker (resources/kafka/partitions.py says why)
@@ -26,7 +27,7 @@ class KafkaThrottles:
     Raises BrokerAway where a broker does not answer, BadInput where Kafka refuses. To ask again changes nothing.
     """
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     timeout: float = 30.0
 
     def limit(self, rate: int, brokers: Iterable[int], replicas: Mapping[str, tuple[str, str]]) -> None:
@@ -55,7 +56,9 @@ class KafkaThrottles:
                 failed = [(at, why) for at, why in failed if why.code() != KafkaError.UNKNOWN_TOPIC_OR_PART]
             if not failed:
                 return
-            if (refused := refusal(failed[0][1], "to set the throttles of a reassignment")) is not None:
+            at, why = failed[0]
+            needed = (Right("topic", at.name, ("AlterConfigs",)), on_cluster("Alter", "AlterConfigs"))
+            if (refused := refusal(why, "to set the throttles of a reassignment", needed, self.options)) is not None:
                 raise refused
             left, said = [at for at, _ in failed], f"{failed[0][0].name}: {failed[0][1].str()}"
         if left:

@@ -7,7 +7,7 @@ IncrementalAlterConfigs alone: AlterConfigs would take every override away that 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -15,10 +15,14 @@ from confluent_kafka.admin._config import ConfigResource, ConfigSource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from platform_defs import verdicts
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
 from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Step
+from platform_defs.verdicts import Verdict
 from resources.kafka.admin import override
+from resources.kafka.refusals import refusal
+from resources.kafka.rights import Right, on_cluster
 from resources.kafka.topics import KafkaTopics
 
 SHOWN = 60.0  # seconds within which what was done is in every description
@@ -36,16 +40,21 @@ class TopicAdmin(KafkaTopics):
 
     def observe(self, topics: Iterable[str]) -> Observed:
         """The cluster with those of `topics` that exist. Raises for a topic that may not be described."""
-        admin, wanted = self._admin(), list(dict.fromkeys(topics))
-        cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster")
-        brokers = {node.id: node.rack for node in cluster.nodes}
-        found = self._topics(wanted)
-        names = frozenset({*self.names(), *found})
-        return Observed(cluster.cluster_id, brokers, found, names, self._defaults(min(brokers)))
+        observed, refused = self.observe_all(topics)
+        if refused:
+            raise next(iter(refused.values()))
+        return observed
+
+    def observe_all(self, topics: Iterable[str]) -> tuple[Observed, Mapping[str, TidegateError]]:
+        """As `observe`, with what is wrong with those of `topics` that may not be described."""
+        observed, refused = self.observe_each(list(dict.fromkeys(topics)))
+        names = frozenset({*self.names(), *observed.topics})
+        return replace(observed, names=names, defaults=self._defaults(min(observed.brokers))), refused
 
     def observe_each(self, topics: Sequence[str]) -> tuple[Observed, Mapping[str, TidegateError]]:
         """The cluster with those of `topics` that exist, and what is wrong with those that may not be described."""
         admin = self._admin()
+        admin.forget()
         cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster")
         brokers = {node.id: node.rack for node in cluster.nodes}
         found, refused = self._each(topics)
@@ -170,6 +179,9 @@ class TopicAdmin(KafkaTopics):
                 raise _MadeJustNow(
                     f"Kafka refuses to {what} {topic}: {reason.str()}{_remedy(reason)}", field=topic
                 ) from error
+            if verdicts.of_kafka(reason.name()) is Verdict.DENIED:
+                needed = (Right("topic", topic, NEEDED[what]), on_cluster("Create"))
+                raise refusal(reason, f"to {what} {topic}", needed, self.options) or error from error
             if reason.name() in REFUSALS:
                 raise BadInput(
                     f"Kafka refuses to {what} {topic}: {reason.str()}{_remedy(reason)}", field=topic
@@ -206,19 +218,21 @@ def made_topic(options: Mapping[str, str], wanted: Create) -> int:
     return TopicAdmin({**options, "log_level": "2"}, timeout=ANSWER).made(wanted)
 
 
+NEEDED = {  # by what is done to the topic
+    "create": ("Create", "Describe"),
+    "change": ("Alter", "AlterConfigs", "DescribeConfigs"),
+    "delete": ("Delete", "Describe"),
+}
 REFUSALS = {
     *("TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "TOPIC_DELETION_DISABLED"),
     *("INVALID_PARTITIONS", "INVALID_REPLICATION_FACTOR", "INVALID_REPLICA_ASSIGNMENT", "INVALID_CONFIG"),
     *("INVALID_REQUEST", "POLICY_VIOLATION", "REASSIGNMENT_IN_PROGRESS", "UNSUPPORTED_VERSION", "_INVALID_ARG"),
-    *("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "SASL_AUTHENTICATION_FAILED", "_AUTHENTICATION"),
 }
 
 
 def _remedy(reason: KafkaError) -> str:
     if reason.name() == "TOPIC_ALREADY_EXISTS":
         return ". It was made just now, or this user may not describe it (ACL Describe)"
-    if reason.name().endswith("AUTHORIZATION_FAILED"):
-        return ". It needs the ACLs Create, Alter, AlterConfigs, Delete, Describe and DescribeConfigs on the topic"
     return ""
 
 

@@ -20,6 +20,7 @@ from platform_defs.offsets import PartitionView, TopicView
 from resources.kafka.admin import admin_client
 from resources.kafka.broker import ZERO_ID
 from resources.kafka.refusals import refusal
+from resources.kafka.rights import to_describe
 
 KEPT = 600.0  # seconds: then a new client looks the address up again, which may lead to other brokers by now
 LOWS = 60.0  # seconds for which low watermarks are kept: half of the answers of a look
@@ -34,7 +35,7 @@ class KafkaTopics:
     the cluster is the answer of each. BrokerAway is raised only where no broker answers at all.
     """
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
     timeout: float = 5.0
     _client: Any = None
     _made: float = 0.0
@@ -48,6 +49,7 @@ class KafkaTopics:
             return {}
         try:
             admin = self._admin()  # held while it answers: the futures of a client that is collected are cancelled
+            admin.forget()
             cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster").cluster_id
         except BrokerAway:
             self._client = None  # the next look starts again from the bootstrap address
@@ -167,11 +169,14 @@ class KafkaTopics:
             raise self._away("no answer in time") from error
 
     def _refused(self, reason: KafkaError, subject: str) -> TidegateError:
+        if reason.code() in _NO_ANSWER and self._client is not None:
+            reason = self._client.denied or reason
         if reason.code() in _NO_ANSWER:
             return self._away(reason.str())
         if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return TopicMissing.named(subject)
-        refused = refusal(reason, f"to describe {subject}")
+        needed = to_describe(subject, configured=True)
+        refused = refusal(reason, f"to describe {subject}", (needed,), self.options)
         said = f"Kafka at {self.options['bootstrap.servers']} does not describe {subject}: {reason.str()}"
         return refused or BrokerAway(said)
 

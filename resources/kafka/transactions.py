@@ -6,28 +6,32 @@ the producer.
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from platform_defs.errors import BadInput, BrokerAway, ProducerBroken, ProducerFenced, TransactionAborted
+from platform_defs import verdicts
+from platform_defs.errors import BrokerAway, ProducerBroken, ProducerFenced, TransactionAborted
 from platform_defs.producing.outcomes import outcome_of
+from platform_defs.verdicts import Verdict
+from resources.kafka.producer_client import ListeningProducer
+from resources.kafka.refusals import refusal, remedy
+from resources.kafka.rights import Right, to_write
 
 AGAIN = "Start again: a new producer with the same transactional.id finishes or aborts what this one left open"
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"}
-_NO_RIGHT = {"TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED"}
 _NO_TRANSACTION = "_STATE"  # of an abort: there is none
 
 
 class Transactions:
     """The transactions of `client`, one after the other."""
 
-    def __init__(self, client: confluent_kafka.Producer, topic: str, patience: float) -> None:
-        """`patience`: seconds for which a call that can be repeated is."""
-        self._client, self._topic, self._patience = client, topic, patience
+    def __init__(self, client: ListeningProducer, topic: str, patience: float, options: Mapping[str, Any]) -> None:
+        """`patience`: seconds for which a call that can be repeated is. `options`: those of the client."""
+        self._client, self._topic, self._patience, self._options = client, topic, patience, options
+        self._needed = [to_write(topic), Right("transactional-id", str(options.get("transactional.id")), ("Write",))]
         self._known = False  # to the coordinator
 
     @contextmanager
@@ -43,9 +47,10 @@ class Transactions:
             raise
         self._commit()
 
-    def add_offsets(self, offsets: Sequence[TopicPartition], group: Any) -> None:
-        """Commit the offsets of a consumer group with the transaction that is open."""
-        self._insist(lambda: self._client.send_offsets_to_transaction(list(offsets), group, self._patience))
+    def add_offsets(self, offsets: Sequence[TopicPartition], group: str, member: Any) -> None:
+        """Commit the offsets of a consumer group, of which `member` is one, with the transaction that is open."""
+        self._needed += [Right("group", group, ("Read",)), Right("topic", self._topic, ("Read",))]
+        self._insist(lambda: self._client.send_offsets_to_transaction(list(offsets), member, self._patience))
 
     def broken(self, error: KafkaError) -> ProducerBroken | None:
         """The error to raise where the producer cannot go on; None where it can."""
@@ -55,9 +60,8 @@ class Transactions:
                 "writes nothing more; end it, or give one of them another transactional.id"
             )
         if error.fatal() or error.name() == "_FATAL":
-            return ProducerBroken(
-                f"the producer of {self._topic} cannot go on: {error.str()} ({error.name()}). {AGAIN}"
-            )
+            why = remedy(error, self._needed, self._options) or AGAIN
+            return ProducerBroken(f"the producer of {self._topic} cannot go on: {error.str()} ({error.name()}). {why}")
         return None
 
     def _begin(self) -> None:
@@ -104,6 +108,8 @@ class Transactions:
                 outcome=outcome_of(reason.code()),
             )
         if reason.retriable() and not self._known:
+            if (denied := self._client.heard.denied) is not None and (refused := self._refused(denied)) is not None:
+                return refused
             return BrokerAway(f"Kafka has not let a transaction on {self._topic} begin in {self._patience:g} s: {said}")
         return (
             self._refused(reason)
@@ -113,10 +119,7 @@ class Transactions:
 
     def _refused(self, reason: KafkaError) -> Exception | None:
         """The error where a right is missing: to send again does not help."""
-        if reason.name() not in _NO_RIGHT:
+        if verdicts.of_kafka(reason.name()) is not Verdict.DENIED:
             return None
-        return BadInput(
-            f"Kafka refuses a transaction on {self._topic}: {reason.str()} ({reason.name()}). Nobody reads any of it. "
-            "Let an administrator of Kafka grant Write and Describe on the TransactionalId and, where Dagster writes "
-            "the topic, Read on the Group of its note"
-        )
+        place = f"a transaction on {self._topic}, of which nobody reads anything"
+        return refusal(reason, place, self._needed, self._options)

@@ -18,6 +18,7 @@ import psutil
 
 from platform_defs.errors import BadInput
 from resources.endpoints import connection
+from resources.home import private_home
 from resources.local import processes
 from resources.settings import PROJECT_ROOT, settings
 
@@ -138,7 +139,7 @@ def _url(port: int) -> str:
 
 
 def _log(home: Path) -> Path:
-    (home / "logs").mkdir(parents=True, exist_ok=True)
+    (private_home(home) / "logs").mkdir(exist_ok=True)
     return home / "logs" / "dagster.log"
 
 

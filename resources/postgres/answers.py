@@ -147,6 +147,16 @@ class StoredDeadLetter:
 
 
 @dataclass(frozen=True)
+class LineageBacklog:
+    """The lineage events of a pipeline that have not left."""
+
+    pipeline: str
+    waiting: int = 0
+    given_up: int = 0  # the receiver refused them too often
+    problem: str | None = None  # what it said last
+
+
+@dataclass(frozen=True)
 class LineageEvent:
     """An OpenLineage event that waits in the outbox."""
 

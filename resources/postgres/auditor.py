@@ -7,7 +7,7 @@ command, no sensor and no pipeline without batch rules pays for it.
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite, isnan
 from typing import Any
@@ -17,6 +17,7 @@ from platform_defs.engine.audit import SAMPLES
 from platform_defs.engine.ports import AuditView
 from platform_defs.errors import BadInput, LedgerAway
 from resources.postgres.connection import session_uri
+from resources.postgres.sqlalchemy_sessions import with_sessions
 
 
 def warm_up(contracts: Iterable[Contract]) -> None:
@@ -29,7 +30,7 @@ def warm_up(contracts: Iterable[Contract]) -> None:
 class GreatExpectationsAuditor:
     """Judges batch rules in the database at `url` (a libpq URI), over connections of its own."""
 
-    url: str
+    url: str = field(repr=False)  # it holds the password
 
     def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         """See engine.ports.Auditor."""
@@ -40,7 +41,7 @@ class GreatExpectationsAuditor:
 
     def _judged(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         try:
-            source = _source(session_uri(self.url, "tidegate audit"))
+            source = _source(with_sessions(session_uri(self.url, "tidegate audit")))
             asset = source.add_table_asset(name=view.name, table_name=view.name, schema_name=view.schema)
         except ConnectionError as error:  # Great Expectations' TestConnectionError
             said = str(error).partition("\n")[0]
@@ -89,7 +90,7 @@ def _per_row(expectation: Any) -> bool:
 
 
 _SAMPLED = {
-    "result_format": "COMPLETE",
+    "result_format": "SUMMARY",  # COMPLETE fetches each failing value, to show ten places
     "unexpected_index_column_names": ["_partition", "_offset"],
     "partial_unexpected_count": SAMPLES,
     "return_unexpected_index_query": False,
@@ -103,7 +104,7 @@ def _observed(result: Mapping[str, Any]) -> dict[str, Any]:
         seen["observed_value"] = _plain(result["observed_value"])
     if "unexpected_count" in result:
         seen["failed"] = result["unexpected_count"]
-        places: Sequence[Mapping[str, Any]] = result.get("unexpected_index_list") or []
+        places: Sequence[Mapping[str, Any]] = result.get("partial_unexpected_index_list") or []
         seen["samples"] = [
             {name.removeprefix("_"): _plain(place[name]) for name in place} for place in places[:SAMPLES]
         ]

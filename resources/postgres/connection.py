@@ -14,8 +14,11 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from platform_defs import verdicts
+from platform_defs.engine.redaction import unexpected
 from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError
 from platform_defs.verdicts import Place, Verdict
+from resources.postgres.pooling import require_session_mode
+from resources.postgres.session import session_settings, statement
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 SQL = Path(__file__).parent / "sql"
@@ -27,9 +30,7 @@ DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_set
 
 
 def lock_timeout(wait: str) -> sql.Composed:
-    """The statement that limits how long any one lock is waited for (`wait`, such as 2s) in this transaction. Unlike a
-    setting of `connect`, it holds behind a pooler that drops the startup parameter `options`.
-    """
+    """The statement that limits how long any one lock is waited for (`wait`, such as 2s) in this transaction."""
     return sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(wait))
 
 
@@ -41,32 +42,57 @@ def application_name(pipeline: str, owner: UUID) -> str:
 def connect(
     url: str, name: str = "tidegate", settings: Mapping[str, str] | None = None
 ) -> psycopg.Connection[tuple[Any, ...]]:
-    """An autocommit connection in UTC; a transaction is opened where one is meant. Raises LedgerAway.
+    """An autocommit connection in UTC; a transaction is opened where one is meant. Raises LedgerAway, and BadInput
+    behind a pooler that is not in session mode (pooling.py).
 
-    `settings` are Postgres' own, for this session.
+    `settings` are Postgres' own, for this session; those that it has without them are in session.py.
     """
     with database_errors():
-        return psycopg.connect(session_url(url, name, settings), autocommit=True, prepare_threshold=None)
+        address = session_url(url, name)
+        connection = psycopg.connect(address, autocommit=True, prepare_threshold=None)
+        try:
+            _prepare(connection, url, session_settings(address, settings))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
 
-def session_url(url: str, name: str, settings: Mapping[str, str] | None = None) -> str:
-    """`url` with what every session of ours has: its name, UTC, and time limits (`limited`). The server keeps the
-    limits too: otherwise it would hold the locks of a client that is gone for hours.
+def _prepare(connection: Connection, url: str, settings: Mapping[str, str]) -> None:
+    """One statement, and another behind a pooler, which tells its clients of a server process that does not exist."""
+    told = connection.info.backend_pid
+    if connection.execute(statement(settings, pid=told).encode()).fetchone() is None:
+        require_session_mode(session_url(url, "tidegate/pooler"))
+        connection.execute(statement(settings).encode())
+
+
+def session_url(url: str, name: str) -> str:
+    """`url` with what a connection of ours is asked for: its name, a server that can be written to, and time limits
+    (`limited`). What it is set to once it is open: `session_statement`.
     """
     given = conninfo_to_dict(limited(url))
-    theirs = {f"tcp_{key}": given[key] for key in given if key.startswith("keepalives_")}
-    theirs["tcp_user_timeout"] = given["tcp_user_timeout"]
-    own = {"TimeZone": "UTC", "idle_in_transaction_session_timeout": "0", **(settings or {})}
-    options = " ".join([_options(theirs), str(given.pop("options", "")), _options(own)])
-    return make_conninfo(
-        "", **{"target_session_attrs": "read-write", **given, "options": options, "application_name": name}
-    )
+    return make_conninfo("", **{"target_session_attrs": "read-write", **given, "application_name": name})
+
+
+def session_statement(url: str, name: str) -> str:
+    """What a session of ours is set to, as a statement for a library that opens its connections itself; its name as
+    well, for one that uses a connection again.
+    """
+    return statement(session_settings(session_url(url, name), {"application_name": name}))
 
 
 def session_uri(url: str, name: str) -> str:
     """What `session_url` gives as a URI, for a library that takes nothing else."""
     given = conninfo_to_dict(session_url(url, name))
     return f"postgresql:///?{urlencode(given, quote_via=quote)}"
+
+
+def show_alive(connection: Connection, name: str) -> None:
+    """Let the session be seen as `name`, for as long as it lasts: by a lock, which every role may see, and which goes
+    with the session. Several sessions may show the same name. Raises LedgerAway.
+    """
+    with database_errors():
+        connection.execute(queries()["show_alive"], {"name": name})
 
 
 def limited(url: str) -> str:
@@ -87,25 +113,48 @@ def limited(url: str) -> str:
     return f"{url}{'&' if '?' in url else '?'}{missing}"
 
 
-def _options(settings: Mapping[str, object]) -> str:
-    return " ".join(f"-c {key}={value}" for key, value in settings.items())
-
-
 @contextmanager
-def database_errors(place: Place = "ledger") -> Generator[None]:
-    """What Postgres refuses becomes the error that platform_defs/verdicts.py says, for statements of this `place`."""
+def database_errors(place: Place = "ledger", *, hides: bool = False) -> Generator[None]:
+    """What Postgres refuses becomes the error that platform_defs/verdicts.py says, for statements of this `place`.
+
+    With `hides` it quotes no value (`refusal`).
+    """
     try:
         yield
     except psycopg.Error as error:
-        raise as_ours(error, place) from error
+        raise as_ours(error, place, hides=hides) from (None if hides else error)
 
 
-def as_ours(error: psycopg.Error, place: Place = "ledger") -> TidegateError:
+def as_ours(error: psycopg.Error, place: Place = "ledger", *, hides: bool = False) -> TidegateError:
     """The error of ours that `error` means."""
     state = error.sqlstate
     if state is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return InternalError.of("a statement for Postgres", error)  # psycopg itself refuses it
-    return judged(state, str(error).strip(), place)
+        return unexpected("a statement for Postgres", error, hides=hides)  # psycopg itself refuses it
+    return judged(state, refusal(error, hides=hides), place)
+
+
+# The first line of an error of these classes is Postgres' own and quotes no value; a function's RAISE may take any.
+_PLAIN = ("08", "25", "28", "3D", "40", "53", "55", "57", "58", "72")
+_RAISED_IN = "pl_exec.c"  # Postgres' file that raises what a function in PL/pgSQL does
+_NAMED = {"constraint": "constraint_name", "column": "column_name", "table": "table_name", "type": "datatype_name"}
+
+
+def refusal(error: psycopg.Error, *, hides: bool) -> str:
+    """What Postgres says. With `hides` by the names in it alone: what else it says may quote the row (Failing row
+    contains ..., Key (email)=(...) already exists, invalid input syntax for ..., whatever a trigger raises).
+    """
+    diag, state = error.diag, error.sqlstate
+    if not hides or state is None:
+        return str(error).strip()
+    if state[:2] in _PLAIN and _RAISED_IN not in (diag.source_file or ""):
+        return str(diag.message_primary)
+    return hidden_refusal(state, {word: str(name) for word, of in _NAMED.items() if (name := getattr(diag, of))})
+
+
+def hidden_refusal(state: str, names: Mapping[str, str]) -> str:
+    """What stands in the place of Postgres' words, where these may quote classified values."""
+    named = "".join(f", {word} {name}" for word, name in names.items())
+    return f"{_error_class(state)}{named}; what else Postgres says of it may quote classified values, and is not shown"
 
 
 def judged(state: str | None, said: str, place: Place) -> TidegateError:

@@ -2,26 +2,25 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
-from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
 from platform_defs.engine.pauses import LONG, Counts, Pause
 from platform_defs.engine.ports import AuditView, FaultGroup, Publication, RefusedRow, Staged
-from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
 from platform_defs.halts import GateRed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
 from platform_defs.recent import Recent
-from resources.postgres import tables
+from resources.postgres import staging_tables, tables
 from resources.postgres.claims import claim
 from resources.postgres.connection import (
     DURABLE,
@@ -32,11 +31,13 @@ from resources.postgres.connection import (
     connect,
     database_errors,
     queries,
+    show_alive,
 )
 from resources.postgres.pinning import pin
 from resources.postgres.positions import positions_of
-from resources.postgres.publish_statements import Holder, PostgresPublication, find_refused, lock_as_owner
-from resources.postgres.staging import PostgresStaging
+from resources.postgres.publish_statements import Holder, PostgresPublication, is_owner, lock_as_owner
+from resources.postgres.refused_rows import find_refused
+from resources.postgres.staging import PostgresStaging, coverage_of
 from resources.postgres.take_over import TakenOver, refuse_held, take_over
 
 LOCKED = "55P03"  # lock_not_available: the session is as it was
@@ -71,12 +72,17 @@ def acquire(
 class PostgresHold:
     """One run's hold on a pipeline (engine.ports.PipelineHold). Its open connection is the sign that the run lives."""
 
-    url: str
+    url: str = field(repr=False)  # it holds the password
     contract: Contract
     holder: Holder
     connection: psycopg.Connection[tuple[Any, ...]]
     contract_digest: str | None = None  # of what judges the messages of each try; None: it is not recorded here
     transform_digest: str | None = None  # of what makes rows of them (contract/digest.py); None: it is not known
+
+    @property
+    def hides(self) -> bool:
+        """Whether no error may quote a row: values of the contract are classified."""
+        return classified(self.contract).any
 
     def ping(self) -> None:
         """See engine.ports.PipelineHold."""
@@ -117,21 +123,22 @@ class PostgresHold:
         return replace(pending, recent=Recent.from_json(recent))
 
     def open_staging(self, pending: PendingBatch) -> PostgresStaging:
-        """A staging table of its own for one try at `pending`."""
+        """A staging table for one try at `pending`, which no other try uses meanwhile."""
+        pipeline = self.holder.pipeline
         with self._owned():
+            (staging_id,) = self.connection.execute(queries()["next_staging_id"]).fetchone() or (0,)
+            table_id = staging_tables.take(self.connection, self.contract, pipeline, staging_id)
             pinned = {"contract_digest": self.contract_digest, "transform_digest": self.transform_digest}
-            stored = {**self.holder.key, **pinned, "batch_id": pending.batch_id}
-            row = self.connection.execute(queries()["open_staging"], stored).fetchone()
-            assert row is not None  # noqa: S101  # RETURNING always gives one
-            staging_id: int = row[0]
-            tables.create_staging(self.connection, self.contract, staging_id)
-        return PostgresStaging(self.url, application_name(self.holder.pipeline, self.holder.owner), staging_id)
+            of_try = {"staging_id": staging_id, "table_id": table_id, "batch_id": pending.batch_id}
+            self.connection.execute(queries()["open_staging"], {**self.holder.key, **pinned, **of_try})
+        name, table = application_name(pipeline, self.holder.owner), staging_tables.rows_name(table_id)
+        return PostgresStaging(self.url, name, staging_id, table, self.hides)
 
     def coverage(self, staging_id: int) -> list[Coverage]:
         """Every complete attempt of a try; a range may have several."""
         with database_errors():
             rows = self.connection.execute(queries()["coverage"], {"staging_id": staging_id}).fetchall()
-        return [_coverage(self.contract.topic, row) for row in rows]
+        return [coverage_of(self.contract.topic, row) for row in rows]
 
     def faults(self, staged: Staged) -> list[FaultGroup]:
         """See engine.ports.PipelineHold."""
@@ -144,12 +151,8 @@ class PostgresHold:
 
     def audit_view(self, staged: Staged) -> AuditView | None:
         """A view of the rows that publish would write, before anyone sees them; None where there are none."""
-        with database_errors():
-            name = tables.create_audit_view(self.connection, self.contract, staged)
-            any_row = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(sql.Identifier(tables.STAGING_SCHEMA, name))
-            if self.connection.execute(any_row).fetchone() is None:
-                return None
-        return AuditView(tables.STAGING_SCHEMA, name)
+        with self._owned():
+            return staging_tables.view_of_winners(self.connection, staged)
 
     @contextmanager
     def publication(self, staged: Staged, *, recorded: bool = True) -> Generator[Publication]:
@@ -169,7 +172,7 @@ class PostgresHold:
         except (psycopg.Error, LedgerAway) as error:  # LedgerAway: a step of the publication has judged it already
             if not self.connection.closed:
                 self._roll_back()
-                raise (as_ours(error) if isinstance(error, psycopg.Error) else error) from error
+                raise (as_ours(error, hides=self.hides) if isinstance(error, psycopg.Error) else error) from error
             if not recorded:
                 raise LedgerAway(
                     f"the connection died while the rows of batch {batch_id} were written; it is unknown whether "
@@ -184,14 +187,14 @@ class PostgresHold:
 
     def rehearse(self, staged: Staged) -> None:
         """See engine.ports.PipelineHold."""
-        with database_errors(), self.connection.transaction(force_rollback=True):
+        with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
             publication = PostgresPublication(self.connection, self.holder, self.contract, staged)
             publication.check_tables()
             publication.write_rows()
 
-    def refused_row(self, staged: Staged) -> RefusedRow | None:
+    def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
         """See engine.ports.PipelineHold."""
-        with database_errors(), self.connection.transaction(force_rollback=True):
+        with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
             return find_refused(PostgresPublication(self.connection, self.holder, self.contract, staged))
 
     def fenced(self) -> bool:
@@ -230,12 +233,16 @@ class PostgresHold:
             self.connection.execute(queries()["halt"], halted)
 
     def sweep(self) -> None:
-        """Drop what earlier tries left in staging. What a stopped zombie still locks is left for the next sweep."""
+        """Delete what earlier tries left in staging. A fenced run deletes nothing: its successor may have the table by
+        now. What a stopped zombie still locks is left for the next sweep.
+        """
         with database_errors():
             found = self.connection.execute(queries()["stale_staging"], self.holder.key).fetchall()
-        for (staging_id,) in found:
-            with database_errors(), suppress(psycopg.errors.LockNotAvailable):
-                tables.drop_staging(self.connection, staging_id)
+        for staging_id, table_id in found:
+            with database_errors(), suppress(psycopg.errors.LockNotAvailable), self.connection.transaction():
+                if not is_owner(self.connection, self.holder):
+                    return
+                staging_tables.empty(self.connection, staging_id, table_id)
 
     def close(self) -> None:
         """Give the pipeline back and end the session. Where Postgres cannot be asked, the next run takes over.
@@ -291,8 +298,15 @@ class PostgresHold:
 
 
 def _session(url: str, pipeline: str, owner: UUID) -> Connection:
-    """A session of this owner's, which waits for no lock for longer than LOCK_WAIT."""
-    return connect(url, application_name(pipeline, owner), settings={"lock_timeout": LOCK_WAIT})
+    """A session of this owner's, by which it is alive, and which waits for no lock for longer than LOCK_WAIT."""
+    name = application_name(pipeline, owner)
+    connection = connect(url, name, settings={"lock_timeout": LOCK_WAIT})
+    try:
+        show_alive(connection, name)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _halt_where_runs_die(held: PostgresHold, taken: TakenOver) -> None:
@@ -324,10 +338,3 @@ def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
 def _one_row(connection: Connection, query: str, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
     cursor = connection.execute(queries()[query], values)
     return cursor.fetchone() if cursor.description else None
-
-
-def _coverage(topic: str, row: tuple[Any, ...]) -> Coverage:
-    attempt, partition, start, until, messages, rows, dead, unknown, gaps, epoch, counts, skipped = row
-    span, spans = OffsetRange(topic, partition, start, until), tuple((low, high) for low, high in gaps)
-    schemas = tuple(SchemaCount(*count) for count in counts)
-    return Coverage(span, attempt, messages, rows, dead, unknown, spans, epoch, schemas, skipped)

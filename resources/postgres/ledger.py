@@ -5,9 +5,9 @@ What a run writes is in hold.py, which is imported only where a run opens: a com
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from resources.postgres.answers import (
     DeadLetterCount,
     DeadLetterLine,
     EpochRead,
-    LineageEvent,
+    LineageBacklog,
     PipelineProgress,
     PipelineStatus,
     StartedPosition,
@@ -50,7 +50,7 @@ class Ledger:
     a connection of its own, unless they are `kept`.
     """
 
-    url: str
+    url: str = field(repr=False)  # it holds the password
     kept: KeptConnections | None = None
 
     def migrate(self) -> tuple[str, ...]:
@@ -138,14 +138,14 @@ class Ledger:
         rows = self._rows("epochs_read", pipeline=pipeline, topic_id=topic_id, partition=partition, low=low)
         return [EpochRead(**row) for row in rows]
 
-    def run_sessions(self, prefix: str) -> list[str]:
-        """The application names that begin with `prefix`, of all sessions there are now.
+    def sessions_alive(self, names: Collection[str]) -> set[str]:
+        """Those of `names` under which a session shows that it is there (`connection.show_alive`).
 
         Asks the database, not the ledger: the first run of all has its session before there is a ledger.
         """
         with self._connection() as connection, database_errors():
-            rows = connection.execute(queries()["run_sessions"], {"prefix": prefix}).fetchall()
-        return [name for (name,) in rows]
+            rows = connection.execute(queries()["runs_alive"], {"names": list(names)}).fetchall()
+        return {name for (name,) in rows}
 
     # Batches
 
@@ -196,15 +196,11 @@ class Ledger:
         values: list[bytes | None] = found.pop("header_values") or []
         return StoredDeadLetter(**found, headers=tuple(zip(names, values, strict=True)))
 
-    # The lineage outbox
+    # The lineage outbox (resources/postgres/lineage_outbox.py sends it)
 
-    def unsent_lineage(self, most: int) -> list[LineageEvent]:
-        """The next events to be sent, at most so many, in the order in which they must leave."""
-        return [LineageEvent(**row) for row in self._rows("unsent_lineage", most=most)]
-
-    def mark_sent(self, sequence: int) -> None:
-        """Note that the lineage event has left."""
-        self._execute("mark_sent", sequence=sequence)
+    def lineage_backlog(self, pipelines: Sequence[str]) -> dict[str, LineageBacklog]:
+        """By pipeline, the events that have not left; of those that have some."""
+        return {row["pipeline"]: LineageBacklog(**row) for row in self._rows("lineage_backlog", pipelines=[*pipelines])}
 
     # How a statement of sql/ is run
 

@@ -9,17 +9,19 @@ from uuid import UUID
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.engine.breaker import recent_with
-from platform_defs.engine.ports import RefusedRow, Staged
-from platform_defs.errors import Fenced, RowRefused, StagingLost
+from platform_defs.engine.ports import Staged
+from platform_defs.errors import Fenced, StagingLost
 from platform_defs.halts import PartitionSpan
-from platform_defs.offsets import OffsetRange, nth_offset, whole_spans
+from platform_defs.offsets import whole_spans
 from resources.postgres.connection import Connection, database_errors, queries
 from resources.postgres.contract_ledger import ContractLedger
 from resources.postgres.row_writing import StagedRows, Written, accumulate, append, upsert
-from resources.postgres.staging import multirange
-from resources.postgres.tables import check_target, lock_target, staging_table
+from resources.postgres.staging import coverage_of
+from resources.postgres.staging_tables import rows_table
+from resources.postgres.tables import check_target, lock_target
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,13 @@ class Holder:
 
 def lock_as_owner(connection: Connection, holder: Holder) -> None:
     """Lock the pipeline's row as its owner for the rest of the transaction. Raises Fenced when it no longer is."""
-    if connection.execute(queries()["lock_as_owner"], holder.key).fetchone() is None:
+    if not is_owner(connection, holder):
         raise Fenced.not_the_owner(holder.pipeline, holder.epoch)
+
+
+def is_owner(connection: Connection, holder: Holder) -> bool:
+    """Whether `holder` is the pipeline's owner; then its row stays locked for the rest of the transaction."""
+    return connection.execute(queries()["lock_as_owner"], holder.key).fetchone() is not None
 
 
 @dataclass
@@ -50,6 +57,11 @@ class PostgresPublication:
     holder: Holder
     contract: Contract
     staged: Staged
+
+    @property
+    def hides(self) -> bool:
+        """Whether no error may quote a row: values of the contract are classified."""
+        return classified(self.contract).any
 
     def lock_as_owner(self) -> None:
         """The pipeline's row, for the rest of the transaction."""
@@ -64,13 +76,10 @@ class PostgresPublication:
     def prove_coverage(self) -> None:
         """Every planned range has its complete attempt, still there and as the driver saw it."""
         rows = self._fetch("coverage", staging_id=self.staged.staging_id)
-        stored = {row[0]: (*row[1:7], row[-1]) for row in rows}
+        stored = {item.attempt: item for item in (coverage_of(self.contract.topic, row) for row in rows)}
         for item in self.staged.coverage:
-            span = item.range
-            place = (span.partition, span.from_offset, span.until_offset)
-            seen = (*place, item.messages, item.rows, item.dead_letters, item.skipped_records)
-            if stored.get(item.attempt) != seen:
-                raise StagingLost.coverage(span)
+            if stored.get(item.attempt) != item:
+                raise StagingLost.coverage(item.range)
         if sorted(item.range for item in self.staged.coverage) != sorted(self.staged.pending.ranges):
             raise StagingLost.ranges()
 
@@ -99,7 +108,7 @@ class PostgresPublication:
         """The winners' rows into the row table, then merged into each accumulate. Every row has to arrive. Only here is
         a row ever refused.
         """
-        with database_errors("table"):
+        with database_errors("table", hides=self.hides):
             self._write_rows()
             self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
@@ -146,7 +155,8 @@ class PostgresPublication:
         self._record_checks(checks)
         self._execute("write_lineage", **self._batch, event=Jsonb(dict(event)))
         recent = recent_with(self.contract.limits, self.staged)
-        self._execute("clear_pending", **self._batch, recent=Jsonb(recent.to_json()))
+        counted = {"messages": self.staged.messages, "rows": self.staged.rows}
+        self._execute("clear_pending", **self._batch, **counted, recent=Jsonb(recent.to_json()))
 
     @property
     def winners(self) -> sql.Composable:
@@ -159,8 +169,15 @@ class PostgresPublication:
     @property
     def rows(self) -> StagedRows:
         """What is staged and counts."""
-        staged = self.staged
-        return StagedRows(self.connection, staged.staging_id, staged.pending.batch_id, self.winners, self.left_columns)
+        batch_id = self.staged.pending.batch_id
+        return StagedRows(self.connection, rows_table(self.table_id), batch_id, self.winners, self.left_columns)
+
+    @cached_property
+    def table_id(self) -> int:
+        """Of the staging table that the try has. Raises StagingLost where the try has been forgotten."""
+        if (row := self._fetch("staging_table", staging_id=self.staged.staging_id)) == []:
+            raise StagingLost.forgotten(self.staged.staging_id)
+        return row[0][0]
 
     @cached_property
     def left_columns(self) -> Sequence[str]:
@@ -196,24 +213,21 @@ class PostgresPublication:
         )
 
     def _record_ranges(self) -> None:
-        epochs = self._epochs
-        self._execute_all(
-            "write_batch_range",
-            [
-                {
-                    "topic": item.range.topic,
-                    "topic_id": self.staged.pending.topic_id,
-                    "partition": item.range.partition,
-                    "from_offset": item.range.from_offset,
-                    "until_offset": item.range.until_offset,
-                    "messages": item.messages,
-                    "skipped_records": item.skipped_records,
-                    "gaps": multirange(item.gaps),
-                    "leader_epoch": epochs[item.range.partition],
-                }
-                for item in self.staged.coverage
-            ],
+        """The ranges, with the gaps of the attempts that coverage chose, which never leave Postgres."""
+        coverage, epochs = self.staged.coverage, self._epochs
+        key = {"topic": self.contract.topic, "topic_id": self.staged.pending.topic_id}
+        written = self.connection.execute(
+            queries()["write_batch_ranges"],
+            {
+                **self._batch,
+                **key,
+                "staging_id": self.staged.staging_id,
+                "attempts": [item.attempt for item in coverage],
+                "leader_epochs": [epochs[item.range.partition] for item in coverage],
+            },
         )
+        if written.rowcount != len(coverage):
+            raise StagingLost.ranges()
 
     def _record_schemas(self) -> None:
         named = [(item.range, count) for item in self.staged.coverage for count in item.schemas]
@@ -247,7 +261,7 @@ class PostgresPublication:
         )
 
     def _count(self) -> int:
-        query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(staging_table(self.staged.staging_id), self.winners)
+        query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(rows_table(self.table_id), self.winners)
         (count,) = self.connection.execute(query).fetchone() or (0,)
         return count
 
@@ -267,39 +281,3 @@ class PostgresPublication:
 
 def _values(span: PartitionSpan) -> sql.Composable:
     return sql.SQL("({}, {}, {})").format(span.partition, span.from_offset, span.until_offset)
-
-
-def find_refused(publication: PostgresPublication) -> RefusedRow | None:
-    """The first message, by partition and offset, whose rows the row table rejects.
-
-    Bisects over prefixes, so that of two messages that only together violate a constraint the second is found. None
-    where the row table takes everything (then an accumulate's constraint was violated).
-    """
-    order = sorted(publication.staged.pending.ranges)
-    if (why := _refusal(publication, sql.SQL("true"))) is None:
-        return None
-    low, high = 0, sum(map(len, order))  # offsets accepted, offsets refused
-    while high - low > 1:
-        middle = (low + high) // 2
-        answer = _refusal(publication, _prefix(order, middle))
-        low, high, why = (middle, high, why) if answer is None else (low, middle, answer)
-    found = nth_offset(order, high - 1)
-    return RefusedRow(found.partition, found.from_offset, why.error_class, str(why))
-
-
-def _refusal(publication: PostgresPublication, where: sql.Composable) -> RowRefused | None:
-    """Why the row table refuses the rows for which `where` holds, or None. Raises what else is in the way."""
-    write = append if publication.contract.row_table.disposition == "append" else upsert
-    try:
-        with database_errors("table"), publication.connection.transaction(force_rollback=True):  # nothing stays
-            write(publication.rows, publication.contract.row_table, where)
-            publication.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    except RowRefused as refusal:
-        return refusal
-    return None
-
-
-def _prefix(order: Sequence[OffsetRange], count: int) -> sql.Composable:
-    """The rows of the first `count` offsets in (partition, offset) order."""
-    last = nth_offset(order, count - 1)
-    return sql.SQL("(_partition, _offset) <= ({}, {})").format(last.partition, last.from_offset)

@@ -15,6 +15,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.model import Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.replay_plan import History
@@ -22,6 +23,7 @@ from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, LedgerAway,
 from platform_defs.evolution.plan import plan
 from platform_defs.evolution.statements import Given, Statement
 from platform_defs.words import plural
+from resources.postgres import staging_tables
 from resources.postgres.connection import (
     DURABLE,
     LOCK_WAIT,
@@ -30,12 +32,13 @@ from resources.postgres.connection import (
     connect,
     database_errors,
     queries,
+    refusal,
 )
 from resources.postgres.contract_ledger import ContractLedger, run
 from resources.postgres.hold import PostgresHold
 from resources.postgres.publish_statements import lock_as_owner
 from resources.postgres.row_replacement import Difference, Pair
-from resources.postgres.tables import check_target, drop_staging, identifier
+from resources.postgres.tables import check_target, identifier
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,7 @@ class Replacement:
         OutcomeUnknown: the ledger has the outcome.
         """
         try:
-            with database_errors(), held.connection.transaction():
+            with database_errors(hides=held.hides), held.connection.transaction():
                 held.connection.execute(DURABLE)
                 self._replace(held, done)
         except LedgerAway as error:
@@ -187,8 +190,9 @@ class Replacement:
             name = application_name(self.built.name, row[1])
             connection.execute(queries()["end_sessions"], {"application_name": name})
         everything = {"pipeline": self.built.name, "epoch": 2**62}
-        for (staging_id,) in connection.execute(queries()["stale_staging"], everything).fetchall():
-            drop_staging(connection, staging_id)
+        for staging_id, _ in connection.execute(queries()["stale_staging"], everything).fetchall():
+            connection.execute(queries()["forget_staging"], {"staging_id": staging_id})
+        staging_tables.drop_all(connection, self.built.name)
         for statement in ("forget_replay", "forget_builder"):
             connection.execute(queries()[statement], self.key)
         return self.drop_tables(connection) or row is not None
@@ -264,6 +268,7 @@ class Replacement:
         connection.execute(queries()["forget_builder"], key)
 
     def _replace_rows(self, held: PostgresHold, history: History) -> None:
+        hides = classified(self.live.contract).any
         try:
             for pair in self._pairs(held.connection, history):
                 # Readers continue, and writers wait; where columns change, both wait.
@@ -279,9 +284,9 @@ class Replacement:
             held.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except (psycopg.IntegrityError, psycopg.DataError, psycopg.errors.RaiseException) as error:
             raise BadInput(
-                f"a table of {self.live.name} rejects rebuilt rows: {str(error).strip()}. Nothing was changed",
+                f"a table of {self.live.name} rejects rebuilt rows: {refusal(error, hides=hides)}. Nothing was changed",
                 field=self.live.name,
-            ) from error
+            ) from (None if hides else error)
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             raise BadInput(
                 f"a publication replicates a table of {self.live.name}, and Postgres could not say which rows a replay "
@@ -326,6 +331,7 @@ class Replacement:
         """Each live table with the one that was built; of a partial replay only rows from its first batch on."""
         start, reshaping = 0 if history.whole else history.from_batch, self._reshaping(connection)
         left = ContractLedger(connection, self.live.name).left_columns(self.live.contract)
+        hidden = classified(self.live.contract)
         return [
             Pair(
                 old,
@@ -333,6 +339,7 @@ class Replacement:
                 start if old.disposition == "append" else 0,
                 tuple(item for item in reshaping if item.table == old.name),
                 left,
+                hidden,
             )
             for old, new in zip(self.live.contract.tables, self.built.contract.tables, strict=True)
         ]

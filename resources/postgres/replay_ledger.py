@@ -1,7 +1,7 @@
 """What the ledger knows about the batches that a replay would replace, and about the replay that is being built."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 from psycopg.rows import dict_row
@@ -29,7 +29,7 @@ class ReplayLedger:
     version's, and LedgerAway.
     """
 
-    url: str
+    url: str = field(repr=False)  # it holds the password
     contract: Contract
 
     def first_batch(self) -> int | None:

@@ -5,12 +5,13 @@ values in columns that the contract does not know, except those of an upsert tha
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from psycopg import sql
 
+from platform_defs.contract.classified import HIDDEN, NOTHING, Classified
 from platform_defs.contract.model import Table
 from platform_defs.contract.own_columns import target_columns
 from platform_defs.evolution.statements import Statement
@@ -45,6 +46,7 @@ class Pair:
     from_batch: int  # 0: everything
     reshaping: tuple[Statement, ...] = ()  # what changes the live table's columns, once it is empty
     left: Sequence[str] = ()  # columns of an upsert that earlier contracts left: empty in the rebuilt rows
+    hidden: Classified = NOTHING  # what of the samples is not shown
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -77,8 +79,11 @@ class Pair:
             taken = connection.execute(
                 both + sql.SQL("SELECT row_to_json(x)::text FROM ({} LIMIT {}) AS x").format(query, SAMPLES)
             )
-            samples += [{"only": side, **_sample(text)} for (text,) in taken.fetchall()]
+            samples += [{"only": side, **self._shown(_sample(text))} for (text,) in taken.fetchall()]
         return Difference(self.old.name, there, made, only_live, only_rebuilt, tuple(samples))
+
+    def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: HIDDEN if self.hidden.hides(self.old.name, name) else value for name, value in row.items()}
 
     def orphans(self, connection: Connection, built: str) -> int:
         """Keys that only the live table has, and whose message compaction removed: they cannot be rebuilt."""

@@ -14,7 +14,7 @@ from platform_defs.contract.own_columns import target_columns
 from platform_defs.errors import BadInput
 from platform_defs.words import plural
 from resources.postgres.connection import Connection
-from resources.postgres.tables import closed_list, identifier, staging_table
+from resources.postgres.tables import closed_list, identifier
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class StagedRows:
     """The rows of one try at a batch that count: `winners` is the condition that a staged row is one of them."""
 
     connection: Connection
-    staging_id: int
+    source: sql.Composable  # the staging table
     batch_id: int
     winners: sql.Composable
     left: Sequence[str] = ()  # columns of an upsert that earlier contracts left: NULL in the rows that are written
@@ -57,7 +57,7 @@ def append(rows: StagedRows, table: Table, where: sql.Composable) -> int:
         identifier(table.name),
         _cast(table),
         rows.batch_id,
-        staging_table(rows.staging_id),
+        rows.source,
         rows.winners,
         where,
         names=names,
@@ -138,7 +138,7 @@ def _counted(rows: StagedRows, statement: LiteralString, parts: Mapping[str, sql
 
 def _spelt(rows: StagedRows, statement: LiteralString, parts: Mapping[str, sql.Composable]) -> sql.Composed:
     return sql.SQL(statement).format(
-        staging=staging_table(rows.staging_id),
+        staging=rows.source,
         winners=rows.winners,
         batch_id=sql.Literal(rows.batch_id),
         **parts,

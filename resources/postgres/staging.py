@@ -3,7 +3,7 @@
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -13,11 +13,22 @@ import pyarrow as pa
 from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Fault
+from platform_defs.engine.gaps import Gaps
+from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import LedgerAway, RowRefused, TidegateError
 from platform_defs.formats.block import Block, headers_of
-from resources.postgres.connection import connect, database_errors, judged, queries, session_url
-from resources.postgres.tables import STAGING_SCHEMA
+from platform_defs.offsets import OffsetRange
+from resources.postgres.connection import (
+    connect,
+    database_errors,
+    hidden_refusal,
+    judged,
+    queries,
+    session_statement,
+    session_url,
+)
+from resources.postgres.staging_tables import STAGING_SCHEMA
 
 DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (
     staging_id, attempt, partition, "offset", timestamp_ms, key, value,
@@ -45,9 +56,11 @@ class PostgresStaging:
     ended.
     """
 
-    url: str
+    url: str = field(repr=False)  # it holds the password
     application_name: str
     staging_id: int
+    table: str  # in STAGING_SCHEMA
+    hides: bool = False  # no error may quote a row: values are classified
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         """See engine.ports.StagingArea."""
@@ -57,22 +70,20 @@ class PostgresStaging:
         reader = pa.RecordBatchReader.from_batches(schema, iter(source))
         try:
             with _opened(self.url) as connection, connection.cursor() as cursor:
-                cursor.execute("SELECT set_config('application_name', $1, false)", [self.application_name])
-                rows = cursor.adbc_ingest(
-                    f"rows_{self.staging_id}", reader, mode="append", db_schema_name=STAGING_SCHEMA
-                )
+                cursor.execute(session_statement(self.url, self.application_name))
+                rows = cursor.adbc_ingest(self.table, reader, mode="append", db_schema_name=STAGING_SCHEMA)
                 connection.commit()
                 return rows
         except adbc.Error as error:
             if source.failure is not None:  # what feeds COPY failed, and not Postgres
-                raise source.failure from error
-            raise _copy_refused(error, self.url) from error
+                raise source.failure from (None if self.hides else error)
+            raise _copy_refused(error, self.url, hides=self.hides) from (None if self.hides else error)
 
     @contextmanager
     def recording(self) -> Generator["PostgresRecording"]:
         """See engine.ports.StagingArea."""
         with closing(connect(self.url, self.application_name)) as connection:
-            yield PostgresRecording(connection, self.staging_id)
+            yield PostgresRecording(connection, self.staging_id, self.hides)
 
 
 class _Source:
@@ -90,13 +101,14 @@ class _Source:
             raise
 
 
-def _copy_refused(error: Any, url: str) -> TidegateError:
+def _copy_refused(error: Any, url: str, *, hides: bool) -> TidegateError:
     """The error of ours for adbc's. (Any: its classes are known where it is imported.)
 
     The driver gives no SQLSTATE where the connection is gone, and none for a value that it cannot write itself. Where
     Postgres answers, it was a value, if trying again shows the same.
     """
-    said = f"COPY into staging: {str(error).strip()}"
+    quoted = hidden_refusal(error.sqlstate or "", {}) if hides else str(error).strip()
+    said = f"COPY into staging: {quoted}"
     if error.sqlstate:
         return judged(error.sqlstate, said, "staging")
     try:
@@ -134,11 +146,12 @@ class PostgresRecording:
 
     connection: psycopg.Connection[tuple[Any, ...]]
     staging_id: int
+    hides: bool = False
 
     @contextmanager
     def recorder(self, partition: int, attempt: UUID) -> Generator["PostgresRecorder"]:
         """A transaction that commits when the block ends well, with the coverage in it, and rolls back otherwise."""
-        with database_errors(), self.connection.transaction():
+        with database_errors(hides=self.hides), self.connection.transaction():
             yield PostgresRecorder(self.connection, self.staging_id, partition, attempt)
 
 
@@ -159,7 +172,7 @@ class PostgresRecorder:
             for fault in faults:
                 copy.write_row((self.staging_id, self.attempt, self.partition, *_letter(block, fault)))
 
-    def cover(self, coverage: Coverage) -> None:
+    def cover(self, coverage: Coverage, gaps: Gaps) -> None:
         if self.connection.closed:
             raise LedgerAway("the connection that stores coverage is gone")
         span = coverage.range
@@ -175,7 +188,8 @@ class PostgresRecorder:
                 "rows": coverage.rows,
                 "dead_letters": coverage.dead_letters,
                 "unknown_fields": coverage.unknown_fields,
-                "gaps": multirange(coverage.gaps),
+                "gaps": gaps.text,
+                "gap_digest": coverage.gap_digest,
                 "leader_epoch": coverage.leader_epoch,
                 "schemas": Jsonb([[one.generation, one.key, one.messages, one.part] for one in coverage.schemas]),
                 "skipped_records": coverage.skipped_records,
@@ -183,9 +197,11 @@ class PostgresRecorder:
         )
 
 
-def multirange(gaps: Sequence[tuple[int, int]]) -> str:
-    """`gaps` as the text of an int8multirange."""
-    return "{" + ",".join(f"[{start},{until})" for start, until in gaps) + "}"
+def coverage_of(topic: str, row: tuple[Any, ...]) -> Coverage:
+    """A row of the query `coverage`."""
+    attempt, partition, start, until, messages, rows, dead, unknown, gap_digest, epoch, schemas, skipped = row
+    span, named = OffsetRange(topic, partition, start, until), tuple(SchemaCount(*count) for count in schemas)
+    return Coverage(span, attempt, messages, rows, dead, unknown, gap_digest, epoch, named, skipped)
 
 
 def _letter(block: Block, fault: Fault) -> tuple[Any, ...]:

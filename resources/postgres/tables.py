@@ -5,15 +5,12 @@ from typing import Any, LiteralString, cast
 import psycopg
 from psycopg import sql
 
-from platform_defs.contract.model import Contract, Table
-from platform_defs.contract.own_columns import staged_columns, target_columns
-from platform_defs.engine.ports import Staged
+from platform_defs.contract.model import Table
+from platform_defs.contract.own_columns import target_columns
 from platform_defs.engine.replay_plan import SUFFIX as REPLAY
 from platform_defs.errors import BadInput
 from resources.postgres.connection import Connection, queries
 from resources.postgres.live_table import key_columns, read_live, refuse_unfit
-
-STAGING_SCHEMA = "tidegate_staging"
 
 
 def closed_list(text: str) -> sql.SQL:
@@ -101,42 +98,6 @@ def refuse_unique(connection: Connection, table: Table) -> None:
             "crash it could never continue. Drop the constraint, or deliver exactly_once",
             field=table.name,
         )
-
-
-def create_staging(connection: Connection, contract: Contract, staging_id: int) -> None:
-    """An UNLOGGED table like the row table, without its constraints: a row that violates one is found at publish."""
-    named = [*((column.name, column.type) for column in contract.row_table.columns), *staged_columns(contract)]
-    columns = [_column(name, kind.staged, required=False) for name, kind in named]
-    connection.execute(
-        sql.SQL("CREATE UNLOGGED TABLE {} ({}) WITH (autovacuum_enabled = off)").format(
-            staging_table(staging_id), sql.SQL(", ").join(columns)
-        )
-    )
-
-
-def staging_table(staging_id: int) -> sql.Identifier:
-    return sql.Identifier(STAGING_SCHEMA, f"rows_{staging_id}")
-
-
-def create_audit_view(connection: Connection, contract: Contract, staged: Staged) -> str:
-    """A view of what publish would write: the winners' rows; for an upsert the newest of each key, without
-    tombstones.
-    """
-    name, source = f"audit_{staged.staging_id}", staging_table(staged.staging_id)
-    rows = sql.SQL("SELECT * FROM {} WHERE _attempt = ANY({})").format(source, sql.Literal(list(staged.winners)))
-    if contract.row_table.disposition == "upsert":
-        latest = sql.SQL("SELECT DISTINCT ON (_key) * FROM ({}) AS rows ORDER BY _key, _offset DESC").format(rows)
-        rows = sql.SQL("SELECT * FROM ({}) AS latest WHERE NOT _deleted").format(latest)
-    connection.execute(sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(sql.Identifier(STAGING_SCHEMA, name), rows))
-    return name
-
-
-def drop_staging(connection: Connection, staging_id: int) -> None:
-    """Drop a try's table and view. A stopped process inside COPY still locks them: lock_timeout, and the next sweep."""
-    with connection.transaction():
-        connection.execute("SET LOCAL lock_timeout = '1s'")
-        connection.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(staging_table(staging_id)))
-        connection.execute(queries()["forget_staging"], {"staging_id": staging_id})
 
 
 def _column(name: str, kind: str, *, required: bool) -> sql.Composable:

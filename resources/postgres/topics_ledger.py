@@ -4,6 +4,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from platform_defs.errors import ChangedMeanwhile, LedgerMissing
+from resources.current_user import current_user
 from resources.postgres.connection import connect, database_errors, queries
 from resources.postgres.migrations import migrate, reading
 
@@ -28,7 +29,7 @@ class TopicsLedger:
         query = "replace_topics_cluster" if instead else "keep_topics_cluster"
         migrate(self.url)
         with connect(self.url) as connection, database_errors():
-            connection.execute(queries()[query], {"cluster_id": cluster_id})
+            connection.execute(queries()[query], {"cluster_id": cluster_id, "who": current_user()})
             kept = connection.execute(queries()["topics_cluster"]).fetchone()
         if kept != (cluster_id,):
             raise ChangedMeanwhile(f"topics were applied to another cluster just now ({kept and kept[0]}); plan again")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -84,7 +84,7 @@ class Chosen:
 class UnsentLedger:
     """The table in the database at `url` (a libpq URI). Each method raises LedgerAway, LedgerOutdated, LedgerTooNew."""
 
-    url: str
+    url: str = field(repr=False)  # it holds the password
 
     def keep(self, messages: Iterable[UnsentMessage]) -> None:
         """Add them in one transaction; those that are there already stay as they are. Raises LedgerMissing."""

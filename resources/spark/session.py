@@ -7,14 +7,34 @@ from typing import Any
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
+from pydantic import field_validator
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from platform_defs.errors import BadInput
 from resources.settings import Settings, settings
 from resources.spark.archive import java_options
 
 # All cores, and four tries of a task: plain local[N] never retries one.
 LOCAL_MASTER = "local[*,4]"
 LOCAL_DRIVER = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# Tasks carry the passwords of Postgres, Kafka and the registry. https://spark.apache.org/docs/latest/security.html
+ENCRYPTED = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.io.encryption.enabled": "true",
+}
+SECRET = "spark.authenticate.secret"  # noqa: S105  # the option's name
+ENCRYPTIONS = ("spark.network.crypto.enabled", "spark.ssl.enabled", "spark.ssl.rpc.enabled")
+# They log what a task raises, which may quote a message. It reaches whoever asked for the job, and is judged there.
+QUOTING = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution",
+    "org.apache.spark.util.Utils",
+)
 
 
 def spark_config(given: Settings | None = None) -> dict[str, str]:
@@ -28,6 +48,7 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         **(LOCAL_DRIVER if given.spark_master is None else {}),  # executors elsewhere must reach the driver
+        **(ENCRYPTED if _shares_a_secret(given) else {}),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
@@ -46,9 +67,65 @@ def start_session(config: dict[str, str]) -> SparkSession:
     """A session with `config`, made or found."""
     _set_environment(config)
     builder = SparkSession.builder
-    for name, value in config.items():
+    for name, value in {**config, **_secret(config)}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    _refuse_unencrypted(spark)
+    _quiet(spark)
+    return spark
+
+
+def _secret(config: Mapping[str, str]) -> Mapping[str, str]:
+    """The secret that a cluster needs. The JVM is started before it is set: its first options are in its command line,
+    where every user of the machine reads them.
+    """
+    secret = settings().spark_secret
+    if secret is None or is_local(config["spark.master"]):
+        return {}
+    java: Any = SparkContext  # what starts the JVM alone has no public name
+    java._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(config.items())))
+    return {SECRET: secret.get_secret_value()}
+
+
+def is_local(master: str) -> bool:
+    """Whether every task runs in the driver's own process."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def _shares_a_secret(given: Settings) -> bool:
+    """Whether driver and executors can know each other: YARN and Kubernetes hand a secret out, to others one is given.
+    Where a spark-defaults.conf does it, nothing is set here.
+    """
+    master = given.spark_master or LOCAL_MASTER
+    return not is_local(master) and (given.spark_secret is not None or master.startswith(("yarn", "k8s://")))
+
+
+def is_encrypted(conf: Mapping[str, str]) -> bool:
+    """Whether driver and executors with these options know each other, and nobody between them reads what they say."""
+    known = conf.get("spark.authenticate") == "true"
+    return is_local(conf.get("spark.master", "")) or (known and any(conf.get(one) == "true" for one in ENCRYPTIONS))
+
+
+def _refuse_unencrypted(spark: SparkSession) -> None:
+    """Raise BadInput before the first task is sent, where anybody on its way could read or change it."""
+    conf = dict(spark.sparkContext.getConf().getAll())
+    if is_encrypted(conf) or settings().spark_unencrypted:
+        return
+    spark.stop()
+    raise BadInput(
+        f"Spark at {conf.get('spark.master')} would get tasks over connections that are neither authenticated nor "
+        "encrypted, and tasks carry the passwords of Postgres and Kafka. Turn on spark.authenticate in the cluster and "
+        "set TIDEGATE_SPARK_SECRET to its spark.authenticate.secret; where nobody else can reach that network, "
+        "TIDEGATE_SPARK_UNENCRYPTED=true accepts it as it is",
+        field="TIDEGATE_SPARK_MASTER",
+    )
+
+
+def _quiet(spark: SparkSession) -> None:
+    context: Any = spark.sparkContext  # the JVM has no public name
+    log4j = context._jvm.org.apache.logging.log4j
+    for name in QUOTING:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
 def _set_environment(config: Mapping[str, str]) -> None:
@@ -59,22 +136,32 @@ def _set_environment(config: Mapping[str, str]) -> None:
 
 
 class SparkResource(LazyPySparkResource):
-    """dagster-pyspark's lazy session, stopped when the run is over (the base class has no stop)."""
+    """dagster-pyspark's lazy session, configured by the settings alone. It is stopped when the run is over (the base
+    class has no stop).
+    """
 
     spark_config: dict[str, Any] = {}  # noqa: RUF012  # pydantic copies it
 
+    @field_validator("spark_config")
+    @classmethod
+    def _of_the_settings(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Refuses options of a run's configuration: in Dagster's launchpad, a Java option would run any code."""
+        if given:
+            raise ValueError("Spark is configured by TIDEGATE_SPARK_* alone, not in the configuration of a run")
+        return given
+
     def session(self) -> SparkSession:
         """The run's session; starts it at the first call."""
-        if not self.spark_config:
-            self.spark_config.update(spark_config())
-        _set_environment(self.spark_config)
-        return self.spark_session
+        if self._spark_session is None:
+            self._spark_session = start_session(spark_config())
+        return self._spark_session
 
     def has_ended(self) -> bool:
         """Whether the session was started and its JVM is gone, as when it ran out of memory: no job will run again."""
         if self._spark_session is None:
             return False
-        gateway: Any = self._spark_session.sparkContext._gateway  # the JVM has no other handle
+        context: Any = self._spark_session.sparkContext
+        gateway = context._gateway  # the JVM has no other handle
         process = getattr(gateway, "proc", None)  # none where another process started the JVM
         return process is not None and process.poll() is not None
 

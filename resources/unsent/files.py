@@ -15,6 +15,7 @@ from pathlib import Path
 
 from platform_defs.errors import BadInput
 from platform_defs.producing.unsent import UnsentMessage, from_line, to_line
+from resources.home import private_home
 from resources.settings import settings
 
 AT_ONCE = 500  # messages, and
@@ -35,7 +36,8 @@ class UnsentFiles:
 
     def append(self, path: Path, messages: Iterable[UnsentMessage]) -> None:
         """Append the messages and wait until the disk has them. Raises OSError, and then the file is as before."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_home(self.folder.parent)
+        self.folder.mkdir(exist_ok=True, mode=0o700)
         with _locked(path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
             whole = os.fstat(file).st_size
             try:

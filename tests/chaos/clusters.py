@@ -12,9 +12,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from resources.settings import PROJECT_ROOT, settings
-from resources.spark.session import spark_config, start_session
+from resources.spark.session import ENCRYPTED, spark_config, start_session
 
 HOSTS = ("127.0.0.2", "127.0.0.3")  # all of 127.0.0.0/8 is this machine
+SECRET = "of a cluster for tests"  # noqa: S105  # nobody else's
 CORES, MEMORY_MB = 1, 1024  # of each
 
 
@@ -24,6 +25,7 @@ def start_cluster(**more: str) -> SparkSession:
     """
     config = {
         **spark_config(),
+        **ENCRYPTED,
         "spark.executor.memory": f"{MEMORY_MB}m",
         "spark.executor.cores": str(CORES),
         "spark.cores.max": str(CORES * len(HOSTS)),
@@ -32,6 +34,7 @@ def start_cluster(**more: str) -> SparkSession:
         **{name.replace("_", "."): value for name, value in more.items()},
     }
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["TIDEGATE_SPARK_SECRET"] = SECRET
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(config.items())))
     return start_session({**config, "spark.master": _start_master_and_workers(SparkContext._gateway)})
 
@@ -40,7 +43,9 @@ def _start_master_and_workers(gateway: Any) -> str:
     """The address of the master. https://github.com/apache/spark: deploy/LocalSparkCluster.scala does the same."""
     deploy, option = gateway.jvm.org.apache.spark.deploy, gateway.jvm.scala.Option
     conf = gateway.jvm.org.apache.spark.SparkConf(False).set("spark.ui.enabled", "false")
-    conf.set("spark.master.rest.enabled", "false")
+    conf.set("spark.master.rest.enabled", "false").set("spark.authenticate.secret", SECRET)
+    for name, value in ENCRYPTED.items():
+        conf.set(name, value)
     served = deploy.master.Master.startRpcEnvAndEndpoint("127.0.0.1", 0, 0, conf)
     masters = gateway.new_array(gateway.jvm.java.lang.String, 1)
     masters[0] = f"spark://{served._1().address().hostPort()}"

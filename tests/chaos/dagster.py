@@ -59,7 +59,7 @@ def Dagsters_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
             world.send(pipeline, views(DUE))
             ui.up(lambda _: None)
             # It has reported what the killed run could not: a kill while it does would have it reported twice.
-            wait_for(lambda: runs_with_session(world.ledger) and not world.ledger.unreported(pipeline.contract), 90)
+            wait_for(lambda: _alive(world, instance) and not world.ledger.unreported(pipeline.contract), 90)
             _kill(pieces)
         world.send(pipeline, views(DUE))
         ui.up(lambda _: None)
@@ -114,6 +114,11 @@ def _dagster_down_at_the_end() -> Iterator[None]:
     assert ui.running(settings().home) == []
 
 
+def _alive(world: World, instance: DagsterInstance) -> set[str]:
+    """The runs that work now."""
+    return runs_with_session(world.ledger, [record.dagster_run.run_id for record in unfinished(instance)])
+
+
 def _killed_between_commit_and_telling(world: World, pipeline: Pipeline, instance: DagsterInstance) -> str:
     """A materialization of the command line, killed once its batch is committed; its run id. It stays STARTED."""
     command = f"TIDEGATE_CRASH_POINT=after_commit:$$:KILL exec {DAGSTER} asset materialize --select web/page_views"
@@ -130,8 +135,8 @@ def _killed_between_commit_and_telling(world: World, pipeline: Pipeline, instanc
     finally:
         with suppress(ProcessLookupError):
             os.killpg(run.pid, signal.SIGKILL)  # its Spark as well
-    wait_for(lambda: not runs_with_session(world.ledger), 30)
     (status,) = world.rows("select run_id from tidegate.pipeline where name = %s", pipeline.name)
+    wait_for(lambda: not runs_with_session(world.ledger, [status["run_id"]]), 30)
     record = instance.get_run_by_id(status["run_id"])
     assert record is not None
     assert record.status == DagsterRunStatus.STARTED  # and would be for ever

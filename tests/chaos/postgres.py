@@ -40,7 +40,7 @@ def Postgres_restarted_between_stage_and_publish(chaos: Chaos) -> Verdict:
     def restart(staging_id: int) -> None:
         postgres.stop(stack.status().home)
         stack.up()
-        (row,) = chaos.world.rows(f"select count(*) as n from tidegate_staging.rows_{staging_id}")
+        (row,) = chaos.world.rows(f"select count(*) as n from {chaos.world.staging_table(staging_id)}")
         kept.append(row["n"])
 
     intruder = Intruder("before_publish", restart)

@@ -126,7 +126,7 @@ class _Straggling:
         return LateCopy(self._ledger.open_staging(pending))
 
     def publication(self, staged: Any, **how: Any) -> Any:
-        rows, here = f"tidegate_staging.rows_{staged.staging_id}", f"WHERE staging_id = {staged.staging_id}"
+        rows, here = self._world.staging_table(staged.staging_id), f"WHERE staging_id = {staged.staging_id}"
         url = self._world.endpoints.postgres_url
         wait_for(url, f"SELECT 1 FROM {rows} WHERE _partition = 0 HAVING count(DISTINCT _attempt) = 2")
         asked = {

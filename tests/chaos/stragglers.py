@@ -35,7 +35,7 @@ class LateCopy:
             return self.area.copy(batches, schema)
         rows = list(batches)
         partition = rows[0].column("_partition")[0].as_py()
-        wait_for(self.area.url, f"SELECT 1 FROM tidegate_staging.rows_{self.staging_id} WHERE _partition = {partition}")
+        wait_for(self.area.url, f"SELECT 1 FROM tidegate_staging.{self.area.table} WHERE _partition = {partition}")
         return self.area.copy(rows, schema)
 
 

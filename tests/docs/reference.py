@@ -21,6 +21,7 @@ from typer.main import get_command
 from platform_defs import errors
 from platform_defs.cli.main import COMMANDS
 from platform_defs.contract.column_types import FIXED, ColumnType, column_type
+from platform_defs.contract.expectations import EXPECTATIONS
 from platform_defs.contract.keys import REQUIRED, SECTIONS, TYPES, Key, Section
 from platform_defs.contract.model import Contract, Field
 from platform_defs.contract.odcs import load
@@ -79,6 +80,11 @@ def contract_types() -> str:
         for one in TYPES
     ]
     return table(heads, rows)
+
+
+def contract_expectations() -> str:
+    """The expectations that a batch rule may name."""
+    return textwrap.fill(", ".join(map(code, EXPECTATIONS)) + ".", 120, break_on_hyphens=False) + "\n"
 
 
 def exported_types() -> str:
@@ -156,10 +162,13 @@ def ledger() -> dict[str, list[tuple[str, str]]]:
         r"^ALTER TABLE tidegate\.(\w+)\s+ADD COLUMN (\w+) ([^;]*);", script, re.MULTILINE
     ):
         found[name].append((column, _type_of(kind)))
-    for name, column in re.findall(
-        r"^ALTER TABLE tidegate\.(\w+) ALTER COLUMN (\w+) DROP NOT NULL;", script, re.MULTILINE
+    for name, column, what in re.findall(
+        r"^ALTER TABLE tidegate\.(\w+) ALTER COLUMN (\w+) (DROP|SET) NOT NULL;", script, re.MULTILINE
     ):
-        found[name] = [(one, kind.removesuffix(" NOT NULL") if one == column else kind) for one, kind in found[name]]
+        suffix = " NOT NULL" if what == "SET" else ""
+        found[name] = [
+            (one, kind.removesuffix(" NOT NULL") + suffix if one == column else kind) for one, kind in found[name]
+        ]
     return found
 
 
@@ -233,6 +242,7 @@ PARTS: dict[str, Callable[[], str]] = {
     for part in (
         contract_keys,
         contract_types,
+        contract_expectations,
         contract_errors,
         exported_types,
         settings,

@@ -81,7 +81,7 @@ def test_a_make_target_of_contributing_exists(name: str) -> None:
 
 
 def test_every_message_of_the_demo_is_in_the_tables_as_the_docs_say(newcomer: dict[str, str]) -> None:
-    status = json.loads(run_command("uv run --no-sync tidegate stack status -o json", newcomer))
+    status = json.loads(run_command("uv run --no-sync tidegate stack status --show-password -o json", newcomer))
     with psycopg.connect(status["postgres"]["url"]) as connection:
         assert connection.execute("select sum(balance) from bank.balances").fetchone() == (0,)
         strays = connection.execute("""

@@ -41,7 +41,7 @@ def test_one_command_each_goes_from_nothing_to_rows(newcomer: dict[str, str]) ->
     for target, pipeline in zip(TARGETS, SCHEMAS, strict=True):
         said = run_command(f"make {target}", newcomer)
         assert f"{pipeline} is exact: 1,000 messages compared one by one" in said
-    status = json.loads(run_command("uv run --no-sync tidegate stack status -o json", newcomer))
+    status = json.loads(run_command("uv run --no-sync tidegate stack status --show-password -o json", newcomer))
     assert status["registry"]["url"].startswith("http://127.0.0.1:")
     with psycopg.connect(status["postgres"]["url"]) as connection:
         assert connection.execute(COUNTS).fetchone() == ("(1000,62625.00)", "(1000,62625.00)", "(50,50,2)")

@@ -11,6 +11,7 @@ MEANINGS = {
     Verdict.RETRY: f"tried again, {verdicts.TRIES} times in a row at most; then the pipeline halts",
     Verdict.REFUSED_ROW: "the message is found and becomes a dead letter; its neighbours commit",
     Verdict.SUSPECT: "the same, if it fails again and again while another message passes",
+    Verdict.DENIED: "a password or a right is to be set; tried again until it is, at least every five minutes",
     Verdict.BAD_INPUT: "a contract, table, setting or right is to be corrected; tried again like `retry`",
     Verdict.HALT: "the pipeline halts at once",
     Verdict.BUG: "a mistake of Tidegate's own, and reported as one; tried again like `retry`",

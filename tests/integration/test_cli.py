@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -104,12 +105,23 @@ def test_verify_exits_1_where_a_row_is_missing(produced: Any, world: World) -> N
 
 def test_one_dead_letter_is_shown_byte_for_byte(produced: Any) -> None:
     first = answer("dlq", "list", PIPELINE, "--reason", "InvalidUtf8", "--limit", "1")["messages"][0]
-    shown = answer("dlq", "show", PIPELINE, str(first["partition"]), str(first["offset"]))
-    assert shown["error_class"] == "InvalidUtf8"
+    place = (PIPELINE, str(first["partition"]), str(first["offset"]))
+    shown = answer("dlq", "show", *place, "--values")
+    assert (shown["error_class"], shown["hidden"]) == ("InvalidUtf8", False)
     assert shown["value"]["bytes"] == first["bytes"]
+    assert b"\xff" in b64decode(shown["value"]["base64"])
     assert "text" not in shown["value"]
-    person = tidegate("dlq", "show", PIPELINE, str(first["partition"]), str(first["offset"]))
-    assert r"\xff" in person.stdout
+    assert r"\xff" in tidegate("dlq", "show", *place, "--values").stdout
+
+
+def test_a_dead_letter_with_classified_fields_is_shown_only_where_that_is_asked_for(produced: Any) -> None:
+    first = answer("dlq", "list", PIPELINE, "--reason", "InvalidUtf8", "--limit", "1")["messages"][0]
+    place = (PIPELINE, str(first["partition"]), str(first["offset"]))
+    shown = answer("dlq", "show", *place)
+    assert (shown["hidden"], shown["value"]) == (True, {"bytes": first["bytes"]})
+    person = tidegate("dlq", "show", *place).stdout
+    assert f"(hidden: {first['bytes']} bytes; --values shows it)" in person
+    assert r"\xff" not in person
 
 
 def test_ack_of_a_pipeline_that_runs_does_nothing(produced: Any) -> None:

@@ -16,6 +16,7 @@ from platform_defs.operations.replay import Replay
 from platform_defs.verification.verify import verify
 from resources.postgres import hold
 from resources.postgres.connection import queries
+from resources.postgres.lineage_outbox import outbox
 from tests.chaos.proxy import CommitCutter
 from tests.chaos.verdicts import plain, single_entry
 from tests.integration.test_verify import customer, view
@@ -216,12 +217,15 @@ def test_what_was_built_is_dropped_without_a_trace(world: World) -> None:
 def test_lineage_of_a_replay_leaves_when_it_is_in_place(world: World) -> None:
     pipeline = bank(world)
     waiting = (
-        "select count(*) as n from tidegate.lineage_event join tidegate.batch using (batch_id) where pipeline = %s"
+        "select count(*) as n from tidegate.lineage_event join tidegate.batch as b using (batch_id)"
+        " where b.pipeline = %s"
     )
     shown(world, pipeline)
-    sequences = {item.sequence for item in world.ledger.unsent_lineage(100)}
+    with outbox(world.endpoints.postgres_url, pipeline.name) as own:
+        assert own
+        sequences = {item.sequence for item in own.waiting(100)}
     built = world.rows(
-        "select sequence from tidegate.lineage_event join tidegate.batch using (batch_id) where pipeline = %s",
+        "select sequence from tidegate.lineage_event join tidegate.batch as b using (batch_id) where b.pipeline = %s",
         f"{pipeline.name}~replay",
     )
     assert built

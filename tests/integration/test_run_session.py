@@ -1,6 +1,6 @@
 """The session that shows that a run's process is alive: lost and opened again, or gone for good."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from uuid import uuid4
 
@@ -24,13 +24,13 @@ def instance() -> Iterator[DagsterInstance]:
 
 
 @pytest.fixture
-def live_runs(world: World) -> Iterator[Callable[[], set[str]]]:
+def live_runs(world: World) -> Iterator[Callable[[Iterable[str]], set[str]]]:
     with closing(Survey(world.endpoints)) as survey:
         yield survey.live_runs
 
 
 def test_a_session_that_postgres_ends_is_opened_again_and_its_run_is_not_taken_for_dead(
-    world: World, instance: DagsterInstance, live_runs: Callable[[], set[str]]
+    world: World, instance: DagsterInstance, live_runs: Callable[[Iterable[str]], set[str]]
 ) -> None:
     def lose_it(run_id: str) -> None:
         for _ in range(2):
@@ -38,15 +38,16 @@ def test_a_session_that_postgres_ends_is_opened_again_and_its_run_is_not_taken_f
             other = f"application_name = '{PREFIX}{run_id}' AND pid <> {ended['pid']}"
             wait_for(world.endpoints.postgres_url, f"SELECT 1 FROM pg_stat_activity WHERE {other}", 20.0)
         answers = iter([set[str]()])  # the first look is just while it is lost
-        assert report_dead(instance, lambda: next(answers, None) or live_runs(), []) == []
-        assert live_runs() == {run_id}
+        assert report_dead(instance, lambda ids: next(answers, None) or live_runs(ids), []) == []
+        assert live_runs([run_id]) == {run_id}
 
-    assert _in_a_run(instance, lose_it).success
-    assert live_runs() == set()
+    ended = _in_a_run(instance, lose_it)
+    assert ended.success
+    assert live_runs([ended.run_id]) == set()
 
 
 def test_a_run_whose_session_stays_away_is_reported_as_failed(
-    instance: DagsterInstance, live_runs: Callable[[], set[str]]
+    instance: DagsterInstance, live_runs: Callable[[Iterable[str]], set[str]]
 ) -> None:
     run = DagsterRun("drain", run_id=str(uuid4()), status=DagsterRunStatus.STARTED, tags={TAG: "open"})
     instance.add_run(run)

@@ -51,13 +51,22 @@ def test_an_old_ledger_is_migrated_and_its_pipelines_go_on_where_they_were(old: 
     assert set(old.ledger.migrate()) == set(KNOWN[4:])
     assert old.ledger.version() == LedgerVersion(KNOWN)
     assert {name: old.position(_pipeline(name)) for name in TOPICS} == before
+    waiting = "SELECT bool_and(pipeline IS NOT NULL) AS known FROM tidegate.lineage_event WHERE emitted_at IS NULL"
+    assert old.rows(waiting) == [{"known": True}]
     _the_pending_batch_commits_first(old, _pipeline("old_transfers"))
     _the_halt_is_there_and_is_settled(old, _pipeline("old_customers"))
     _the_replay_is_put_in_place(old, _pipeline("old_views"))
     for name in TOPICS:
         report = verify(_pipeline(name), old.endpoints, old.spark)
         assert report.ok, report.explanation
+        assert old.ledger.rows_so_far(name, 2**62) == _rows(old, name)
         assert set(old.position(_pipeline(name)).values()) != set(before[name].values())
+
+
+def _rows(old: World, name: str) -> int:
+    """What the batches that count have written."""
+    asked = "SELECT sum(rows)::bigint AS n FROM tidegate.batch WHERE pipeline = %s AND replaced_by IS NULL"
+    return old.rows(asked, name)[0]["n"]
 
 
 def _the_pending_batch_commits_first(old: World, pipeline: Pipeline) -> None:

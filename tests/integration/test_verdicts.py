@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.task_ports import Recording, Source, StagingArea
 from platform_defs.errors import (
+    AccessDenied,
     BadInput,
     BrokerAway,
     Halt,
@@ -38,7 +39,7 @@ from tests.chaos.verdicts import failures, plain, refuse_rows, single_entry
 from tests.unit.test_verdicts import CODES
 from tests.world import World, transfer, transfers
 
-KINDS = {Verdict.AWAY: BrokerAway, Verdict.BAD_INPUT: BadInput, Verdict.BUG: InternalError}
+KINDS = {Verdict.AWAY: BrokerAway, Verdict.DENIED: AccessDenied, Verdict.BUG: InternalError}
 AS: Mapping[Verdict, type[TidegateError]] = {
     Verdict.AWAY: LedgerAway,
     Verdict.RETRY: LedgerAway,
@@ -178,7 +179,7 @@ BUG, COUNTS, AWAY = InternalError, (1, 1), (1, 0)
 PLANTED: dict[str, tuple[Callable[[Outside], Outside], type[TidegateError], tuple[int, int]]] = {
     "read: Kafka is away": (in_read(BrokerAway("x")), BrokerAway, AWAY),
     "read: a damaged record": (in_read(MessageUnreadable("x")), MessageUnreadable, COUNTS),
-    "read: a missing ACL": (in_read(BadInput("x")), BadInput, COUNTS),
+    "read: a missing ACL": (in_read(AccessDenied("x")), AccessDenied, AWAY),
     "read: a bug": (in_read(KeyError("x")), BUG, COUNTS),
     "COPY: Postgres is away": (in_copy(LedgerAway("x")), LedgerAway, AWAY),
     "COPY: a deadlock": (in_copy(LedgerAway("x", sqlstate="40P01")), LedgerAway, COUNTS),

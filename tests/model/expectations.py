@@ -56,6 +56,7 @@ class Expectations(RuleBasedStateMachine):
     failures: Counter[int]  # of the pending batch, by its id, that count
     applied: bool  # a person has applied a contract
     died: bool  # the last owner, without a word; nobody has taken over since
+    pruned: dict[str, list[Any]]  # the rows that were, by table
     seen: Seen  # after the last step
 
     # The steps of whoever owns the pipeline, and what each must come to.
@@ -329,6 +330,11 @@ class Expectations(RuleBasedStateMachine):
     def _others(self) -> list[Run]:
         return [run for run in self.runs if run is not self.owner]
 
+    def _staging_table(self, staging_id: int) -> str:
+        asked = "SELECT table_id FROM tidegate.staging WHERE staging_id = %s"
+        (table_id,) = self.session.execute(asked, [staging_id]).fetchone() or (0,)
+        return f"tidegate_staging.rows_{table_id}"
+
     @property
     def _known(self) -> bool:
         """Whether the pipeline reads the log of now."""
@@ -339,6 +345,12 @@ class Expectations(RuleBasedStateMachine):
         return self.owner.hold.holder.epoch, str(self.owner.hold.holder.owner)
 
     def look(self) -> Seen:
+        """The ledger, with what was pruned as it was before."""
+        left = self.left()
+        return {**left, **{table: [*rows, *left[table]] for table, rows in self.pruned.items()}, "pruned": True}
+
+    def left(self) -> Seen:
+        """The ledger as it is."""
         return look(self.session, replace(self.contract, tables=self.all_tables))
 
 

@@ -21,6 +21,7 @@ from platform_defs.errors import BrokerAway, Fenced, LedgerAway, OutcomeUnknown,
 from platform_defs.halts import RetentionPassed
 from platform_defs.offsets import OffsetRange, Position
 from platform_defs.operations import settlement
+from platform_defs.operations.prune import prune
 from platform_defs.operations.settled_gate import BatchChoice
 from platform_defs.operations.settled_log import ResumeAt
 from resources.postgres.connection import connect
@@ -28,7 +29,7 @@ from resources.postgres.ledger import Ledger
 from tests.model.judged import Judged
 from tests.model.log import Log
 from tests.model.runs import DyingInCommit, new_contract
-from tests.model.seen import Span, check, positions
+from tests.model.seen import PRUNED, Span, check, check_pruned, positions
 from tests.model.topic_events import EVENTS, Draw, TopicEvents, event, some
 
 ENDS = {"closed": None, "gate failed": Counts.ALWAYS, "system away": Counts.NEVER}  # of runs that end by themselves
@@ -52,6 +53,7 @@ class Machine(TopicEvents):
         self.runs, self.owner, self.halted, self.settling, self.died = [], None, None, False, False
         self.applied = False
         self.kept, self.committed, self.failures, self.seen, self.judged = [], {}, Counter(), {}, Judged()
+        self.pruned = {table: [] for table in PRUNED}
         self._start(survives=True)
 
     @rule(data=st.data())
@@ -185,7 +187,7 @@ class Machine(TopicEvents):
         assert self.owner
         staged = self.owner.staged
         assert staged
-        rows = f"tidegate_staging.rows_{staged.staging_id}"
+        rows = self._staging_table(staged.staging_id)
         here = f"WHERE staging_id = {staged.staging_id}"
         ways = [f"DELETE FROM {rows}", f"UPDATE {rows} SET _offset = _offset + 1000"] * (staged.rows > 0)
         ways += [f"DELETE FROM tidegate_staging.dead_letter {here}"] * (staged.dead_letters > 0)
@@ -193,6 +195,22 @@ class Machine(TopicEvents):
         way = ways[draw(st.integers(0, len(ways) - 1), "way")]
         self.session.execute(way.encode())
         self.owner.lost = "rows" if way == f"DELETE FROM {rows}" else "more"
+        self._publish(self.owner)
+
+    @event(3, lambda self: self.owner and self.owner.staged and self.owner.staged.rows)
+    def wake_a_straggler(self, _draw: Draw) -> None:
+        """A task of an earlier try has slept since. What it read it now COPYs into a table that another try has."""
+        assert self.owner
+        assert self.owner.staged
+        table = self._staging_table(self.owner.staged.staging_id)
+        for statement in (
+            f"CREATE TEMP TABLE stray AS TABLE {table}",
+            "UPDATE stray SET number = 13, _attempt = gen_random_uuid()",
+            f"INSERT INTO {table} TABLE stray",
+            "DROP TABLE stray",
+        ):
+            self.session.execute(statement.encode())
+        self.fired["straggler"] += 1
         self._publish(self.owner)
 
     @event(4, lambda self: self.owner and self.owner.staged and not self._refusal())
@@ -220,6 +238,19 @@ class Machine(TopicEvents):
             self._unchanged(self.owner.publish)
         self.fired["moved by hand"] += 1
         self.owner.forget()
+
+    @event(2, lambda self: self.committed)
+    def prune(self, _draw: Draw) -> None:
+        """Whatever else goes on. All is older than the retention, and reported."""
+        here = [self.contract.pipeline]
+        self.session.execute("UPDATE tidegate.batch SET told_at = now() WHERE pipeline = %s", here)
+        before = self.left()
+        contract = replace(self.contract, limits=replace(self.contract.limits, retention_seconds=0.0))
+        done = prune(self.url, contract, self.log.describe, execute=True)
+        left = self.left()
+        for table, rows in self.pruned.items():
+            rows += [row for row in before[table] if row not in left[table]]
+        self.fired["pruned"] += done.batches
 
     # What a person decides.
 
@@ -270,6 +301,7 @@ class Machine(TopicEvents):
     def all_holds(self) -> None:
         seen = self.look()
         check(seen, self.log, self.kept, self.judged.aside, keyed=self.keyed)
+        check_pruned(seen, self.left(), self.log)
         batches = {b["batch_id"]: (b["epoch"], b["owner"]) for b in seen["batch"]}
         assert batches == self.committed
         assert all(seen["contracts"].get(b["contract_digest"]) == b["contract_version"] for b in seen["batch"])

@@ -18,7 +18,7 @@ from platform_defs.offsets import Position
 from platform_defs.operations import settlement
 from platform_defs.operations.settled_log import Decision, SettledLog
 from platform_defs.recent import Counted, Recent
-from resources.postgres import claims, publish_statements
+from resources.postgres import claims, prune_ledger, publish_statements, staging_tables
 from resources.postgres.connection import queries
 from resources.postgres.contract_ledger import ContractLedger
 from resources.postgres.hold import PostgresHold
@@ -99,10 +99,13 @@ MUTANTS: dict[str, Mutate] = {
     "a session that was ended counts for nothing": _with("back_off", "'unless stopped'", "''"),
     "a stopped server counts against a batch": _with("back_off", SAME_SERVER, "true"),
     "a run that dies counts for nothing": _with("take_over", SAME_SERVER, "false"),
-    "a run that is fenced alive has died": _with("take_over", "application_name =", "false AND application_name ="),
+    "a run that is fenced alive has died": _with("take_over", "tidegate.alive", "tidegate.alive WHERE false"),
     "what ends with its server has died": _with("take_over", SAME_SERVER, "true"),
     "rows of attempts that lost are published": _instead(
         PostgresPublication, "winners", property(lambda _: sql.SQL("true"))
+    ),
+    "what other tries left is audited": _instead(
+        staging_tables, "_OF_WINNERS", "SELECT * FROM {} WHERE {} IS NOT NULL"
     ),
     "rows of offsets that were not planned are published": _instead(
         PostgresPublication,
@@ -128,6 +131,13 @@ MUTANTS: dict[str, Mutate] = {
     "a batch names another contract than its own": _with("write_batch", "(SELECT contract_digest FROM pinned)", "''"),
     "a version need not fit where a run took the one before": _with("record_contract", "was.by_command", "false"),
     "a log that was read before is read again": _instead(SettledLog, "_first", lambda _self, _number, held: held.low),
+    "a commit is not counted": _without("clear_pending", "rows_total = rows_total + %(rows)s,"),
+    "what the topic still has is pruned": _with("judged_batches", "r.until_offset > coalesce(log.low, 0)", "false"),
+    "a pruned range forgets its gaps": _with("write_pruned_range", "p.gaps + excluded.gaps", "p.gaps"),
+    "what was pruned before is not added to": _with("write_pruned_range", "excluded.until_offset", "p.until_offset"),
+    "what a settlement has recorded as lost is pruned with what came after": _instead(
+        prune_ledger.PrunePage, "lost_after", lambda _: []
+    ),
 }
 
 # The order of events in which some of them show: without it, they would be found after minutes.
@@ -136,6 +146,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "a halted pipeline can be held": ("publish_a_batch", "create_again", "publish_a_batch", "start"),
     "whoever was fenced can halt": ("start", "be_refused"),
     "rows of attempts that lost are published": ("produce", "stage_a_batch", "publish_a_batch"),
+    "what other tries left is audited": ("produce", "stage_a_batch", "wake_a_straggler"),
     "rows of offsets that were not planned are published": ("produce", "stage_a_batch", "lose_staging"),
     "rows are not counted": ("produce", "stage_a_batch", "lose_staging"),
     "coverage is not proven": ("produce", "stage_a_batch", "lose_staging"),
@@ -190,6 +201,13 @@ PATHS: dict[str, tuple[str, ...]] = {
         *("rename", "publish_a_batch", "settle", "publish_a_batch", "stop", "start_with_an_older_file"),
     ),
     "a log that was read before is read again": ("produce", "publish_a_batch", "rename", "plan_a_batch", "settle"),
+    "what the topic still has is pruned": ("produce", "publish_a_batch", "prune"),
+    "a pruned range forgets its gaps": ("produce", "publish_a_batch", "delete_records", "prune"),
+    "what was pruned before is not added to": ("produce", "publish_a_batch", "delete_records", "prune"),
+    "what a settlement has recorded as lost is pruned with what came after": (
+        *("produce", "publish_a_batch", "produce", "publish_a_batch", "create_again", "plan_a_batch", "settle"),
+        *("produce", "publish_a_batch", "lead_back", "plan_a_batch", "settle", "prune"),
+    ),
 }
 
 # Those that are found within seconds: `make test` plays them, the others are `slow`.

@@ -78,6 +78,7 @@ class Area:
     """
 
     staging_id: int
+    table: str  # in the schema tidegate_staging
     connection: psycopg.Connection[Any]
 
     @contextmanager
@@ -89,7 +90,7 @@ class Area:
         names = ", ".join(schema.names)
         with (
             self.connection.cursor() as cursor,
-            cursor.copy(f"COPY tidegate_staging.rows_{self.staging_id} ({names}) FROM STDIN".encode()) as copy,
+            cursor.copy(f"COPY tidegate_staging.{self.table} ({names}) FROM STDIN".encode()) as copy,
         ):
             for row in table.to_pylist():
                 copy.write_row([UUID(bytes=v) if k == "_attempt" else v for k, v in row.items()])
@@ -146,7 +147,8 @@ class Run:
         pending = self.pending
         assert pending is not None
         self.read_of = self.log.describe(pending.ranges[0].topic).topic_id
-        area = Area(self.hold.open_staging(pending).staging_id, connection)
+        opened = self.hold.open_staging(pending)
+        area = Area(opened.staging_id, opened.table, connection)
         work = TaskWork(self.contract, pending.ranges, self.log, area, set_aside=batch._set_aside(pending))
         winners = {}
         for number in range(len(pending.ranges)):

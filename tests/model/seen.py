@@ -39,8 +39,20 @@ _LOOK = """SELECT jsonb_build_object(
   'contracts', (SELECT jsonb_object_agg(digest, version) FROM tidegate.contract WHERE pipeline = %(name)s),
   'sums', (SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM {sums} t),
   {ledger})"""
-_OWN = ("source_position", "batch", "dead_letter", "declared_skip", "settlement", "lost_history", "output", "staging")
+_OWN = (
+    "source_position",
+    "batch",
+    "dead_letter",
+    "declared_skip",
+    "settlement",
+    "lost_history",
+    "output",
+    "staging",
+    "staging_table",
+    "pruned_range",
+)
 _OF_BATCH = ("batch_range", "check_result", "lineage_event")
+PRUNED = ("batch", *_OF_BATCH)  # the tables whose rows the model remembers once they are pruned
 _LEDGER = ",\n  ".join(
     [
         f"'{table}', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY to_jsonb(t)), '[]') FROM tidegate.{table} t"
@@ -87,6 +99,38 @@ def check(seen: Seen, log: Log, kept: Sequence[Span], aside: Set[Place], *, keye
     _dead_letters_are_the_bad_messages(seen, found, batches)
     _each_batch_has_its_record(seen)
     _each_output_has_its_last_batch(seen)
+    _totals_are_sums(seen)
+
+
+def check_pruned(seen: Seen, left: Seen, log: Log) -> None:
+    """`left`, the ledger as it is, says of each offset what `seen` does, which has what was pruned as well: how often
+    it was read, whether it came, and which records of lost history are about it. Of what the log has, nothing is
+    pruned.
+    """
+    assert _told_of(left) == _told_of(seen), f"{_diff(_told_of(left), _told_of(seen))}"
+    there = {(item["batch_id"], item["partition"], item["from_offset"]) for item in left["batch_range"]}
+    for item in seen["batch_range"]:
+        if (item["batch_id"], item["partition"], item["from_offset"]) not in there:
+            part = log.generations[item["topic_id"]].parts[item["partition"]]
+            gone = item["topic_id"] not in {span.topic_id for span in positions(seen)}
+            assert gone or item["until_offset"] <= part.low, f"the log has messages of batch {item['batch_id']}"
+
+
+def _told_of(seen: Seen) -> Counter[Any]:
+    ranges = [(item, item["batch_id"]) for item in seen["batch_range"]]
+    ranges += [(item, item["last_batch"]) for item in seen["pruned_range"] if "pruned" not in seen]
+    return Counter(
+        (item["topic_id"], item["partition"], at, at in gaps, tuple(batch <= r["until_batch"] for r in lost))
+        for item, batch in ranges
+        for gaps in [{*_offsets(item["gaps"].replace(" ", ""))}]
+        for lost in [sorted(seen["lost_history"], key=lambda r: (r["until_batch"], r["partition"]))]
+        for at in range(item["from_offset"], item["until_offset"])
+    )
+
+
+def _totals_are_sums(seen: Seen) -> None:
+    for total, of in (("messages_total", "messages"), ("rows_total", "rows")):
+        assert seen["pipeline"][total] == sum(batch[of] for batch in seen["batch"]), total
 
 
 def _log(row: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from platform_defs import offsets
 from platform_defs.engine import audit, topic_view
 from platform_defs.errors import TidegateError
 from resources.endpoints import Endpoints
-from resources.postgres import take_over
+from resources.postgres import prune_ledger, take_over
 from resources.postgres.ledger import Ledger
 from tests.model.expectations import DEATHS
 from tests.model.machine import Machine
@@ -38,6 +38,8 @@ RARE = (
     ("publish_a_batch", "create_again", "lead_back"),
     ("produce", "publish_a_batch", "add_partitions", "plan_a_batch", "rename", "plan_a_batch", "settle"),
     PATHS["a partition that the answer lacks is forgotten"],
+    PATHS["a pruned range forgets its gaps"],
+    PATHS["what a settlement has recorded as lost is pruned with what came after"],
 )
 # What must have happened in one of all these examples at least, or the test has not tested it.
 HAPPENED = {
@@ -47,6 +49,7 @@ HAPPENED = {
     "led back",
     "moved by hand",
     "staging lost",
+    "straggler",
     "left out",
     "elected",
     "refused: Fenced",
@@ -70,6 +73,7 @@ HAPPENED = {
     "older file refused",
     "stale",
     "stale at ack",
+    "pruned",
 }
 
 
@@ -87,6 +91,8 @@ def machine(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> type[Machi
     monkeypatch.setattr(offsets, "MESSAGES_WORTH_A_TASK", 2)  # so that small ranges are split, as large ones are
     monkeypatch.setattr(audit, "GATE_TRIES", 2)
     monkeypatch.setattr(take_over, "TRIES", DEATHS)
+    monkeypatch.setattr(prune_ledger, "NEWEST", 1)
+    monkeypatch.setattr(prune_ledger, "PAGE", 2)
     monkeypatch.setattr(topic_view, "SECONDS", 0)  # a broker that is behind stays so for as long as it is asked
     return type("Machine", (Machine,), {"url": endpoints.postgres_url, "fired": Counter()})
 

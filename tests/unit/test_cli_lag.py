@@ -77,7 +77,8 @@ class Refusing:
 
 def lag_with(monkeypatch: pytest.MonkeyPatch, error: BadInput, *arguments: str) -> Result:
     """The command, where no pipeline has run and the broker's answer about a topic is `error`."""
-    ledger = SimpleNamespace(status=lambda name: PipelineStatus(name), progress=lambda *_: {})
+    status, nothing = PipelineStatus, lambda *_: {}
+    ledger = SimpleNamespace(status=status, progress=nothing, lineage_backlog=nothing)
     systems = SimpleNamespace(ledger=ledger, broker=Refusing(error))
     monkeypatch.setattr("platform_defs.cli.outside.outside", lambda: systems)
     return lag(*arguments)

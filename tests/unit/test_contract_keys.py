@@ -35,7 +35,7 @@ MODELS = [
     (schema_keys.COLUMN, odcs.SchemaProperty),
     (schema_keys.BATCH_RULE, odcs.DataQuality),
 ]
-UNITS = {"hour": 3600.0, "seconds": 1.0}
+UNITS = {"days": 86_400.0, "hour": 3600.0, "seconds": 1.0}
 
 
 @pytest.mark.parametrize(("section", "model"), MODELS, ids=lambda item: getattr(item, "title", ""))

@@ -96,9 +96,10 @@ def test_a_table_shows_its_columns_with_types_and_classification() -> None:
 def test_one_job_and_one_sensor_serve_all_pipelines() -> None:
     repository = defs.get_repository_def()
     jobs = {job.name for job in repository.get_all_jobs()}
-    assert {name for name in jobs if not name.startswith("__")} == {"drain", "verify"}
+    assert {name for name in jobs if not name.startswith("__")} == {"drain", "prune", "verify"}
     assert {sensor.name for sensor in repository.sensor_defs} - {"broken_contracts"} == {"lag", "topics"}
-    assert {schedule.name for schedule in repository.schedule_defs} == {"nightly_verify", "weekly_whole_verify"}
+    schedules = {schedule.name for schedule in repository.schedule_defs}
+    assert schedules == {"nightly_prune", "nightly_verify", "weekly_whole_verify"}
 
 
 def called(pipeline: str, table: str, topic: str = "web.page_views") -> Pipeline:
@@ -117,7 +118,7 @@ def ops_of(definitions: Definitions) -> set[str]:
 
 def test_pipelines_of_one_topic_share_its_asset_and_have_a_check_each() -> None:
     both = compose([called("one", "a.t", "x.y"), called("two", "b.t", "x.y")])
-    assert ops_of(both) == {"drain_topics", "check_topics", "verify_one", "verify_two"}
+    assert ops_of(both) == {"drain_topics", "check_topics", "prune_ledger", "verify_one", "verify_two"}
     graph = both.resolve_asset_graph()
     topic = AssetKey(["kafka", "x.y"])
     assert {key for key in graph.get_all_asset_keys() if key.path[0] == "kafka"} == {topic}
@@ -147,7 +148,7 @@ def test_no_ids_and_topics_collide_in_dagster(first: tuple[str, str], second: tu
 
     assert not any(pipeline_mistake(item.name) for item in (one, two))
     names = {f"verify_{one.name}", f"verify_{two.name}", f"write_{two.name}"}
-    assert ops_of(compose([one, two], written=[messages])) == {"drain_topics", "check_topics", *names}
+    assert ops_of(compose([one, two], written=[messages])) == {"drain_topics", "check_topics", "prune_ledger", *names}
 
 
 def test_two_assets_that_write_one_topic_are_refused_with_a_sentence() -> None:

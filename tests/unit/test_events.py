@@ -4,8 +4,12 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from platform_defs.contract.model import CheckResult
-from platform_defs.orchestration.events import Tally, evaluation
+from assets import find_pipeline
+from platform_defs.contract.model import CheckResult, Contract
+from platform_defs.engine.ports import Published
+from platform_defs.offsets import OffsetRange, PartitionView, TopicView
+from platform_defs.orchestration.events import Tally, evaluation, materializations
+from platform_defs.orchestration.topics import _observation
 
 
 def result(passed: bool, failed: int = 0) -> CheckResult:
@@ -38,3 +42,27 @@ def test_samples_stay_few() -> None:
         tally.add(result(False, 4), batch_id)
     assert len(samples(evaluation(tally))) == 10
     assert evaluation(tally).metadata["failed"].value == 20
+
+
+def test_of_many_partitions_an_event_has_totals_alone() -> None:
+    contract = find_pipeline("bank_transfers").contract
+    numbers = _numbers_of(contract, 20)
+    assert numbers["partition_19_until"] == 30
+    many = _numbers_of(contract, 1_000)
+    assert (many["partitions_read"], many["offsets_read"]) == (1_000, 10_000)
+    assert len(many) < len(numbers)
+
+
+def _numbers_of(contract: Contract, partitions: int) -> dict[str, object]:
+    """What the row table's materialization says of a batch of ten offsets of so many partitions."""
+    ranges = tuple(OffsetRange(contract.topic, number, 20, 30) for number in range(partitions))
+    batch = Published(1, contract.pipeline, ranges, 10 * partitions, 10, 0, 0, (), {"stage": 1.0})
+    first, *_ = materializations(contract, batch, None, {})
+    return {name: value.value for name, value in first.metadata.items()}
+
+
+def test_an_observation_of_a_topic_with_many_partitions_has_totals_alone() -> None:
+    view = TopicView("t", "c", "id", {number: PartitionView(0, 10) for number in range(1_000)})
+    found = _observation(view, {"partitions": 1_000}).metadata
+    assert found["end_offsets"].value == 10_000
+    assert len(found) == 4

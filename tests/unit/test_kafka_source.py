@@ -5,9 +5,10 @@ from confluent_kafka import KafkaError, Message
 
 from platform_defs.errors import MessageMisplaced
 from platform_defs.offsets import OffsetRange
-from resources.kafka.source import _sort_out
+from resources.kafka.source import KafkaSource
 
 WANTED = OffsetRange("here", 1, 100, 200)
+SOURCE = KafkaSource({"bootstrap.servers": "nobody:9092"})
 
 
 def delivered(offset: int, topic: str = "here", partition: int = 1) -> Message:
@@ -21,9 +22,9 @@ def end(offset: int, topic: str = "here", partition: int = 1) -> Message:
 
 def test_messages_and_the_end_of_the_partition_say_how_far_it_is_known() -> None:
     polled = [delivered(150), delivered(153)]
-    assert _sort_out(polled, WANTED, 150) == (polled, 154)
-    assert _sort_out([*polled, end(160)], WANTED, 150) == (polled, 160)
-    assert _sort_out([], WANTED, 150) == ([], 150)
+    assert SOURCE._sort_out(polled, WANTED, 150) == (polled, 154)
+    assert SOURCE._sort_out([*polled, end(160)], WANTED, 150) == (polled, 160)
+    assert SOURCE._sort_out([], WANTED, 150) == ([], 150)
 
 
 @pytest.mark.parametrize(
@@ -40,4 +41,4 @@ def test_messages_and_the_end_of_the_partition_say_how_far_it_is_known() -> None
 def test_what_is_not_of_the_range_is_neither_a_message_nor_a_proof(stray: Message) -> None:
     """As a kept consumer might hand out what was left over of the range before."""
     with pytest.raises(MessageMisplaced, match=r"while here partition 1 \[100, 200\) was read, .* handed out t?here\["):
-        _sort_out([stray, delivered(150)], WANTED, 150)
+        SOURCE._sort_out([stray, delivered(150)], WANTED, 150)

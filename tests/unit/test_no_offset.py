@@ -12,6 +12,7 @@ from resources.kafka import broker
 from resources.kafka.topics import KafkaTopics
 
 PLACE = TopicPartition("payments", 2)
+ASKED = broker._Asked(None, {}, "to describe payments", ())
 
 
 def answered(offset: int) -> "Future[Any]":
@@ -22,14 +23,14 @@ def answered(offset: int) -> "Future[Any]":
 
 def test_a_run_asks_again_where_no_offset_came() -> None:
     with pytest.raises(broker._Transient, match="partition 2 of payments has no leader that answers"):
-        broker._found(PLACE, answered(OFFSET_INVALID))
-    assert broker._found(PLACE, answered(0)).offset == 0
+        broker._found(ASKED, PLACE, answered(OFFSET_INVALID))
+    assert broker._found(ASKED, PLACE, answered(0)).offset == 0
 
 
 def test_by_time_the_end_is_an_answer_and_no_offset_is_none() -> None:
-    assert broker._found(PLACE, answered(OFFSET_END), least=OFFSET_END).offset == OFFSET_END
+    assert broker._found(ASKED, PLACE, answered(OFFSET_END), least=OFFSET_END).offset == OFFSET_END
     with pytest.raises(broker._Transient):
-        broker._found(PLACE, answered(OFFSET_INVALID), least=OFFSET_END)
+        broker._found(ASKED, PLACE, answered(OFFSET_INVALID), least=OFFSET_END)
 
 
 def test_a_look_at_many_topics_takes_it_for_a_broker_that_is_away() -> None:

@@ -1,27 +1,46 @@
-"""How connections to Postgres are asked for."""
+"""How connections to Postgres are asked for, and what their sessions are set to."""
 
 from psycopg.conninfo import conninfo_to_dict
 
 from resources.postgres.connection import limited, session_url
+from resources.postgres.session import session_settings, statement
 
 URL = "postgresql://user:p%40ss@host:5432/database"
 
 
 def test_both_ends_of_a_session_give_a_dead_connection_up_after_half_a_minute() -> None:
-    given = conninfo_to_dict(session_url(URL, "name"))
+    address = session_url(URL, "name")
+    given, settings = conninfo_to_dict(address), session_settings(address)
     assert (given["tcp_user_timeout"], given["keepalives_idle"], given["connect_timeout"]) == ("30000", "15", "10")
-    assert "-c tcp_user_timeout=30000" in str(given["options"])
-    assert "-c tcp_keepalives_idle=15 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3" in str(given["options"])
+    keepalives = [settings[f"tcp_keepalives_{name}"] for name in ("idle", "interval", "count")]
+    assert (settings["tcp_user_timeout"], keepalives) == ("30000", ["15", "5", "3"])
 
 
 def test_the_url_sets_the_limit_of_both_ends() -> None:
-    given = conninfo_to_dict(session_url(f"{URL}?tcp_user_timeout=6000&options=-c%20work_mem%3D1MB", "name"))
+    address = session_url(f"{URL}?tcp_user_timeout=6000&options=-c%20work_mem%3D1MB", "name")
+    given, settings = conninfo_to_dict(address), session_settings(address)
     assert (given["tcp_user_timeout"], given["keepalives_idle"], given["keepalives_interval"]) == ("6000", "3", "1")
-    assert "-c tcp_user_timeout=6000" in str(given["options"])
-    assert "-c work_mem=1MB" in str(given["options"])
+    assert (settings["tcp_user_timeout"], given["options"]) == ("6000", "-c work_mem=1MB")
 
 
 def test_a_url_keeps_what_it_says_itself() -> None:
     said = f"{URL}?connect_timeout=3&keepalives_idle=60"
     given = conninfo_to_dict(limited(said))
     assert (given["connect_timeout"], given["keepalives_idle"], given["password"]) == ("3", "60", "p@ss")
+
+
+def test_a_limit_of_time_that_the_url_names_is_not_set_again() -> None:
+    """In each form in which Postgres takes it: -c name=value, -cname=value, --name=value."""
+    options = "-c%20statement_timeout%3D60s%20-clock_timeout%3D5s%20--idle-session-timeout%3D1h"
+    settings = session_settings(session_url(f"{URL}?options={options}", "name"))
+    ours = {"idle_in_transaction_session_timeout", "transaction_timeout"}
+    assert {name for name in settings if name.endswith("_timeout")} == {*ours, "tcp_user_timeout"}
+    said = session_settings(session_url(f"{URL}?options=-c%20lock_timeout%3D5s%20-cTimeZone%3DAsia/Tokyo", "name"))
+    assert session_settings(session_url(URL, "name"), {"lock_timeout": "30s"})["lock_timeout"] == "30s"
+    assert said["TimeZone"] == "UTC"
+
+
+def test_nothing_is_set_in_another_server_process() -> None:
+    said = statement({"TimeZone": "UTC"}, pid=17)
+    assert said.endswith(" WHERE pg_backend_pid() = 17")
+    assert "WHERE" not in statement({"TimeZone": "UTC"})

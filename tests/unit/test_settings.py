@@ -1,16 +1,43 @@
 """Where Tidegate connects to: variables first, then the embedded stack."""
 
+import dataclasses
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
+import traceback
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from hypothesis import given
+from hypothesis import strategies as st
+from psycopg.conninfo import conninfo_to_dict
 
+import platform_defs
+import resources
+from platform_defs.cli import stack as cli
+from platform_defs.cli.output import Output
 from platform_defs.errors import BadInput
 from resources.endpoints import Endpoints, connection
 from resources.local import processes, stack, state
-from resources.settings import PROJECT_ROOT, SETTINGS, settings, unknown_variables
+from resources.postgres.connection import session_uri, session_url
+from resources.postgres_address import masked
+from resources.settings import PROJECT_ROOT, SETTINGS, Settings, settings, unknown_variables
+from resources.spark.session import SparkResource
+
+PIECE = "Hu7xQ"  # of a password
+HARMLESS = {  # these are of no client
+    "platform_defs.contract.keys.TypeEntry.options",
+    "platform_defs.operations.measuring.faults.Fault.options",
+    "platform_defs.producing.chosen.Chosen.options",
+    "platform_defs.producing.chosen.Producing.options",
+    "platform_defs.producing.presets.Preset.options",
+    "resources.local.dagster.UiStatus.url",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -184,6 +211,7 @@ def test_every_setting_has_a_description_and_an_example_that_it_takes(monkeypatc
         "TIDEGATE_BATCH_TIMEOUT_SECONDS",
         "TIDEGATE_KAFKA_*",
         "TIDEGATE_REGISTRY_*",
+        "TIDEGATE_*_FILE",
     }
     for setting in SETTINGS:
         assert setting.description.endswith(".")
@@ -211,3 +239,190 @@ def test_a_registry_of_ones_own_is_shown_without_its_password(monkeypatch: pytes
     status = stack.status()
     assert status.as_json()["registry"] == {"url": "https://one:8081, https://two:8081", "pid": None, "embedded": False}
     assert status.registry.address == "https://me:hush@one:8081, https://two:8081"
+
+
+_SPECIAL = "/?#@:%&=[] ,;+'\\\"äx"
+
+
+@given(password=st.text("abc1" + _SPECIAL, min_size=1), user=st.text("ab" + _SPECIAL, min_size=1))
+def test_an_encoded_password_is_read_as_it_is_by_every_client(password: str, user: str) -> None:
+    url = f"postgresql://{quote(user, safe='')}:{quote(password, safe='')}@db.example.com:5432/shop?sslmode=require"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEGATE_POSTGRES_URL", url)
+        given_url = settings().postgres_url or ""
+    for spelt in (given_url, session_url(given_url, "t"), session_uri(given_url, "t")):
+        read = conninfo_to_dict(spelt)
+        assert (read["user"], read["password"], read["dbname"]) == (user, password, "shop")
+    assert masked(given_url) == f"postgresql://{quote(user, safe='')}:***@db.example.com:5432/shop?sslmode=require"
+
+
+@given(parts=st.lists(st.sampled_from(_SPECIAL), min_size=1, max_size=4))
+def test_a_password_that_is_not_encoded_is_refused_without_a_piece_of_it(parts: list[str]) -> None:
+    password = "".join(f"{PIECE}{one}" for one in parts) + PIECE
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEGATE_POSTGRES_URL", f"postgresql://me:{password}@db:5432/shop")
+        try:
+            read = conninfo_to_dict(session_url(settings().postgres_url or "", "t"))
+        except BadInput as refused:
+            said = "".join(traceback.format_exception(refused))
+            assert PIECE not in said
+            assert "TIDEGATE_POSTGRES_URL" in said
+        else:
+            assert (read["password"], read["dbname"], read["host"]) == (password, "shop", "db")
+
+
+@pytest.mark.parametrize(
+    "query", ["password=a&b", "password=a=b", f"password={PIECE}&{PIECE}", "password=%zz", "pass word=x", f"{PIECE}"]
+)
+def test_parameters_that_libpq_would_quote_are_refused(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", f"postgresql://me@db/shop?{query}")
+    with pytest.raises(BadInput) as refused:
+        settings()
+    assert PIECE not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://",
+        "postgresql:///shop",
+        "postgresql://db",
+        "postgresql://me@db:/shop",
+        "postgresql://me:p@[::1]:5432,db-2:5433,%2Fvar%2Frun/shop?sslmode=verify-full&target_session_attrs=read-write",
+        "postgresql:///shop?host=/var/run/postgresql&user=me&",
+        "postgresql://me@db/shop?options=-c%20search_path%3Dx",
+    ],
+)
+def test_what_libpq_takes_is_taken(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", url)
+    assert settings().postgres_url == url
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (f"postgresql://me:{PIECE}@db/shop", "postgresql://me:***@db/shop"),
+        (f"postgresql://me:a/{PIECE}@b?{PIECE}#{PIECE}@db/shop", "***"),
+        (f"postgresql://db/shop?user=me&password={PIECE}", "postgresql://db/shop?user=me&password=***"),
+        (
+            f"postgresql://db/shop?sslpassword={PIECE}&sslmode=require&PASSWORD={PIECE}",
+            "postgresql://db/shop?sslpassword=***&sslmode=require&PASSWORD=***",
+        ),
+        ("postgresql://me@db/shop", "postgresql://me@db/shop"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert masked(url) == shown
+
+
+def test_the_status_of_ones_own_database_hides_its_password_in_both_forms(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"postgresql://me:{PIECE}@db/shop?sslpassword={PIECE}"
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", url)
+    for output in Output:
+        cli.status(show_password=False, output=output)
+        assert PIECE not in capsys.readouterr().out
+        cli.status(show_password=True, output=output)
+        assert url in capsys.readouterr().out
+
+
+def _dataclasses() -> Iterator[type]:
+    for package in (platform_defs, resources):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if found.name not in ("resources.spark.daemon",):
+                module = importlib.import_module(found.name)
+                yield from (
+                    one
+                    for one in vars(module).values()
+                    if isinstance(one, type) and dataclasses.is_dataclass(one) and one.__module__ == found.name
+                )
+
+
+def test_nothing_that_holds_an_address_or_a_clients_options_prints_them() -> None:
+    """Whatever is printed of an object (a traceback, a log, a debugger) has no password in it."""
+    shown = {
+        f"{one.__module__}.{one.__name__}.{field.name}"
+        for one in _dataclasses()
+        for field in dataclasses.fields(one)
+        if field.repr and field.name in ("url", "postgres_url", "ledger_url", "options", "librdkafka", "conninfo")
+    }
+    assert shown == HARMLESS
+    assert PIECE not in repr(Settings(postgres_url=f"postgresql://me:{PIECE}@db", registry_url=f"http://u:{PIECE}@r"))
+
+
+@pytest.mark.parametrize(
+    "password", [f"{PIECE}/{PIECE}", f"1/{PIECE}", f"{PIECE}@{PIECE}", f"{PIECE}#{PIECE}", f"{PIECE},x"]
+)
+def test_a_registrys_password_that_is_not_encoded_is_refused_unseen(
+    password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_REGISTRY_URL", f"https://me:{password}@registry:8081")
+    with pytest.raises(BadInput, match="TIDEGATE_REGISTRY_URL") as refused:
+        settings()
+    assert PIECE not in "".join(traceback.format_exception(refused.value))
+
+
+def test_a_secret_may_be_in_a_file_and_is_read_each_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    secrets = {
+        "TIDEGATE_POSTGRES_URL": "postgres://me:hush@db/shop",
+        "TIDEGATE_KAFKA_SASL_PASSWORD": "hush hush",
+        "TIDEGATE_REGISTRY_BASIC_AUTH_USER_INFO": "me:hush",
+    }
+    for name, secret in secrets.items():
+        (tmp_path / name).write_text(f"{secret}\n")
+        monkeypatch.setenv(f"{name}_FILE", str(tmp_path / name))
+    assert settings().postgres_url == "postgresql://me:hush@db/shop"
+    assert settings().librdkafka_options == {"sasl.password": "hush hush"}
+    assert settings().registry_options == {"basic.auth.user.info": "me:hush"}
+    assert unknown_variables() == []
+    (tmp_path / "TIDEGATE_KAFKA_SASL_PASSWORD").write_text("another\r\n")
+    assert settings().librdkafka_options == {"sasl.password": "another"}
+
+
+@pytest.mark.parametrize("name", ["TIDEGATE_POSTGRES_URL", "TIDEGATE_KAFKA_SASL_PASSWORD"])
+def test_a_secret_in_a_file_that_cannot_be_used_is_said_without_what_is_in_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    def said() -> str:
+        with pytest.raises(BadInput) as found:
+            _ = settings().librdkafka_options
+        return str(found.value)
+
+    path = tmp_path / "secret"
+    monkeypatch.setenv(f"{name}_FILE", str(path))
+    assert said() == f"({name}_FILE): the file {path} cannot be read: No such file or directory"
+    path.write_bytes(b"\n")
+    assert said() == f"({name}_FILE): the file {path} is empty"
+    path.write_bytes(b"hush\xff")
+    assert said() == f"({name}_FILE): the file {path} is not text in UTF-8"
+    path.write_text("hush")
+    monkeypatch.setenv(name, "hush")
+    assert said() == f"({name}_FILE): {name} is given as well; unset one of the two"
+
+
+def test_a_setting_of_a_file_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("mysql://me:hush@db/shop")
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL_FILE", str(tmp_path / "url"))
+    with pytest.raises(BadInput, match=r"TIDEGATE_POSTGRES_URL\): not a connection URI") as found:
+        settings()
+    assert "hush" not in str(found.value)
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URI_FILE", str(tmp_path / "url"))
+    assert unknown_variables() == ["TIDEGATE_POSTGRES_URI_FILE"]
+
+
+def test_an_option_whose_own_name_ends_in_file_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_KAFKA_SASL_OAUTHBEARER_ASSERTION_FILE", "/run/token")
+    assert settings().librdkafka_options == {"sasl.oauthbearer.assertion.file": "/run/token"}
+
+
+def test_the_log_level_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_KAFKA_LOG_LEVEL", "7")
+    options = Endpoints("", "broker:9092", settings().librdkafka_options).kafka_options()
+    assert options == {"bootstrap.servers": "broker:9092", "log_level": "7"}
+    AdminClient(options)  # librdkafka takes it
+
+
+def test_a_run_cannot_configure_spark() -> None:
+    with pytest.raises(ValueError, match="TIDEGATE_SPARK_"):
+        SparkResource(spark_config={"spark.driver.extraJavaOptions": "-XX:OnError=whatever"})

@@ -133,7 +133,7 @@ def test_single_codes_of_postgres(code: str | None, place: Place) -> None:
 def test_no_error_of_kafka_blames_a_message(name: str) -> None:
     assert of_kafka(name) not in {Verdict.REFUSED_ROW, Verdict.SUSPECT}
     if "AUTH" in name:
-        assert of_kafka(name) is Verdict.BAD_INPUT
+        assert of_kafka(name) is Verdict.DENIED
 
 
 def test_an_unknown_code_of_kafka_is_tried_again_with_a_limit() -> None:

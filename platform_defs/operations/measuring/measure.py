@@ -18,6 +18,7 @@ from platform_defs.operations.measuring.zombie import HALF, ZOMBIE, Zombie
 from platform_defs.producing.judging import Round, judge
 from platform_defs.producing.measured import Measured, summed_up
 from platform_defs.producing.presets import Preset
+from resources.home import private_home
 from resources.local.processes import ServerFailed
 from resources.local.three_brokers import FOLDER, NUMBERS, ThreeBrokers
 
@@ -48,7 +49,7 @@ def measure(
     """
     from filelock import FileLock, Timeout
 
-    home.mkdir(parents=True, exist_ok=True)
+    private_home(home)
     try:
         with FileLock(home / f"{FOLDER}.lock", timeout=0):
             show("starting three brokers")

@@ -1,6 +1,5 @@
 -- demo_totals: what `tidegate demo` reports of the pipeline bank_transfers: its batches, its tables, its dead letters.
-SELECT (SELECT coalesce(sum(messages), 0)::bigint FROM tidegate.batch
-         WHERE pipeline = 'bank_transfers' AND replaced_by IS NULL) AS messages,
+SELECT coalesce((SELECT messages_total FROM tidegate.pipeline WHERE name = 'bank_transfers'), 0) AS messages,
        (SELECT count(*) FROM bank.postings) AS postings,
        (SELECT count(*) FROM tidegate.dead_letter WHERE pipeline = 'bank_transfers') AS dead_letters,
        (SELECT count(*) FROM bank.balances) AS accounts,

@@ -3,9 +3,9 @@
 -- not count.
 SELECT p.name AS pipeline, p.state, p.halt_code, p.halt_detail, p.red_gate, p.pending, p.retry_at, p.owner, p.run_id,
        p.epoch, coalesce(p.retry_at > now() AND p.retry_at <= now() + interval '1 hour', false) AS backed_off,
-       p.owner IS NOT NULL AND EXISTS (
-           SELECT FROM pg_stat_activity
-            WHERE application_name = 'tidegate/' || left(p.name, 20) || '/' || replace(p.owner::text, '-', '')) AS held
+       p.owner IS NOT NULL
+         AND hashtextextended('tidegate/' || left(p.name, 20) || '/' || replace(p.owner::text, '-', ''), 0)
+             IN (SELECT key FROM tidegate.alive) AS held
   FROM tidegate.pipeline AS p WHERE p.name = ANY(%(pipelines)s);
 
 -- seconds_since_commit: since any pipeline's last commit; NULL before the first. An id is drawn when a batch is planned,
@@ -15,6 +15,6 @@ SELECT extract(epoch FROM now() - max(committed_at))::float8 AS seconds
 
 -- held_by: the run whose live session holds the pipeline; no row where none does.
 SELECT run_id FROM tidegate.pipeline
- WHERE name = %(pipeline)s AND EXISTS (
-       SELECT FROM pg_stat_activity
-        WHERE application_name = 'tidegate/' || left(name, 20) || '/' || replace(owner::text, '-', ''));
+ WHERE name = %(pipeline)s
+   AND hashtextextended('tidegate/' || left(name, 20) || '/' || replace(owner::text, '-', ''), 0)
+       IN (SELECT key FROM tidegate.alive);

@@ -23,10 +23,10 @@ UPDATE tidegate.pipeline
        batch_failures = batch_failures + (
          owner IS NOT NULL AND owner IS DISTINCT FROM %(alive)s::uuid AND pending IS NOT NULL
          AND coalesce(run_id <> %(run_id)s, true)
-         AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'tidegate/run/' || run_id)
          AND server_started IS NOT DISTINCT FROM pg_postmaster_start_time()
-         AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name =
-                         'tidegate/' || left(name, 20) || '/' || replace(owner::text, '-', '')))::int,
+         AND coalesce(hashtextextended('tidegate/run/' || run_id, 0) NOT IN (SELECT key FROM tidegate.alive), true)
+         AND hashtextextended('tidegate/' || left(name, 20) || '/' || replace(owner::text, '-', ''), 0)
+             NOT IN (SELECT key FROM tidegate.alive))::int,
        retry_at = CASE WHEN owner IS NULL THEN retry_at
                        ELSE greatest(retry_at, now() + interval '5 seconds' * 2 ^ least(failed_tries, 6)) END
  WHERE name = %(pipeline)s
@@ -77,31 +77,29 @@ UPDATE tidegate.pipeline
 RETURNING recent_messages;
 
 -- open_staging: one try at a batch, by one contract; the tries of a fenced run have its epoch.
-INSERT INTO tidegate.staging (staging_id, pipeline, batch_id, epoch, contract_digest, transform_digest)
-VALUES (nextval('tidegate.staging_id'), %(pipeline)s, %(batch_id)s, %(epoch)s, %(contract_digest)s,
-        %(transform_digest)s)
-RETURNING staging_id;
+INSERT INTO tidegate.staging (staging_id, table_id, pipeline, batch_id, epoch, contract_digest, transform_digest)
+VALUES (%(staging_id)s, %(table_id)s, %(pipeline)s, %(batch_id)s, %(epoch)s, %(contract_digest)s, %(transform_digest)s);
 
 -- stale_staging: tries that will not be published any more.
-SELECT staging_id FROM tidegate.staging WHERE pipeline = %(pipeline)s AND epoch <= %(epoch)s;
+SELECT staging_id, table_id FROM tidegate.staging WHERE pipeline = %(pipeline)s AND epoch <= %(epoch)s;
 
--- forget_staging: the coverage and dead letters of such a try, and the try itself.
+-- forget_staging: the coverage, dead letters and winners of such a try, and the try itself.
 WITH a AS (DELETE FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s),
-     b AS (DELETE FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s)
+     b AS (DELETE FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s),
+     c AS (DELETE FROM tidegate_staging.winner WHERE staging_id = %(staging_id)s)
 DELETE FROM tidegate.staging WHERE staging_id = %(staging_id)s;
 
 -- cover: the proof that one attempt read its range to the end.
 INSERT INTO tidegate_staging.coverage
        (staging_id, attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields, gaps,
-        leader_epoch, schemas, skipped_records)
+        gap_digest, leader_epoch, schemas, skipped_records)
 VALUES (%(staging_id)s, %(attempt)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s, %(rows)s,
-        %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(leader_epoch)s, %(schemas)s,
+        %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(gap_digest)s, %(leader_epoch)s, %(schemas)s,
         %(skipped_records)s);
 
--- coverage: every complete attempt of a try.
-SELECT attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields,
-       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(gaps) AS g) AS gaps, leader_epoch, schemas,
-       skipped_records
+-- coverage: every complete attempt of a try. Its gaps, of which there may be as many as messages, stay here.
+SELECT attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields, gap_digest,
+       leader_epoch, schemas, skipped_records
   FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s ORDER BY partition, from_offset, attempt;
 
 -- fault_counts: messages that did not become rows, by the rule they broke, with ten samples each.
@@ -137,11 +135,14 @@ VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages
         %(unknown_fields)s, %(contract_version)s, (SELECT contract_digest FROM pinned),
         (SELECT transform_digest FROM pinned), %(timings)s);
 
--- write_batch_range: which offsets the batch read.
+-- write_batch_ranges: which offsets the batch read, and which of them never arrived, from one attempt a range.
 INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps,
                                   leader_epoch, skipped_records)
-VALUES (%(batch_id)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s,
-        %(gaps)s::int8multirange, %(leader_epoch)s, %(skipped_records)s);
+SELECT %(batch_id)s, %(topic)s, %(topic_id)s, c.partition, c.from_offset, c.until_offset, c.messages, c.gaps,
+       chosen.leader_epoch, c.skipped_records
+  FROM unnest(%(attempts)s::uuid[], %(leader_epochs)s::int[]) AS chosen (attempt, leader_epoch)
+  JOIN tidegate_staging.coverage AS c USING (attempt)
+ WHERE c.staging_id = %(staging_id)s;
 
 -- write_check: what a check found in it.
 INSERT INTO tidegate.check_result (batch_id, check_name, table_name, severity, passed, observed)
@@ -158,11 +159,12 @@ SELECT %(pipeline)s, %(batch_id)s, %(topic)s, %(topic_id)s, partition, "offset",
   FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s AND attempt = ANY(%(attempts)s);
 
 -- write_lineage: the event waits in this outbox, from which it is sent once the batch has committed.
-INSERT INTO tidegate.lineage_event (batch_id, event) VALUES (%(batch_id)s, %(event)s);
+INSERT INTO tidegate.lineage_event (batch_id, pipeline, event) VALUES (%(batch_id)s, %(pipeline)s, %(event)s);
 
--- clear_pending: the batch has committed and is not read again.
+-- clear_pending: the batch has committed, is not read again, and counts.
 UPDATE tidegate.pipeline
-   SET pending = NULL, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
+   SET messages_total = messages_total + %(messages)s, rows_total = rows_total + %(rows)s,
+       pending = NULL, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
        updated_at = now()
  WHERE name = %(pipeline)s;
 
@@ -229,20 +231,23 @@ SELECT check_name, table_name, severity, passed, observed
 -- mark_reported: the batch has been reported to Dagster.
 UPDATE tidegate.batch SET told_at = now() WHERE batch_id = %(batch_id)s AND told_at IS NULL;
 
--- unsent_lineage: lineage events in the order in which they must be sent. Those of a replay wait until it is in place.
-SELECT sequence, event FROM tidegate.lineage_event JOIN tidegate.batch USING (batch_id)
- WHERE emitted_at IS NULL AND right(pipeline, 7) <> '~replay' ORDER BY sequence LIMIT %(most)s;
-
--- mark_sent: a lineage event has been sent.
-UPDATE tidegate.lineage_event SET emitted_at = now() WHERE sequence = %(sequence)s;
 
 -- unique_indexes: the indexes that let a table accept a row only once.
 SELECT indexrelid::regclass::text FROM pg_index
  WHERE indrelid = to_regclass(%(table)s) AND (indisunique OR indisexclusion) ORDER BY 1;
 
--- run_sessions: the sessions that Dagster runs keep open for as long as their process lives.
-SELECT application_name FROM pg_stat_activity WHERE starts_with(application_name, %(prefix)s);
+-- show_alive: the lock by which a session is known to be there (tidegate.alive), for as long as it lasts.
+SELECT pg_try_advisory_lock_shared(hashtextextended(%(name)s, 0));
 
--- rows_so_far: how many rows the batches of a pipeline have written to its row table, up to and including one batch.
-SELECT coalesce(sum(rows), 0)::bigint AS rows
-  FROM tidegate.batch WHERE pipeline = %(pipeline)s AND batch_id <= %(batch_id)s AND replaced_by IS NULL;
+-- runs_alive: those of these sessions that are there. As tidegate.alive says, which may not be there yet.
+SELECT name FROM unnest(%(names)s::text[]) AS n (name)
+ WHERE hashtextextended(name, 0) IN (
+       SELECT classid::bigint << 32 | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        UNION SELECT hashtextextended(application_name, 0) FROM pg_stat_activity WHERE application_name IS NOT NULL);
+
+-- rows_so_far: how many rows the batches of a pipeline have written to its row table, up to and including one batch: all,
+-- less those of later batches, of which there are few where a batch is reported.
+SELECT rows_total - (SELECT coalesce(sum(rows), 0) FROM tidegate.batch
+                      WHERE pipeline = name AND batch_id > %(batch_id)s AND replaced_by IS NULL)::bigint AS rows
+  FROM tidegate.pipeline WHERE name = %(pipeline)s;

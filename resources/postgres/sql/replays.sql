@@ -1,26 +1,39 @@
--- replay_bounds: the pipeline's first batch that counts, and the last one of which a log is gone for good.
-SELECT (SELECT min(batch_id) FROM tidegate.batch WHERE pipeline = %(pipeline)s AND replaced_by IS NULL) AS first_batch,
+-- replay_bounds: the pipeline's first batch that counts, pruned or not, and the last one of which a log is gone for good.
+SELECT least((SELECT min(batch_id) FROM tidegate.batch WHERE pipeline = %(pipeline)s AND replaced_by IS NULL),
+             (SELECT min(first_batch) FROM tidegate.pruned_range WHERE pipeline = %(pipeline)s)) AS first_batch,
        coalesce((SELECT max(until_batch) FROM tidegate.lost_history WHERE pipeline = %(pipeline)s), 0) AS lost_until;
 
 -- batch_of_offsets: the first batch that read any of these offsets or a later one of their partitions.
-SELECT min(b.batch_id) AS batch_id
-  FROM tidegate.batch AS b JOIN tidegate.batch_range AS r USING (batch_id)
+SELECT min(r.batch_id) AS batch_id
+  FROM (SELECT b.pipeline, b.batch_id, r.topic, r.topic_id, r.partition, r.until_offset
+          FROM tidegate.batch AS b JOIN tidegate.batch_range AS r USING (batch_id)
+         WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL
+         UNION ALL
+        SELECT pipeline, first_batch, topic, topic_id, partition, until_offset
+          FROM tidegate.pruned_range WHERE pipeline = %(pipeline)s) AS r
   JOIN unnest(%(partitions)s::int[], %(offsets)s::bigint[]) AS o (partition, "offset") ON o.partition = r.partition
   JOIN tidegate.source_position AS p
-    ON (p.pipeline, p.topic, p.topic_id, p.partition) = (b.pipeline, r.topic, r.topic_id, r.partition)
- WHERE b.pipeline = %(pipeline)s AND r.topic = %(topic)s AND b.replaced_by IS NULL AND r.until_offset > o."offset";
+    ON (p.pipeline, p.topic, p.topic_id, p.partition) = (r.pipeline, r.topic, r.topic_id, r.partition)
+ WHERE r.topic = %(topic)s AND r.until_offset > o."offset";
 
--- next_batch: this batch, or the first one after it that counts.
-SELECT min(batch_id) AS batch_id FROM tidegate.batch
- WHERE pipeline = %(pipeline)s AND replaced_by IS NULL AND batch_id >= %(batch_id)s;
+-- next_batch: this batch, or the first one after it that counts. One that is pruned is one: its messages are gone, and
+-- the replay is refused for that.
+SELECT least((SELECT min(batch_id) FROM tidegate.batch
+               WHERE pipeline = %(pipeline)s AND replaced_by IS NULL AND batch_id >= %(batch_id)s),
+             (SELECT min(greatest(first_batch, %(batch_id)s)) FROM tidegate.pruned_range
+               WHERE pipeline = %(pipeline)s AND last_batch >= %(batch_id)s)) AS batch_id;
 
 -- other_logs: logs that the batches to be replayed read, other than the current one.
 SELECT DISTINCT r.topic, r.topic_id
-  FROM tidegate.batch AS b JOIN tidegate.batch_range AS r USING (batch_id)
- WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id >= %(from_batch)s
-   AND NOT EXISTS (SELECT 1 FROM tidegate.source_position AS p
+  FROM (SELECT r.topic, r.topic_id, r.partition
+          FROM tidegate.batch AS b JOIN tidegate.batch_range AS r USING (batch_id)
+         WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id >= %(from_batch)s
+         UNION ALL
+        SELECT topic, topic_id, partition FROM tidegate.pruned_range
+         WHERE pipeline = %(pipeline)s AND last_batch >= %(from_batch)s) AS r
+ WHERE NOT EXISTS (SELECT 1 FROM tidegate.source_position AS p
                     WHERE (p.pipeline, p.topic, p.topic_id, p.partition)
-                        = (b.pipeline, r.topic, r.topic_id, r.partition)
+                        = (%(pipeline)s, r.topic, r.topic_id, r.partition)
                       AND p.topic = %(topic)s)
  ORDER BY r.topic, r.topic_id;
 
@@ -29,9 +42,13 @@ SELECT DISTINCT r.topic, r.topic_id
 SELECT p.partition, p.next_offset, coalesce(min(r.from_offset), p.next_offset) AS from_offset, p.added_late,
        coalesce(sum(r.messages), 0)::bigint AS messages
   FROM tidegate.source_position AS p
-  LEFT JOIN (tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id))
-         ON (b.pipeline, r.topic, r.topic_id, r.partition) = (p.pipeline, p.topic, p.topic_id, p.partition)
-        AND b.replaced_by IS NULL AND b.batch_id >= %(from_batch)s
+  LEFT JOIN (SELECT r.topic, r.topic_id, r.partition, r.from_offset, r.messages
+               FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
+              WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id >= %(from_batch)s
+              UNION ALL
+             SELECT topic, topic_id, partition, from_offset, messages FROM tidegate.pruned_range
+              WHERE pipeline = %(pipeline)s AND last_batch >= %(from_batch)s) AS r
+         ON (r.topic, r.topic_id, r.partition) = (p.topic, p.topic_id, p.partition)
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s
  GROUP BY p.partition, p.next_offset, p.added_late ORDER BY p.partition;
 
@@ -69,10 +86,12 @@ WITH gone AS (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(beside)s),
      e AS (DELETE FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL)
 DELETE FROM tidegate.batch WHERE pipeline = %(beside)s;
 
--- forget_builder: deletes the building pipeline, once nothing else is left of it.
+-- forget_builder: deletes the building pipeline, once nothing else is left of it. Its staging tables, which are empty,
+-- are the live one's.
 WITH a AS (DELETE FROM tidegate.output WHERE pipeline = %(beside)s),
      b AS (DELETE FROM tidegate.source_position WHERE pipeline = %(beside)s),
-     c AS (DELETE FROM tidegate.schema_use WHERE pipeline = %(beside)s)
+     c AS (DELETE FROM tidegate.schema_use WHERE pipeline = %(beside)s),
+     d AS (UPDATE tidegate.staging_table SET pipeline = %(pipeline)s WHERE pipeline = %(beside)s)
 DELETE FROM tidegate.pipeline WHERE name = %(beside)s;
 
 -- messages_read: by partition, what the building pipeline was given by the broker.
@@ -125,12 +144,18 @@ WITH checks AS (UPDATE tidegate.check_result SET table_name = %(live)s
 UPDATE tidegate.dead_letter SET error_message = replace(error_message, %(built)s, %(live)s)
  WHERE pipeline = %(beside)s AND stage = 'publish';
 
--- replace_batches: marks those whose rows are no longer there.
-UPDATE tidegate.batch SET replaced_by = %(replay_id)s
- WHERE pipeline = %(pipeline)s AND batch_id >= %(from_batch)s AND replaced_by IS NULL;
+-- replace_batches: marks those whose rows are no longer there; what is counted instead is what the rebuilt ones wrote.
+WITH replaced AS (UPDATE tidegate.batch SET replaced_by = %(replay_id)s
+                   WHERE pipeline = %(pipeline)s AND batch_id >= %(from_batch)s AND replaced_by IS NULL
+                  RETURNING messages, rows)
+UPDATE tidegate.pipeline AS l
+   SET messages_total = l.messages_total + b.messages_total - (SELECT coalesce(sum(messages), 0) FROM replaced),
+       rows_total = l.rows_total + b.rows_total - (SELECT coalesce(sum(rows), 0) FROM replaced)
+  FROM tidegate.pipeline AS b WHERE l.name = %(pipeline)s AND b.name = %(beside)s;
 
 -- take_batches_over: the rebuilt ones become the pipeline's own, judged by the contract that it has now; its next run
--- reports them to Dagster.
+-- reports them to Dagster, and sends their lineage events.
+WITH events AS (UPDATE tidegate.lineage_event SET pipeline = %(pipeline)s WHERE pipeline = %(beside)s)
 UPDATE tidegate.batch
    SET pipeline = %(pipeline)s,
        contract_digest = (SELECT contract_digest FROM tidegate.pipeline WHERE name = %(pipeline)s)
@@ -150,7 +175,8 @@ UPDATE tidegate.pipeline
 
 -- end_replay: it is in place.
 UPDATE tidegate.replay
-   SET executed_at = now(), executed_by = %(executed_by)s, reason = %(reason)s, differences = %(differences)s
+   SET executed_at = now(), executed_by = %(executed_by)s, database_user = session_user,
+       reason = %(reason)s, differences = %(differences)s
  WHERE replay_id = %(replay_id)s AND executed_at IS NULL;
 
 -- replayed: whether a replay whose COMMIT was not answered is in place. Asked under the pipeline's row lock.

@@ -10,10 +10,15 @@ SELECT batch_id, partition, "offset", timestamp_ms, stage, error_class, error_me
  WHERE pipeline = %(pipeline)s AND (%(reason)s::text IS NULL OR error_class = %(reason)s)
  ORDER BY batch_id DESC, partition, "offset" LIMIT %(limit)s;
 
--- dead_letter_counts: how many there are, by reason.
-SELECT stage, error_class, status, count(*) AS messages FROM tidegate.dead_letter
- WHERE pipeline = %(pipeline)s AND (%(reason)s::text IS NULL OR error_class = %(reason)s)
- GROUP BY stage, error_class, status ORDER BY count(*) DESC, error_class;
+-- dead_letter_counts: how many there are and were, by reason.
+SELECT stage, error_class, status, sum(messages)::bigint AS messages
+  FROM (SELECT stage, error_class, status, count(*) AS messages FROM tidegate.dead_letter
+         WHERE pipeline = %(pipeline)s GROUP BY stage, error_class, status
+         UNION ALL
+        SELECT stage, error_class, status, messages FROM tidegate.pruned_dead_letter
+         WHERE pipeline = %(pipeline)s) AS every
+ WHERE %(reason)s::text IS NULL OR error_class = %(reason)s
+ GROUP BY stage, error_class, status ORDER BY sum(messages) DESC, error_class;
 
 -- dead_letter_at: everything about one of them (of several logs of one name, the newest first).
 SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value,
@@ -36,8 +41,11 @@ SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
 
 -- read_before: up to where batches of this pipeline have read each partition of a log.
 SELECT r.partition, max(r.until_offset) AS until_offset
-  FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
- WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s GROUP BY r.partition;
+  FROM (SELECT r.partition, r.until_offset FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
+         WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s
+         UNION ALL
+        SELECT partition, until_offset FROM tidegate.pruned_range
+         WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s) AS r GROUP BY r.partition;
 
 -- epochs_read: the ends of what was read of a partition of a log, each with the epoch of a leader whose log reached
 -- there, less what has been recorded as lost since.
@@ -89,7 +97,7 @@ WITH skips AS (UPDATE tidegate.declared_skip SET topic_id = topic_id || '~' || %
              RETURNING was.*),
      rest AS (INSERT INTO tidegate.declared_skip
               SELECT pipeline, topic_id || '~' || %(settlement_id)s::text, partition, %(from_offset)s, until_offset,
-                     reason, declared_by, declared_at FROM cut)
+                     reason, declared_by, declared_at, database_user FROM cut)
 UPDATE tidegate.dead_letter SET topic_id = topic_id || '~' || %(settlement_id)s::text
  WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s AND partition = %(partition)s
    AND "offset" >= %(from_offset)s AND "offset" < %(until_offset)s;

@@ -8,11 +8,15 @@ VALUES (%(unsent_id)s, %(pipeline)s, %(topic)s, %(cluster_id)s, %(topic_id)s, %(
 ON CONFLICT (unsent_id) DO NOTHING;
 
 -- unsent_counts: how many messages of a pipeline were not delivered, by what became of them.
-SELECT topic, outcome, error_name, coalesce(settled_how, 'open') AS status, count(*) AS messages
-  FROM tidegate.unsent
- WHERE pipeline = %(pipeline)s AND (%(reason)s::text IS NULL OR error_name = %(reason)s)
-   AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s)
- GROUP BY topic, outcome, error_name, coalesce(settled_how, 'open') ORDER BY count(*) DESC, 1, 2, 3, 4;
+SELECT topic, outcome, error_name, status, sum(messages)::bigint AS messages
+  FROM (SELECT topic, outcome, error_name, coalesce(settled_how, 'open') AS status, count(*) AS messages
+          FROM tidegate.unsent WHERE pipeline = %(pipeline)s
+         GROUP BY topic, outcome, error_name, coalesce(settled_how, 'open')
+         UNION ALL
+        SELECT topic, outcome, error_name, settled_how, messages FROM tidegate.pruned_unsent
+         WHERE pipeline = %(pipeline)s) AS every
+ WHERE (%(reason)s::text IS NULL OR error_name = %(reason)s) AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s)
+ GROUP BY topic, outcome, error_name, status ORDER BY sum(messages) DESC, 1, 2, 3, 4;
 
 -- unsent_of: the same, message by message: what is open before what is settled, the newest first.
 SELECT unsent_id, topic, partition, error_code, error_name, outcome, tries, failed_at, octet_length(value) AS bytes,
@@ -52,8 +56,8 @@ UPDATE tidegate.unsent SET trying_until = clock_timestamp() + make_interval(secs
 
 -- settle_unsent: it is in the log, where it was found or has been sent to now.
 UPDATE tidegate.unsent
-   SET settled_at = now(), settled_how = %(how)s, settled_by = %(who)s, settled_partition = %(partition)s,
-       settled_offset = %(offset)s, trying_until = NULL, tries = tries + %(tries)s
+   SET settled_at = now(), settled_how = %(how)s, settled_by = %(who)s, database_user = session_user,
+       settled_partition = %(partition)s, settled_offset = %(offset)s, trying_until = NULL, tries = tries + %(tries)s
  WHERE unsent_id = %(unsent_id)s AND settled_at IS NULL;
 
 -- fail_unsent: it was sent again, with its id, and not delivered either.
@@ -64,7 +68,8 @@ UPDATE tidegate.unsent
 
 -- discard_unsent: a person decides that it is not to be sent.
 UPDATE tidegate.unsent
-   SET settled_at = now(), settled_how = 'discarded', settled_by = %(who)s, settled_reason = %(reason)s
+   SET settled_at = now(), settled_how = 'discarded', settled_by = %(who)s, database_user = session_user,
+       settled_reason = %(reason)s
  WHERE pipeline = %(pipeline)s AND settled_at IS NULL
    AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s) AND (%(error)s::text IS NULL OR error_name = %(error)s)
    AND (%(unsent_id)s::uuid IS NULL OR unsent_id = %(unsent_id)s);

@@ -3,13 +3,23 @@ SELECT partition, topic, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
 -- verify_ranges: what the committed batches say they read, with the offsets that never came, and by which contract and
--- transform; of the batches after one, up to another.
+-- transform; of the batches after one, up to another. Of pruned batches, which no log holds, only where they were.
 SELECT r.partition, r.from_offset, r.until_offset, r.batch_id,
        ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(r.gaps) AS g) AS gaps,
-       b.contract_digest, b.transform_digest
+       b.contract_digest, b.transform_digest, false AS pruned
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id > %(after)s AND b.batch_id <= %(until)s
- ORDER BY r.partition, r.from_offset;
+ UNION ALL
+SELECT partition, from_offset, until_offset, last_batch,
+       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(gaps) AS g), NULL, NULL, true
+  FROM tidegate.pruned_range WHERE pipeline = %(pipeline)s AND last_batch > %(after)s
+ ORDER BY partition, from_offset;
+
+-- verify_settled: offsets of dead letters that were settled and are pruned.
+SELECT d.partition, lower(g), upper(g)
+  FROM tidegate.pruned_dead_letter AS d JOIN tidegate.source_position AS p USING (pipeline, topic_id, partition),
+       unnest(d.offsets) AS g
+ WHERE d.pipeline = %(pipeline)s ORDER BY 1, 2;
 
 -- verify_skipped_records: how many messages of each committed range are of records that the contract skips.
 SELECT r.partition, r.from_offset, r.until_offset, r.batch_id, r.messages, r.skipped_records

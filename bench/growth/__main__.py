@@ -1,0 +1,33 @@
+"""Does anything grow with the number of batches, or get slower?
+
+    python -m bench.growth [--days 10] [--batches 2000] [--write]
+
+Weeks of a trickle in minutes: a day is so many batches, and at its end the job `prune` runs with a retention of one
+day. Starts a stack of its own under TIDEGATE_HOME, stops it at the end, and deletes what it wrote.
+"""
+
+import typer
+from rich.console import Console
+
+from bench.ending import ended_by_signals
+from bench.growth.measure import measure
+from bench.growth.report import report, write
+
+console = Console(stderr=True)
+
+
+def main(
+    days: int = typer.Option(10, min=2, help="How many nights."),
+    batches: int = typer.Option(2_000, min=200, help="Of a day."),
+    write_page: bool = typer.Option(False, "--write", help="Put the tables into docs/explanation/performance.md."),
+) -> None:
+    """Measure what grows, and print the result as Markdown."""
+    with ended_by_signals():
+        text = report(measure(days, batches, console.print))
+    print(text)  # noqa: T201
+    if write_page:
+        write(text)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,119 @@
+"""A day's batches, as runs leave them, without Spark: each is planned, staged, published and reported by the code that
+runs use. Only what Spark's tasks do is not done: rows are put beside the table by one INSERT instead of being read.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+import dagster as dg
+import psycopg
+from dagster import AssetMaterialization, DagsterEvent, DagsterEventType, DagsterInstance, DagsterRunStatus
+from dagster._core.events import StepMaterializationData
+
+from platform_defs.contract.model import CheckResult, Contract
+from platform_defs.engine.ports import Broker, Published, Staged
+from platform_defs.engine.publish import BatchRecord, publish
+from platform_defs.engine.task_ports import Coverage
+from platform_defs.offsets import OffsetRange, TopicView
+from platform_defs.orchestration.events import materializations
+from resources.lineage import OpenLineageEvents
+from resources.postgres.connection import connect
+from resources.postgres.hold import PostgresHold
+from resources.postgres.ledger import Ledger
+from resources.postgres.row_counts import row_count
+from resources.postgres.staging import PostgresRecording
+
+MESSAGES = 10  # of a batch
+OF_A_RUN = 50  # batches
+VIEWED = "2026-11-01T10:00:00Z"
+
+
+def message(offset: int) -> bytes:
+    """The message that has this offset."""
+    fields = {"event_id": f"e-{offset}", "visitor": "v1", "url": "https://example.org/", "viewed_at": VIEWED}
+    return json.dumps(fields).encode()
+
+
+@dataclass(frozen=True)
+class Known(Broker):
+    """What the broker said at the beginning of the day: all messages of the day are there."""
+
+    view: TopicView
+
+    def describe(self, topic: str) -> TopicView:  # noqa: ARG002  # there is one
+        return self.view
+
+
+@dataclass(frozen=True)
+class History:
+    """Writes batches of `contract` into the ledger at `url`, and reports them to `instance`."""
+
+    url: str
+    contract: Contract
+    view: TopicView
+    checks: Sequence[CheckResult]  # as a real batch had them
+    instance: DagsterInstance
+    job: dg.JobDefinition
+
+    def write(self, batches: int) -> None:
+        """So many, from the position on."""
+        ledger, tasks = Ledger(self.url), connect(self.url, "tidegate growth")
+        held = ledger.acquire(self.contract)
+        try:
+            for first in range(0, batches, OF_A_RUN):
+                published = list(self._published(held, ledger, tasks, min(OF_A_RUN, batches - first)))
+                self._report(published, ledger)
+        finally:
+            held.close()
+            tasks.close()
+
+    def _published(
+        self, held: PostgresHold, ledger: Ledger, tasks: psycopg.Connection[tuple[object, ...]], count: int
+    ) -> Iterator[Published]:
+        events, topic = OpenLineageEvents("growth", "growth"), self.contract.topic
+        (at,) = ledger.positions(self.contract.pipeline)
+        for n in range(count):
+            start = at.next_offset + n * MESSAGES
+            held.sweep()
+            pending = held.fix(self.view, [OffsetRange(topic, 0, start, start + MESSAGES)])
+            area, attempt = held.open_staging(pending), uuid4()
+            self._stage(tasks, area.table, start, attempt)
+            with PostgresRecording(tasks, area.staging_id).recorder(0, attempt) as recorder:
+                recorder.cover(Coverage(pending.ranges[0], attempt, MESSAGES, MESSAGES, 0, 0, (), None))
+            coverage = tuple(held.coverage(area.staging_id))
+            staged = Staged(pending, area.staging_id, {attempt: MESSAGES}, coverage)
+            timings: dict[str, float] = {"plan": 0.05, "stage": 0.05, "audit": 0.05, "publish": 0.05}
+            event = events.of_batch(self.contract, staged, self.checks)
+            publish(held, Known(self.view), self.contract, staged, BatchRecord(self.checks, timings, event))
+            counts = (MESSAGES, MESSAGES, 0, 0)
+            yield Published(
+                pending.batch_id, self.contract.pipeline, pending.ranges, *counts, tuple(self.checks), timings
+            )
+
+    def _stage(self, tasks: psycopg.Connection[tuple[object, ...]], table: str, start: int, attempt: object) -> None:
+        tasks.execute(
+            f"INSERT INTO tidegate_staging.{table} (event_id, visitor, url, viewed_at, _partition, _offset, _attempt)"
+            " SELECT 'e-' || n, 'v1', 'https://example.org/', %s, 0, n, %s"
+            " FROM generate_series(%s::bigint, %s::bigint) AS n".encode(),
+            [VIEWED, attempt, start, start + MESSAGES - 1],
+        )
+
+    def _report(self, published: Sequence[Published], ledger: Ledger) -> None:
+        """As a run of so many batches does: its events, and a line of its log for each batch."""
+        run = self.instance.create_run_for_job(self.job, status=DagsterRunStatus.SUCCESS)
+        for batch in published:
+            counts = {t.name: row_count(ledger, self.contract, t, batch.batch_id) for t in self.contract.tables}
+            for event in materializations(self.contract, batch, 0, counts):
+                self._log(run.run_id, event)
+            self.instance.report_engine_event(f"batch {batch.batch_id}: {batch.messages} messages", run)
+            ledger.mark_reported(batch.batch_id)
+
+    def _log(self, run_id: str, event: AssetMaterialization) -> None:
+        stored = DagsterEvent(
+            DagsterEventType.ASSET_MATERIALIZATION.value,
+            self.job.name,
+            event_specific_data=StepMaterializationData(event),
+        )
+        self.instance.report_dagster_event(stored, run_id)

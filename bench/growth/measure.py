@@ -1,0 +1,214 @@
+"""One measurement: a stack, real runs, days of history with a prune at each end, and real runs again."""
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from shutil import copy, rmtree
+
+import dagster as dg
+import psycopg
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from dagster import DagsterInstance
+from typing_extensions import override
+
+from assets import find_pipeline
+from bench.ending import stack_up, undisturbed
+from bench.growth.history import MESSAGES, History, message
+from platform_defs.contract.model import CheckResult, Contract, Table
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.definitions import compose
+from platform_defs.engine import audit
+from platform_defs.orchestration.keys import DRAIN_JOB
+from platform_defs.orchestration.pruning import JOB
+from platform_defs.verification.verify import verify
+from resources.endpoints import Endpoints, connection
+from resources.kafka.broker import KafkaBroker
+from resources.postgres.ledger import Ledger
+from resources.settings import PROJECT_ROOT, settings
+from resources.spark.session import SparkResource
+
+TOPIC = "growth"
+COLD, REAL = 20, 60  # real batches that are not measured, and those that are
+SIZES = {
+    "ledger": "schemaname = 'tidegate'",
+    "staging": "schemaname = 'tidegate_staging'",
+    "pg_attribute": "relname = 'pg_attribute'",
+    "pg_class": "relname = 'pg_class'",
+    "pg_depend": "relname = 'pg_depend'",
+    "Dagster": "schemaname = 'dagster'",
+}
+_SIZE = "SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::bigint FROM pg_stat_all_tables WHERE "
+
+Progress = Callable[[str], None]
+
+
+class KeptSpark(SparkResource):
+    """One session for all runs: it is not what is measured."""
+
+    @override
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Night:
+    """What there was after a day's batches and the prune of that night. Sizes in bytes."""
+
+    batches: int  # so far
+    kept: int  # batches that the ledger has
+    runs: int  # that Dagster has
+    sizes: Mapping[str, int]
+    seconds: float  # that the prune took
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds are from one commit to the next, of real batches in one run of Dagster's: the median, and all."""
+
+    days: int
+    batches: int  # of a day
+    before: list[float]
+    after: list[float]
+    nights: list[Night] = field(default_factory=list[Night])
+
+
+def measure(days: int, batches: int, say: Progress) -> Measured:
+    """In a home of its own, which is deleted at the end."""
+    with _home() as home, stack_up(say):
+        (home / "instance").mkdir()
+        copy(PROJECT_ROOT / "dagster.yaml", home / "instance")
+        with DagsterInstance.from_config(str(home / "instance")) as instance:
+            return _measured(Growing(connection(), instance, KeptSpark(), say), days, batches)
+
+
+@contextmanager
+def _home() -> Generator[Path]:
+    """TIDEGATE_HOME for all that is started, below the one that was set."""
+    before, home = os.environ.get("TIDEGATE_HOME"), settings().home / "bench-growth"
+    os.environ["TIDEGATE_HOME"] = str(home)
+    try:
+        yield home
+    finally:
+        with undisturbed():
+            rmtree(home, ignore_errors=True)
+        os.environ.pop("TIDEGATE_HOME")
+        if before is not None:
+            os.environ["TIDEGATE_HOME"] = before
+
+
+@dataclass(frozen=True)
+class Growing:
+    """A pipeline, its topic, and Dagster."""
+
+    endpoints: Endpoints
+    instance: DagsterInstance
+    spark: KeptSpark
+    say: Progress
+
+    @property
+    def contract(self) -> Contract:
+        shipped = find_pipeline("web_page_views").contract
+        tables = tuple(_of_this(table) for table in shipped.tables)
+        limits = replace(shipped.limits, batch_messages=MESSAGES)
+        return replace(shipped, pipeline=TOPIC, topic=TOPIC, tables=tables, limits=limits)
+
+    def fill(self, messages: int) -> None:
+        """The topic, with so many messages more."""
+        admin = AdminClient({**self.endpoints.kafka_options()})
+        if TOPIC not in admin.list_topics(timeout=10).topics:
+            admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+        producer = Producer({**self.endpoints.kafka_options(), "linger.ms": 100})
+        end = KafkaBroker(self.endpoints.kafka_options()).describe(TOPIC).partitions[0].end
+        for offset in range(end, end + messages):
+            producer.produce(TOPIC, message(offset), partition=0)
+            producer.poll(0)
+        producer.flush(60)
+
+    def real(self, batches: int) -> list[float]:
+        """Seconds from commit to commit of so many batches that a run of Dagster's reads, with Spark."""
+        self.fill(batches * MESSAGES)
+        job = compose([Pipeline(self.contract, None)], spark=self.spark).resolve_job_def(DRAIN_JOB)
+        assert job.execute_in_process(instance=self.instance).success  # noqa: S101
+        query = "SELECT extract(epoch FROM committed_at)::float8 FROM tidegate.batch ORDER BY batch_id DESC LIMIT %s"
+        with psycopg.connect(self.endpoints.postgres_url) as session:
+            times = [at for (at,) in session.execute(query, [batches]).fetchall()]
+        return [later - earlier for later, earlier in pairwise(times)]
+
+    def day(self, batches: int) -> None:
+        """A day's history."""
+        self.fill(batches * MESSAGES)
+        view = KafkaBroker(self.endpoints.kafka_options()).describe(TOPIC)
+        drain = compose([Pipeline(self.contract, None)], spark=self.spark).resolve_job_def(DRAIN_JOB)
+        checks = self._checks()
+        History(self.endpoints.postgres_url, self.contract, view, checks, self.instance, drain).write(batches)
+
+    def night(self, seconds: float, low: int) -> float:
+        """Retention of `seconds`: the topic loses what is below `low`, then the job `prune` runs. How long it took."""
+        admin = AdminClient({**self.endpoints.kafka_options()})
+        admin.delete_records([TopicPartition(TOPIC, 0, low)])[TopicPartition(TOPIC, 0)].result(30)
+        limits = replace(self.contract.limits, retention_seconds=seconds)
+        job = compose([Pipeline(replace(self.contract, limits=limits), None)], spark=self.spark).resolve_job_def(JOB)
+        os.environ["TIDEGATE_DAGSTER_RETENTION_DAYS"] = str(seconds / 86_400)
+        started = time.monotonic()
+        assert job.execute_in_process(instance=self.instance).success  # noqa: S101
+        return time.monotonic() - started
+
+    def seen(self, batches: int, seconds: float) -> Night:
+        """After VACUUM, which autovacuum does within a real day."""
+        with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as session:
+            session.execute("VACUUM ANALYZE")
+            sizes = {name: _one(session, _SIZE + where) for name, where in SIZES.items()}
+            kept = _one(session, "SELECT count(*) FROM tidegate.batch")
+            runs = _one(session, "SELECT count(*) FROM dagster.runs")
+        return Night(batches, kept, runs, sizes, seconds)
+
+    def verify(self) -> None:
+        """Raises AssertionError unless the table holds just what the topic says, as far as it still does."""
+        found = verify(Pipeline(self.contract, None), self.endpoints)
+        assert found.ok, found.explanation  # noqa: S101
+        self.say(found.explanation)
+
+    def position(self) -> int:
+        """The next offset."""
+        (at,) = Ledger(self.endpoints.postgres_url).positions(TOPIC)
+        return at.next_offset
+
+    def _checks(self) -> list[CheckResult]:
+        """Those of a real batch: what the row table's checks find where all is well."""
+        names = audit.row_check_descriptions(self.contract)
+        return [CheckResult(name, self.contract.row_table.name, "warning", True, {"failed": 0}) for name in names]
+
+
+def _measured(growing: Growing, days: int, batches: int) -> Measured:
+    growing.say("real batches, cold, then measured")
+    growing.real(COLD)
+    before, nights = growing.real(REAL), list[Night]()
+    for day in range(1, days + 1):
+        low, started = growing.position(), time.monotonic()
+        growing.day(batches)
+        took = time.monotonic() - started
+        pruned = growing.night(took, low)
+        nights.append(growing.seen(COLD + REAL + day * batches, pruned))
+        growing.say(f"day {day}: {batches} batches in {took:.0f} s, pruned in {pruned:.1f} s, {nights[-1]}")
+    growing.real(COLD)
+    after = growing.real(REAL)
+    growing.verify()
+    growing.say(f"median {statistics.median(before):.3f} s before, {statistics.median(after):.3f} s after")
+    return Measured(days, batches, before, after, nights)
+
+
+def _one(session: psycopg.Connection[tuple[int]], query: str) -> int:
+    (found,) = session.execute(query.encode()).fetchone() or (0,)
+    return found
+
+
+def _of_this(table: Table) -> Table:
+    name = f"{TOPIC}.{table.name.partition('.')[2]}"
+    return replace(table, name=name, batch_rules=tuple(replace(rule, table=name) for rule in table.batch_rules))

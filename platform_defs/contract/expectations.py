@@ -1,0 +1,56 @@
+"""The expectations that a contract may name: all of Great Expectations' that look at the batch's rows alone.
+
+What runs SQL of the contract's own would run it with the rights of the pipeline's role, so that whoever may change a
+contract could read or change every table: UnexpectedRowsExpectation, ExpectQueryResultsToMatchComparison. Neither is
+what counts another table (ExpectTableRowCountToEqualOtherTable). One that a later version brings is added here once
+somebody has looked at it.
+"""
+
+EXPECTATIONS = (
+    "ExpectColumnDistinctValuesToBeInSet",
+    "ExpectColumnDistinctValuesToContainSet",
+    "ExpectColumnDistinctValuesToEqualSet",
+    "ExpectColumnMaxToBeBetween",
+    "ExpectColumnMeanToBeBetween",
+    "ExpectColumnMedianToBeBetween",
+    "ExpectColumnMinToBeBetween",
+    "ExpectColumnMostCommonValueToBeInSet",
+    "ExpectColumnPairValuesAToBeGreaterThanB",
+    "ExpectColumnPairValuesToBeEqual",
+    "ExpectColumnPairValuesToBeInSet",
+    "ExpectColumnProportionOfNonNullValuesToBeBetween",
+    "ExpectColumnProportionOfUniqueValuesToBeBetween",
+    "ExpectColumnQuantileValuesToBeBetween",
+    "ExpectColumnStdevToBeBetween",
+    "ExpectColumnSumToBeBetween",
+    "ExpectColumnToExist",
+    "ExpectColumnUniqueValueCountToBeBetween",
+    "ExpectColumnValueLengthsToBeBetween",
+    "ExpectColumnValueLengthsToEqual",
+    "ExpectColumnValueZScoresToBeLessThan",
+    "ExpectColumnValuesToBeBetween",
+    "ExpectColumnValuesToBeInSet",
+    "ExpectColumnValuesToBeInTypeList",
+    "ExpectColumnValuesToBeNull",
+    "ExpectColumnValuesToBeOfType",
+    "ExpectColumnValuesToBeUnique",
+    "ExpectColumnValuesToMatchLikePattern",
+    "ExpectColumnValuesToMatchLikePatternList",
+    "ExpectColumnValuesToMatchRegex",
+    "ExpectColumnValuesToMatchRegexList",
+    "ExpectColumnValuesToNotBeInSet",
+    "ExpectColumnValuesToNotBeNull",
+    "ExpectColumnValuesToNotMatchLikePattern",
+    "ExpectColumnValuesToNotMatchLikePatternList",
+    "ExpectColumnValuesToNotMatchRegex",
+    "ExpectColumnValuesToNotMatchRegexList",
+    "ExpectCompoundColumnsToBeUnique",
+    "ExpectMulticolumnSumToEqual",
+    "ExpectSelectColumnValuesToBeUniqueWithinRecord",
+    "ExpectTableColumnCountToBeBetween",
+    "ExpectTableColumnCountToEqual",
+    "ExpectTableColumnsToMatchOrderedList",
+    "ExpectTableColumnsToMatchSet",
+    "ExpectTableRowCountToBeBetween",
+    "ExpectTableRowCountToEqual",
+)

@@ -1,0 +1,105 @@
+"""What is said of a message, a row or a failure where values are classified (contract/classified.py): everything but
+the values.
+
+What a reader, Postgres, Spark or a transform says may quote any of them. So nothing of that is passed on; the reason is
+said again, from the error's class and from names. A class that is not known here gets a sentence that fits all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from platform_defs.contract.classified import Classified, classified
+from platform_defs.contract.model import Contract, Fault, Field
+from platform_defs.contract.rule_words import wanted
+from platform_defs.errors import InternalError, TidegateError
+
+# Of these classes, no reason quotes a message.
+_QUOTES_NOTHING = {
+    "EmptyValue",
+    "MissingKey",
+    "NullValue",
+    "OtherRecord",
+    "SchemaNotCompatible",
+    "TooDeep",
+    "TruncatedAvro",
+    "UnknownSchemaId",
+    "WrongSchemaType",
+}
+_WHAT = {
+    "DuplicateKey": "has a key twice in one object: it is ambiguous which value is meant",
+    "InvalidBase64": "is not base64",
+    "InvalidDate": "is not a date",
+    "InvalidEnum": "is a number that its enum does not name",
+    "InvalidJson": "is not valid JSON",
+    "InvalidProtobuf": "is not a Protobuf message of its schema",
+    "InvalidTime": "is not a time of a day",
+    "InvalidTimestamp": "is not a timestamp of the contract's type",
+    "InvalidUnicode": "holds half a surrogate pair, which is not a character",
+    "InvalidUtf8": "is not UTF-8",
+    "InvalidUuid": "is not a uuid",
+    "InvalidVarint": "holds a number of more than 64 bits",
+    "NotAnObject": "is valid JSON but not an object",
+    "NotFinite": "holds a number that is not finite",
+    "NotFramed": "does not name a schema as the contract says",
+    "NulCharacter": "holds a NUL character, which Postgres cannot store",
+    "NullItem": "has a null item",
+    "OutOfRange": "is out of the range of its type",
+    "TooLarge": "is larger than its type allows",
+    "TooManyDecimals": "has more decimals than its type keeps, and nothing is rounded",
+    "TooManyItems": "has more items than an array may have",
+    "UnknownMessageIndex": "does not begin with the indexes of a message of its schema",
+    "WrongType": "is of another type than the contract requires",
+}
+_HOW = "(classified, so not shown here: tidegate dlq show --values)"
+
+
+def redacted(contract: Contract, faults: Sequence[Fault]) -> Sequence[Fault]:
+    """The faults of stages `decode` and `check` as they may be stored and shown."""
+    hidden = classified(contract) if faults else None
+    if hidden is None or not hidden.any:
+        return faults
+    fields = {item.name: item for item in contract.fields}
+    return [_redacted(contract, fault, fields, hidden) for fault in faults]
+
+
+def _redacted(contract: Contract, fault: Fault, fields: dict[str, Field], hidden: Classified) -> Fault:
+    if fault.stage not in ("decode", "check") or fault.error_class in _QUOTES_NOTHING:
+        return fault
+    field = fields.get(fault.field or "")
+    if field is not None and field.name not in hidden.fields and not _may_quote_others(field, fault):
+        return fault
+    subject = "the message's key" if fault.field == "_key" else field.place if field else "the message"
+    return replace(fault, message=f"{subject} {_reason(contract, fault, field)} {_HOW}")
+
+
+def _may_quote_others(field: Field, fault: Fault) -> bool:
+    """Whether the reason may quote what is beside the field: what should be the object around it."""
+    return len(field.path) > 1 and fault.error_class == "WrongType"
+
+
+def _reason(contract: Contract, fault: Fault, field: Field | None) -> str:
+    rule = next((rule for rule in contract.row_rules if rule.name == fault.error_class), None)
+    if fault.stage == "check" and rule is not None:
+        return f"breaks {rule.name}: the contract requires {wanted(rule)}"
+    of = f" ({field.type.name})" if field else ""
+    return f"{_WHAT.get(fault.error_class, 'cannot be read')}{of}"
+
+
+def without_causes(error: TidegateError) -> TidegateError:
+    """The error without those that led to it: a traceback would show their texts as well."""
+    error.__cause__, error.__suppress_context__ = None, True
+    return error
+
+
+def unexpected(where: str, error: Exception, *, hides: bool) -> InternalError:
+    """An exception that nobody expected. Its text may quote values; where it was raised does not."""
+    return InternalError.of(where, place_of(error) if hides else error)
+
+
+def place_of(error: BaseException) -> str:
+    """The class of an exception, and the line that raised it."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    name = type(error).__name__
+    return name if frame is None else f"{name} at {frame.tb_frame.f_code.co_filename}, line {frame.tb_lineno}"

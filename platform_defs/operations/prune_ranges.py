@@ -1,0 +1,66 @@
+"""What is left of the ranges that pruned batches read: one for all that lie next to each other.
+
+`tidegate verify` asks of each offset that was read whether the ledger says so, and whether the broker ever delivered
+it. It takes what is recorded as lost by batch: only ranges that the same records are about are put together.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+MOST_SPANS = 10_000  # gaps in one row, so that adding to it stays quick: a transactional topic has one each transaction
+
+
+@dataclass(frozen=True)
+class PrunedRange:
+    """Offsets [from_offset, until_offset) of a partition of a log, which batches `first_batch` to `last_batch` read."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    messages: int
+    gaps: str  # an int8multirange
+    spans: int  # how many `gaps` has
+    first_batch: int
+    last_batch: int
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """Its partition, and of which log."""
+        return self.topic, self.topic_id, self.partition
+
+
+def put_together(
+    there: Iterable[PrunedRange], pruned: Iterable[PrunedRange], lost_after: Sequence[int]
+) -> list[PrunedRange]:
+    """What is to be written of `pruned`, which come in the order of their batches.
+
+    One that continues a range of `there` has its first offset and first batch; its gaps are those to be added.
+    `lost_after`, ascending: the batches up to which history has been recorded as lost.
+    """
+    newest = {item.place: item for item in there}
+    found: dict[tuple[str, str, int, int, int], PrunedRange] = {}
+    for item in pruned:
+        before = newest.get(item.place)
+        joined = item if before is None or not _continues(before, item, lost_after) else _joined(before, item)
+        newest[item.place] = joined
+        found[*joined.place, joined.first_batch, joined.from_offset] = joined
+    return list(found.values())
+
+
+def _continues(before: PrunedRange, item: PrunedRange, lost_after: Sequence[int]) -> bool:
+    same = bisect_left(lost_after, before.last_batch) == bisect_left(lost_after, item.last_batch)
+    return same and before.until_offset == item.from_offset and before.spans + item.spans <= MOST_SPANS
+
+
+def _joined(before: PrunedRange, item: PrunedRange) -> PrunedRange:
+    return replace(
+        before,
+        until_offset=item.until_offset,
+        messages=before.messages + item.messages,
+        gaps=f"{{{', '.join(filter(None, (before.gaps[1:-1], item.gaps[1:-1])))}}}",
+        spans=before.spans + item.spans,
+        last_batch=item.last_batch,
+    )

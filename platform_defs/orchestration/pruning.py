@@ -1,0 +1,64 @@
+"""The job `prune`: what is no longer needed of every pipeline's ledger, then of Dagster's own log."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import dagster as dg
+
+from platform_defs.contract.model import Contract
+from platform_defs.errors import TidegateError
+from platform_defs.operations.prune import prune
+from platform_defs.orchestration.jobs import NO_RETRIES
+from platform_defs.words import plural
+from resources.dagster.retention import prune_log
+from resources.dagster.run_session import RunSession
+from resources.endpoints import connection
+from resources.kafka.broker import KafkaBroker
+from resources.settings import settings
+
+JOB = "prune"
+
+
+def prune_job(contracts: Sequence[Contract]) -> dg.JobDefinition:
+    """Prunes these pipelines, one after the other. One that fails does not keep the others from it; the run fails at
+    its end, and the next night's does the rest.
+    """
+
+    @dg.op(description="What `tidegate prune --execute` does, for every pipeline; then Dagster's old runs and events.")
+    def prune_ledger(
+        context: dg.OpExecutionContext,
+        run_session: RunSession,  # noqa: ARG001  # open while the run is alive
+    ) -> None:
+        failures: dict[str, str] = {}
+        try:
+            endpoints = connection()
+        except TidegateError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        broker = KafkaBroker(endpoints.kafka_options())
+        for contract in contracts:
+            try:
+                found = prune(endpoints.postgres_url, contract, broker.describe, execute=True)
+            except TidegateError as error:
+                failures[contract.pipeline] = str(error)
+                context.log.error(f"{contract.pipeline}: {error}")
+            else:
+                context.log.info(f"{contract.pipeline}: {found.sentence()}")
+        try:
+            log = prune_log(context.instance, endpoints.postgres_url, settings().dagster_retention_days)
+            context.log.info(f"Dagster: removed {', '.join(f'{n:,} {name}' for name, n in asdict(log).items())}")
+        except TidegateError as error:
+            failures["Dagster's log"] = str(error)
+        if failures:
+            what = f"{plural(len(failures), 'part')} could not be pruned, the others were"
+            raise dg.Failure(f"{what}. {'; '.join(f'{k}: {v}' for k, v in failures.items())}", allow_retries=False)
+
+    @dg.job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
+        name=JOB,
+        tags=NO_RETRIES,
+        description="Removes what is older than each contract's retention and no longer needed, from the ledger, and "
+        "old runs and events from Dagster's log.",
+    )
+    def prune_all() -> None:
+        prune_ledger()
+
+    return prune_all

@@ -1,0 +1,62 @@
+"""What a user of Kafka must be allowed to do, as the command line that allows it: docs/how-to/kafka-rights.md."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["topic", "group", "transactional-id", "cluster"]
+
+# Which of several rights is missing, by the name of Kafka's error.
+KINDS: Mapping[str, Kind] = {
+    "TOPIC_AUTHORIZATION_FAILED": "topic",
+    "GROUP_AUTHORIZATION_FAILED": "group",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "transactional-id",
+    "CLUSTER_AUTHORIZATION_FAILED": "cluster",
+}
+PAGE = "docs/how-to/kafka-rights.md"
+
+
+@dataclass(frozen=True)
+class Right:
+    """Operations on one resource. Read, Write, Alter and Delete include Describe, AlterConfigs DescribeConfigs."""
+
+    kind: Kind
+    name: str
+    operations: tuple[str, ...]
+
+    def command(self, options: Mapping[str, Any]) -> str:
+        """The command that grants it to the user of `options`, librdkafka's."""
+        words = ["kafka-acls.sh", "--bootstrap-server", str(options.get("bootstrap.servers", "...")), "--add"]
+        words += ["--allow-principal", principal(options)]
+        words += [word for operation in self.operations for word in ("--operation", operation)]
+        return " ".join([*words, f"--{self.kind}", *([] if self.kind == "cluster" else [self.name])])
+
+
+def to_run(topic: str) -> Right:
+    """What a pipeline needs on its topic: messages, offsets, and whether the topic is compacted."""
+    return Right("topic", topic, ("Read", "DescribeConfigs"))
+
+
+def to_describe(topic: str, *, configured: bool = False) -> Right:
+    """What is needed to look at a topic; `configured`: at its settings as well."""
+    return Right("topic", topic, ("Describe", "DescribeConfigs") if configured else ("Describe",))
+
+
+def to_write(topic: str) -> Right:
+    """What a producer needs. It includes idempotence since Kafka 3.0."""
+    return Right("topic", topic, ("Write",))
+
+
+def on_cluster(*operations: str) -> Right:
+    """Operations on the cluster itself."""
+    return Right("cluster", "", operations)
+
+
+def principal(options: Mapping[str, Any]) -> str:
+    """Whom Kafka knows the user of `options` as; a certificate or a token says it where there is no name."""
+    return f"User:{options.get('sasl.username') or '...'}"
+
+
+def commands(code: str, needed: Iterable[Right], options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The commands that grant those of `needed` that the error of this name is about."""
+    return tuple(right.command(options) for right in needed if right.kind == KINDS.get(code))

@@ -1,0 +1,57 @@
+"""A way for one other user through folders that are closed to others, by an entry in their access lists (POSIX ACLs).
+
+Postgres refuses to run as root, and so runs as a user of its own, which has to pass the folders above its programs and
+its data. Their modes stay: nobody else gets in, and that user may pass, but not list. The standard library has no ACLs,
+and `setfacl` is not installed everywhere; Linux keeps them in an attribute of the file.
+https://man7.org/linux/man-pages/man5/acl.5.html, include/uapi/linux/posix_acl_xattr.h of Linux
+"""
+
+import errno
+import os
+import stat
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+_ATTRIBUTE = "system.posix_acl_access"
+_VERSION, _ENTRY = struct.Struct("<I"), struct.Struct("<HHI")  # tag, permissions, id
+_USER_OBJ, _USER, _GROUP_OBJ, _GROUP, _MASK, _OTHER = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
+_NOBODY = 0xFFFFFFFF  # the id of an entry that has none
+_PASS = 0b001
+
+Entry = tuple[int, int, int]
+
+
+def let_pass(folder: Path, user: int) -> None:
+    """Let the user of this id through every folder above `folder`. Raises OSError where one has no access list."""
+    for parent in folder.resolve().parents:
+        if not parent.stat().st_mode & stat.S_IXOTH:
+            _grant(parent, user)
+
+
+def _grant(folder: Path, user: int) -> None:
+    entries = _entries(folder)
+    mine = next((held for tag, held, of in entries if tag == _USER and of == user), None)
+    mask = next((held for tag, held, _ in entries if tag == _MASK), 0)
+    if mine is not None and mine & mask & _PASS:
+        return
+    group = next(held for tag, held, _ in entries if tag == _GROUP_OBJ)
+    others = [one for one in entries if one[0] != _MASK and one[::2] != (_USER, user)]
+    limits = (_MASK, (mask or group) | _PASS, _NOBODY)
+    _store(folder, sorted([*others, (_USER, (mine or 0) | _PASS, user), limits]))
+
+
+def _entries(folder: Path) -> list[Entry]:
+    """The folder's access list; where it has none, what its mode says."""
+    try:
+        raw = os.getxattr(folder, _ATTRIBUTE)
+    except OSError as error:
+        if error.errno != errno.ENODATA:
+            raise
+        mode = folder.stat().st_mode
+        return [(_USER_OBJ, mode >> 6 & 7, _NOBODY), (_GROUP_OBJ, mode >> 3 & 7, _NOBODY), (_OTHER, mode & 7, _NOBODY)]
+    return [(tag, held, of) for tag, held, of in _ENTRY.iter_unpack(raw[_VERSION.size :])]
+
+
+def _store(folder: Path, entries: Sequence[Entry]) -> None:
+    os.setxattr(folder, _ATTRIBUTE, _VERSION.pack(2) + b"".join(_ENTRY.pack(*one) for one in entries))

@@ -1,0 +1,81 @@
+"""Whether a pooler keeps a server process for each of our sessions (session mode), as Tidegate needs it.
+
+A session of ours has settings, locks that show that a run is alive, and a name by which it can be ended. In transaction
+or statement mode a pooler hands its server process to somebody else after each transaction, with all of that on it.
+"""
+
+from contextlib import closing
+from functools import cache
+from typing import Any, LiteralString
+from uuid import uuid4
+
+import psycopg
+
+from platform_defs.errors import BadInput
+
+PROTOCOL = "08P01"  # by which a pooler in statement mode refuses a transaction
+LOOKS = 10  # at two sessions, in case others take what the pooler has free
+PATIENCE = 10.0  # seconds for a notification, which takes milliseconds
+_PID: LiteralString = "SELECT pg_backend_pid()"
+
+
+@cache
+def require_session_mode(address: str) -> None:
+    """Raise BadInput unless sessions at `address` (a connection string), behind a pooler, are Postgres' own sessions.
+
+    Asked once in a process, and only where the server process is not the one that the connection was told. Changes
+    nothing in other clients' sessions. A server process that two sessions share while one of them is inside a
+    transaction, or that changes under a session, proves transaction mode. That a session hears what another notifies it
+    of while it is idle proves session mode: nothing reaches it otherwise.
+    """
+    with closing(_opened(address)) as one, closing(_opened(address)) as other:
+        mine = _asked(one, _PID)
+        if any(_share(one, other, mine) for _ in range(LOOKS)):
+            raise _refused("two sessions were given the same server process of Postgres")
+        if not _hears(one, other):
+            raise _refused("a session that listens is not told of a notification")
+        left = uuid4().hex
+        _asked(one, "SELECT set_config('tidegate.left', %s, false)", left)
+    with closing(_opened(address)) as next_one:
+        if _asked(next_one, "SELECT current_setting('tidegate.left', true)") == left:
+            raise BadInput(
+                "the pooler at TIDEGATE_POSTGRES_URL gives a session what the one before has left (settings, locks): "
+                "let it reset them (in pgbouncer.ini: server_reset_query = DISCARD ALL). Nothing was changed",
+                field="TIDEGATE_POSTGRES_URL",
+            )
+
+
+def _share(one: psycopg.Connection[Any], other: psycopg.Connection[Any], mine: int) -> bool:
+    """Whether the server process of `one` is not its own while `other` is inside a transaction."""
+    try:
+        with other.transaction():
+            return _asked(other, _PID) == mine or _asked(one, _PID) != mine
+    except psycopg.OperationalError as error:
+        if error.sqlstate != PROTOCOL:
+            raise
+        raise _refused(f"it refuses a transaction: {str(error).strip()}") from error
+
+
+def _hears(one: psycopg.Connection[Any], other: psycopg.Connection[Any]) -> bool:
+    channel = f"tidegate_{uuid4().hex}"
+    one.execute(f"LISTEN {channel}".encode())
+    other.execute(f"NOTIFY {channel}".encode())
+    return any(one.notifies(timeout=PATIENCE, stop_after=1))
+
+
+def _asked(connection: psycopg.Connection[Any], query: LiteralString, *values: str) -> Any:
+    (found,) = connection.execute(query, values or None).fetchone() or (None,)
+    return found
+
+
+def _opened(address: str) -> psycopg.Connection[Any]:
+    return psycopg.connect(address, autocommit=True, prepare_threshold=None)
+
+
+def _refused(found: str) -> BadInput:
+    return BadInput(
+        f"TIDEGATE_POSTGRES_URL leads to a pooler that shares sessions between transactions ({found}). Let it keep a "
+        "session for each client (in pgbouncer.ini: pool_mode = session, for this database or user), or give Postgres' "
+        "own address. Nothing was changed",
+        field="TIDEGATE_POSTGRES_URL",
+    )

@@ -1,0 +1,155 @@
+"""Which messages of a staged batch its row table refuses: found together, in one transaction that is rolled back.
+
+Only the table itself can say: what it refuses may depend on its rows, on other tables and on triggers. So the batch is
+written to it in parts, in the order of partition and offset. A part that it takes stays; one that it refuses is halved.
+Of two messages that only together violate a constraint the second is found. With k such messages among n, about
+n * (2 + log2(k) / 2) rows are written, which are dead afterwards until Postgres vacuums the table.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from psycopg import sql
+
+from platform_defs.engine.left_out import LEFT_OUT
+from platform_defs.engine.ports import RefusedRow
+from platform_defs.errors import RowRefused
+from platform_defs.offsets import OffsetRange, nth_offset
+from resources.postgres.connection import database_errors
+from resources.postgres.publish_statements import PostgresPublication
+from resources.postgres.row_writing import StagedRows, append, upsert
+from resources.postgres.staging_tables import STAGING_SCHEMA
+
+EVERYTHING = sql.SQL("true")
+
+
+def find_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
+    """The messages, by partition and offset, whose rows the row table refuses; LEFT_OUT + 1 where there are more.
+    None where it takes every row: then an accumulate's constraint is violated.
+
+    Nothing is left of it once the transaction that is open is rolled back.
+    """
+    order = sorted(publication.staged.pending.ranges)
+    found = _Search(publication, order, _rows_in_order(publication)).found_in_parts()
+    if found:
+        return sorted(found, key=lambda row: (row.partition, row.offset))
+    # Of an upsert, the order of writing may matter: here it is that of publish.
+    first = _first_of_prefixes(publication, order)
+    return [] if first is None else [first]
+
+
+@dataclass
+class _Search:
+    """`rows` are those that count, each message once where it is written at most once."""
+
+    publication: PostgresPublication
+    order: Sequence[OffsetRange]
+    rows: StagedRows
+    found: dict[int, RefusedRow] = field(default_factory=dict[int, RefusedRow])  # by number of the offset in `order`
+
+    def found_in_parts(self) -> Sequence[RefusedRow]:
+        """What is refused if it is written in parts; where a message refers to a later one, it is asked about again."""
+        everything = range(sum(map(len, self.order)))
+        for kind in self._kinds:
+            self._halve(everything, kind)
+        while any(self._taken_by_now(number) for number in list(self.found)):
+            continue
+        return [*self.found.values()]
+
+    @property
+    def _kinds(self) -> Sequence[sql.Composable]:
+        """What publish writes one after the other: of an upsert first the deletions."""
+        return [EVERYTHING] if self._appends else [sql.SQL("_deleted"), sql.SQL("NOT _deleted")]
+
+    @property
+    def _appends(self) -> bool:
+        return self.publication.contract.row_table.disposition == "append"
+
+    def _halve(self, part: range, kind: sql.Composable, *, refused: bool = False) -> bool:
+        """Write the offsets of `part`, except those that are refused. Whether any is. With `refused`, it is known that
+        the part as a whole is.
+        """
+        if len(self.found) > LEFT_OUT:
+            return True
+        if not refused or len(part) == 1:
+            why = self._write(part, kind)
+            if why is None:
+                return False
+            if len(part) == 1:
+                self._note(part.start, why)
+                return True
+        middle = len(part) // 2
+        first = self._halve(part[:middle], kind)
+        return self._halve(part[middle:], kind, refused=not first) or first
+
+    def _taken_by_now(self, number: int) -> bool:
+        """Whether the table takes a message that it has refused, since it refers to a later one."""
+        if any(self._write(range(number, number + 1), kind) for kind in self._kinds):
+            return False
+        del self.found[number]
+        return True
+
+    def _note(self, number: int, why: RowRefused) -> None:
+        at = nth_offset(self.order, number)
+        self.found[number] = RefusedRow(at.partition, at.from_offset, why.error_class, str(why))
+
+    def _write(self, part: range, kind: sql.Composable) -> RowRefused | None:
+        """Why the row table refuses these offsets; None where it took them."""
+        first, last = nth_offset(self.order, part[0]), nth_offset(self.order, part[-1])
+        within = sql.SQL("(_partition, _offset) BETWEEN ({}, {}) AND ({}, {}) AND {}").format(
+            first.partition, first.from_offset, last.partition, last.from_offset, kind
+        )
+        return _refusal(self.publication, self.rows, within, stays=True)
+
+
+def _refusal(
+    publication: PostgresPublication, rows: StagedRows, where: sql.Composable, *, stays: bool
+) -> RowRefused | None:
+    """Why the row table refuses the rows for which `where` holds; None where it takes them, and whether they stay then.
+    Raises what else is in the way.
+    """
+    table = publication.contract.row_table
+    write = append if table.disposition == "append" else upsert
+    savepoint = publication.connection.transaction(force_rollback=not stays)
+    try:
+        with database_errors("table", hides=publication.hides), savepoint:
+            write(rows, table, where)
+            publication.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    except RowRefused as refusal:
+        return refusal
+    return None
+
+
+def _rows_in_order(publication: PostgresPublication) -> StagedRows:
+    """The rows that count, of an upsert the newest of each key, in a table that is in the order of the offsets, with an
+    index: each part is read alone.
+    """
+    rows, name = publication.rows, sql.Identifier(STAGING_SCHEMA, f"in_order_{publication.staged.staging_id}")
+    chosen = sql.SQL("SELECT * FROM {} WHERE {}").format(rows.source, rows.winners)
+    if publication.contract.row_table.disposition != "append":
+        chosen = sql.SQL("SELECT DISTINCT ON (_key) * FROM ({}) AS s ORDER BY _key, _offset DESC").format(chosen)
+    for statement in (
+        "CREATE UNLOGGED TABLE {name} AS SELECT * FROM ({chosen}) AS c ORDER BY _partition, _offset",
+        "CREATE INDEX ON {name} (_partition, _offset)",
+    ):
+        publication.connection.execute(sql.SQL(statement).format(name=name, chosen=chosen))
+    return replace(rows, source=name, winners=EVERYTHING)
+
+
+def _first_of_prefixes(publication: PostgresPublication, order: Sequence[OffsetRange]) -> RefusedRow | None:
+    """The first message that the table refuses if all before it are written with it, in the order of publish."""
+    if (why := _refusal(publication, publication.rows, EVERYTHING, stays=False)) is None:
+        return None
+    low, high = 0, sum(map(len, order))  # offsets accepted, offsets refused
+    while high - low > 1:
+        middle = (low + high) // 2
+        answer = _refusal(publication, publication.rows, _prefix(order, middle), stays=False)
+        low, high, why = (middle, high, why) if answer is None else (low, middle, answer)
+    found = nth_offset(order, high - 1)
+    return RefusedRow(found.partition, found.from_offset, why.error_class, str(why))
+
+
+def _prefix(order: Sequence[OffsetRange], count: int) -> sql.Composable:
+    """The rows of the first `count` offsets in (partition, offset) order."""
+    last = nth_offset(order, count - 1)
+    return sql.SQL("(_partition, _offset) <= ({}, {})").format(last.partition, last.from_offset)

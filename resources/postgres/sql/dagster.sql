@@ -1,0 +1,45 @@
+-- dagster_has_log: whether Dagster keeps its events in this database.
+SELECT to_regnamespace('dagster') IS NOT NULL
+   AND (SELECT count(*) = 4 FROM pg_class WHERE relnamespace = to_regnamespace('dagster')
+           AND relname IN ('runs', 'event_logs', 'asset_keys', 'asset_check_executions'));
+
+-- dagster_old_runs: runs that ended so long ago, but those in which an asset was last materialized or observed, or a check
+-- last evaluated: the UI shows these.
+WITH latest AS MATERIALIZED (
+  SELECT e.run_id
+    FROM dagster.asset_keys AS a
+   CROSS JOIN (VALUES ('ASSET_MATERIALIZATION'), ('ASSET_OBSERVATION'), ('ASSET_FAILED_TO_MATERIALIZE')) AS t (type)
+   CROSS JOIN LATERAL (SELECT run_id FROM dagster.event_logs
+                        WHERE asset_key = a.asset_key AND dagster_event_type = t.type ORDER BY id DESC LIMIT 1) AS e
+   UNION
+  SELECT run_id FROM dagster.asset_check_executions
+   WHERE id IN (SELECT max(id) FROM dagster.asset_check_executions GROUP BY asset_key, check_name))
+SELECT run_id FROM dagster.runs AS r
+ WHERE status IN ('SUCCESS', 'FAILURE', 'CANCELED')
+   AND update_timestamp < (now() AT TIME ZONE 'UTC') - make_interval(secs => %(seconds)s)
+   AND NOT EXISTS (SELECT FROM latest WHERE latest.run_id = r.run_id)
+ ORDER BY id LIMIT %(most)s;
+
+-- dagster_forget_checks: at most so many evaluations of checks from before then, but the latest of each check.
+DELETE FROM dagster.asset_check_executions WHERE id IN (
+  SELECT id FROM dagster.asset_check_executions
+   WHERE coalesce(evaluation_event_timestamp, create_timestamp)
+         < (now() AT TIME ZONE 'UTC') - make_interval(secs => %(seconds)s)
+     AND id NOT IN (SELECT max(id) FROM dagster.asset_check_executions GROUP BY asset_key, check_name)
+   ORDER BY id LIMIT %(most)s);
+
+-- dagster_forget_events: at most so many events of no run (sensors write them) from before then, but the latest of each
+-- asset and kind, and those of the latest evaluation of each check.
+WITH old AS (
+  SELECT id FROM dagster.event_logs AS e
+   WHERE run_id = '' AND "timestamp" < (now() AT TIME ZONE 'UTC') - make_interval(secs => %(seconds)s)
+     AND NOT EXISTS (SELECT FROM (SELECT id FROM dagster.event_logs AS later
+                                   WHERE later.asset_key = e.asset_key
+                                     AND later.dagster_event_type = e.dagster_event_type
+                                   ORDER BY later.id DESC LIMIT 1) AS latest WHERE latest.id = e.id)
+     AND NOT EXISTS (SELECT FROM dagster.asset_check_executions AS c
+                      WHERE c.evaluation_event_storage_id = e.id
+                        AND c.id IN (SELECT max(id) FROM dagster.asset_check_executions GROUP BY asset_key, check_name))
+   ORDER BY id LIMIT %(most)s),
+     tags AS (DELETE FROM dagster.asset_event_tags WHERE event_id IN (SELECT id FROM old))
+DELETE FROM dagster.event_logs WHERE id IN (SELECT id FROM old);

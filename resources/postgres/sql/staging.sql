@@ -1,0 +1,37 @@
+-- next_staging_id: of a try, and of its staging table where it needs a new one.
+SELECT nextval('tidegate.staging_id');
+
+-- idle_staging: the pipeline's staging tables that no try uses, the newest first. One fits where it has just these
+-- columns (name and type) in this order, since COPY stores the bits of any type; where it has its view; and where this
+-- role may empty it.
+SELECT t.table_id, ours, coalesce(ours AND columns = %(columns)s::text[] AND viewed, false) AS fits
+  FROM tidegate.staging_table AS t
+  LEFT JOIN pg_class AS c ON c.oid = to_regclass('tidegate_staging.rows_' || t.table_id),
+       LATERAL (SELECT coalesce(pg_has_role(c.relowner, 'USAGE'), true) AS ours,
+                       to_regclass('tidegate_staging.audited_' || t.table_id) IS NOT NULL AS viewed,
+                       (SELECT array_agg(attname || ' ' || format_type(atttypid, atttypmod) ORDER BY attnum)
+                          FROM pg_attribute
+                         WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped) AS columns) AS found
+ WHERE pipeline = %(pipeline)s
+   AND NOT EXISTS (SELECT FROM tidegate.staging AS s WHERE s.table_id = t.table_id)
+ ORDER BY t.table_id DESC;
+
+-- keep_staging: a staging table is the pipeline's.
+INSERT INTO tidegate.staging_table (table_id, pipeline) VALUES (%(table_id)s, %(pipeline)s);
+
+-- drop_staging: a staging table is gone.
+DELETE FROM tidegate.staging_table WHERE table_id = %(table_id)s;
+
+-- staging_tables: those of a pipeline.
+SELECT table_id FROM tidegate.staging_table WHERE pipeline = %(pipeline)s;
+
+-- staging_table: the one that a try has.
+SELECT table_id FROM tidegate.staging WHERE staging_id = %(staging_id)s;
+
+-- staging_size: the bytes of a staging table, if it is there and this role may empty it.
+SELECT pg_table_size(oid) FROM pg_class
+ WHERE oid = to_regclass('tidegate_staging.rows_' || %(table_id)s) AND pg_has_role(relowner, 'USAGE');
+
+-- note_winners: the attempts of a try whose results arrived, for its audit. Audited twice, they are the same.
+INSERT INTO tidegate_staging.winner (staging_id, attempt)
+SELECT %(staging_id)s, unnest(%(attempts)s::uuid[]) ON CONFLICT DO NOTHING;

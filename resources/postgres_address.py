@@ -1,0 +1,41 @@
+"""The address of Postgres: which URIs all its clients read alike, and how one is shown, without its passwords.
+
+Apart from resources/postgres, whose modules load the clients. Whether an address can be read is decided here and not
+asked of libpq, since its errors quote a part of the address, and that may be of a password.
+"""
+
+import re
+
+MASK = "***"
+# User, hosts, database, parameters, as libpq and SQLAlchemy take them. A character that separates them is encoded
+# within them, and a % begins an encoded one.
+# https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
+_ENCODED = "%(?!00)[0-9A-Fa-f]{2}"
+_PART = rf"(?:[^\s:/?#\[\]@%]|{_ENCODED})*"
+_HOST = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s:,/?#\[\]@%]|{_ENCODED})*)(?::\d*)?"
+_PARAMETERS = rf"(?:[A-Za-z_]+=(?:[^\s&=%]|{_ENCODED})*(?:&|$))*"
+_ADDRESS = re.compile(rf"postgresql://(?:{_PART}(?::{_PART})?@)?{_HOST}(?:,{_HOST})*(?:/{_PART})?(?:\?{_PARAMETERS})?")
+_USERS_PASSWORD = re.compile(r"(?<=://)([^:/?@]*):[^/?@]*@")
+_PARAMETER = re.compile(r"(?i)([^?&=]*(?:password|passwd|secret|token)[^?&=]*)=[^&]*")
+
+NOT_ENCODED = (
+    "not a connection URI like postgresql://user:password@host:5432/database (it is not shown: it may hold a "
+    "password). Is a character of the password written as it is? Each of : / ? # [ ] @ % & = and a space is "
+    "percent-encoded, such as %2F for a slash"
+)
+
+
+def is_readable(url: str) -> bool:
+    """Whether every client reads the URI, and as the same."""
+    return _ADDRESS.fullmatch(url) is not None
+
+
+def masked(url: str) -> str:
+    """The URI with `***` for the password of its user, and for each parameter that is named like one (`password`,
+    `sslpassword`); nothing else of one that cannot be read.
+    """
+    if not is_readable(url):
+        return MASK
+    address, mark, parameters = _USERS_PASSWORD.sub(rf"\1:{MASK}@", url).partition("?")
+    hidden = _PARAMETER.sub(rf"\1={MASK}", parameters)
+    return f"{address}{mark}{hidden}"

@@ -1,0 +1,80 @@
+"""The TIDEGATE_* variables: each given as it is, or as the path of a file that holds it.
+
+Docker and Kubernetes hand secrets over as files: TIDEGATE_POSTGRES_URL_FILE names the one that holds what would be in
+TIDEGATE_POSTGRES_URL. A file is read each time that its variable is wanted, so a new run has what is in it now.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from platform_defs.errors import BadInput
+
+PREFIX = "TIDEGATE_"
+KAFKA_PREFIX = PREFIX + "KAFKA_"
+REGISTRY_PREFIX = PREFIX + "REGISTRY_"
+FILE = "_FILE"
+# Options whose own names end like that. https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
+_OWN = {
+    KAFKA_PREFIX + "SASL_OAUTHBEARER_ASSERTION_FILE",
+    KAFKA_PREFIX + "SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE",
+    KAFKA_PREFIX + "SASL_OAUTHBEARER_ASSERTION_JWT_TEMPLATE_FILE",
+}
+_UNDERSCORED = ("log_level",)  # options of librdkafka that have no dot
+
+
+def names() -> list[str]:
+    """The variables that are given, those in files as well, each as if it were given itself."""
+    return sorted({_variable(name) for name in _given()})
+
+
+def value(name: str) -> str | None:
+    """What a variable holds; an empty one counts as unset. Raises BadInput, without what a file holds, where it is
+    given twice or its file cannot be read.
+    """
+    given, path = os.environ.get(name), None if _is_option(name + FILE) else os.environ.get(name + FILE)
+    if not path:
+        return given or None
+    if given:
+        raise BadInput(f"{name} is given as well; unset one of the two", field=name + FILE)
+    return _content(name + FILE, Path(path))
+
+
+def options(prefix: str) -> dict[str, str]:
+    """What variables of this prefix say, by the names of options: in small letters, with dots. Raises BadInput."""
+    return {_option(name, prefix): text for name in names() if name.startswith(prefix) and (text := value(name))}
+
+
+def from_files() -> Mapping[str, str]:
+    """The variables that are given as files, with what these hold. Raises BadInput."""
+    return {name: text for name in names() if os.environ.get(name + FILE) and (text := value(name))}
+
+
+def _given() -> Iterator[str]:
+    return (name for name, text in os.environ.items() if name.startswith(PREFIX) and text)
+
+
+def _variable(name: str) -> str:
+    """The variable that is given by the one of this name."""
+    return name if _is_option(name) else name.removesuffix(FILE)
+
+
+def _is_option(name: str) -> bool:
+    return name in _OWN
+
+
+def _option(name: str, prefix: str) -> str:
+    own = name.removeprefix(prefix).lower()
+    return own if own in _UNDERSCORED else own.replace("_", ".")
+
+
+def _content(variable: str, path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise BadInput(f"the file {path} cannot be read: {error.strerror}", field=variable) from error
+    except UnicodeDecodeError:
+        raise BadInput(f"the file {path} is not text in UTF-8", field=variable) from None  # the error quotes the file
+    if not text:
+        raise BadInput(f"the file {path} is empty", field=variable)
+    return text

@@ -1,0 +1,328 @@
+"""What is pruned of the ledger: verify, replay and every sum answer as before."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from confluent_kafka import TopicPartition
+from dagster import DagsterInstance
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from assets import find_pipelines
+from bench.growth.history import MESSAGES, History, message
+from platform_defs.contract.model import CheckResult
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.definitions import compose
+from platform_defs.engine.batch import Budget
+from platform_defs.engine.replay_plan import ReplayStart
+from platform_defs.errors import BadInput, BrokerAway, LedgerAway
+from platform_defs.offsets import PartitionView, TopicView
+from platform_defs.operations.prune import Pruned, prune
+from platform_defs.operations.replay import Replay
+from platform_defs.orchestration.keys import table_key
+from platform_defs.verification.snapshot import take_snapshot
+from platform_defs.verification.spans import tiling, united
+from platform_defs.verification.verify import verify
+from resources.kafka.broker import KafkaBroker
+from resources.postgres import prune_ledger
+from resources.postgres.ledger import Ledger
+from tests.world import World, renamed, transfers
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small pages, and one batch that is always kept."""
+    monkeypatch.setattr(prune_ledger, "NEWEST", 1)
+    monkeypatch.setattr(prune_ledger, "PAGE", 3)
+
+
+def pruned(world: World, pipeline: Pipeline, *, execute: bool = True) -> Pruned:
+    broker = KafkaBroker(world.endpoints.kafka_options())
+    return prune(world.endpoints.postgres_url, pipeline.contract, broker.describe, execute=execute)
+
+
+def aged(world: World, pipeline: Pipeline) -> None:
+    """All that there is was committed and reported sixty days ago."""
+    world.rows(
+        "update tidegate.batch set committed_at = now() - interval '60 days', told_at = now() where pipeline = %s",
+        pipeline.name,
+    )
+
+
+def delete_up_to(world: World, pipeline: Pipeline, offsets: dict[int, int]) -> None:
+    """As retention does."""
+    topic = pipeline.contract.topic
+    wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+    admin = world.admin()  # kept: a future is cancelled when its client is collected
+    for done in admin.delete_records(wanted).values():
+        done.result(20)
+
+
+def of(world: World, pipeline: Pipeline, table: str) -> int:
+    query = f"select count(*) as n from tidegate.{table} join tidegate.batch using (batch_id) where pipeline = %s"
+    if table == "batch":
+        query = "select count(*) as n from tidegate.batch where pipeline = %s"
+    if table == "lineage_event":
+        query = query.replace("where pipeline", "where batch.pipeline")
+    return world.rows(query, pipeline.name)[0]["n"]
+
+
+def eight_batches(world: World, *, bad: bool = False) -> Pipeline:
+    """Forty transfers, ten of each partition; the last one of all a dead letter, if wanted."""
+    pipeline = world.new_pipeline(batch_messages=8)
+    world.send(pipeline, transfers(40))
+    if bad:
+        world.send(pipeline, [b"no JSON"], partition=0)
+    world.drain(pipeline)
+    assert of(world, pipeline, "batch") >= 5
+    aged(world, pipeline)
+    return pipeline
+
+
+def judged(world: World, pipeline: Pipeline) -> dict[str, Any]:
+    found = verify(pipeline, world.endpoints, world.spark).to_json()
+    return {name: value for name, value in found.items() if name not in ("seconds", "explanation")}
+
+
+def whole_replay(world: World, pipeline: Pipeline) -> None:
+    """Show one from the beginning."""
+    replay = Replay(pipeline, world.endpoints, world.spark)
+    replay.show(replay.first_batch(ReplayStart()), lambda _: None)
+
+
+def test_batches_go_once_the_topic_has_none_of_their_messages_and_verify_and_replay_answer_as_before(
+    world: World,
+) -> None:
+    pipeline = eight_batches(world)
+    batches = of(world, pipeline, "batch")
+    rows = world.ledger.rows_so_far(pipeline.name, 2**62)
+    shown = pruned(world, pipeline, execute=False)
+    assert (shown.batches, shown.kept["held"]) == (0, batches - shown.kept["newest"])
+    assert shown.checks > 0
+    assert shown.lineage_events == batches
+    assert of(world, pipeline, "lineage_event") == batches, "only shown"
+
+    delete_up_to(world, pipeline, dict.fromkeys(range(4), 9))
+    before = judged(world, pipeline)
+    with pytest.raises(BadInput, match="no longer holds"):
+        whole_replay(world, pipeline)
+    shown, done = pruned(world, pipeline, execute=False), pruned(world, pipeline)
+    assert replace(shown, executed=True) == done
+    assert done.batches >= 3
+    assert of(world, pipeline, "batch") == batches - done.batches
+    assert of(world, pipeline, "lineage_event") == 0
+    left = world.rows("select * from tidegate.pruned_range where pipeline = %s order by partition", pipeline.name)
+    assert len(left) == 4, "one for each partition"
+    assert judged(world, pipeline) == before
+    with pytest.raises(BadInput, match="no longer holds"):
+        whole_replay(world, pipeline)
+    assert world.ledger.rows_so_far(pipeline.name, 2**62) == rows
+    again = pruned(world, pipeline)
+    assert (again.batches, again.checks, again.lineage_events) == (0, 0, 0)
+
+    world.send(pipeline, transfers(8, start=100))
+    world.drain(pipeline)
+    assert judged(world, pipeline)["ok"]
+
+
+def test_of_a_broker_that_is_away_nothing_is_taken_for_gone(world: World) -> None:
+    pipeline = eight_batches(world)
+    delete_up_to(world, pipeline, dict.fromkeys(range(4), 9))
+
+    def away(topic: str) -> Any:
+        raise BrokerAway(f"{topic}: no broker answers")
+
+    found = prune(world.endpoints.postgres_url, pipeline.contract, away, execute=True)
+    assert (found.batches, found.dead_letters) == (0, 0)
+    assert found.checks > 0, "that depends on no broker"
+    assert found.kept["unknown"] > 0
+    assert "no broker answers" in (found.log_unknown or "")
+
+
+def test_open_dead_letters_unreported_batches_and_what_a_replay_is_being_built_of_stay(world: World) -> None:
+    pipeline = eight_batches(world, bad=True)
+    delete_up_to(world, pipeline, {0: 11, 1: 10, 2: 10, 3: 10})
+    begun = "insert into tidegate.replay (pipeline, from_batch, fingerprint) values (%s, 1, '')"
+    world.rows(begun, pipeline.name)
+    assert set(pruned(world, pipeline).kept) == {"replay"}
+    world.rows("delete from tidegate.replay where pipeline = %s", pipeline.name)
+    world.rows("update tidegate.batch set told_at = null where batch_id = (select min(batch_id) from tidegate.batch"
+               " where pipeline = %s)", pipeline.name)  # fmt: skip
+    found = pruned(world, pipeline)
+    assert found.kept["unreported"] == 1
+    assert len(world.dead_letters(pipeline)) == 1
+    assert judged(world, pipeline)["ok"]
+
+
+def test_a_settled_dead_letter_goes_when_its_message_is_gone_and_is_counted_for_ever(world: World) -> None:
+    pipeline = world.new_pipeline("append", batch_messages=8)
+    world.send(pipeline, [b"no JSON", b"neither"], partition=0)
+    world.drain(pipeline)
+    aged(world, pipeline)
+    world.rows(
+        "update tidegate.dead_letter set status = 'discarded', status_at = now() - interval '60 days'"
+        " where pipeline = %s and \"offset\" = 0", pipeline.name)  # fmt: skip
+    counted = world.ledger.dead_letter_counts(pipeline.name, None)
+    assert pruned(world, pipeline).kept["settled_letters"] == 1
+    assert judged(world, pipeline)["dead_letters"] == 2
+    delete_up_to(world, pipeline, {0: 1})
+    before = judged(world, pipeline)
+    assert pruned(world, pipeline).dead_letters == 1
+    assert [letter["offset"] for letter in world.dead_letters(pipeline)] == [1]
+    assert judged(world, pipeline) == before
+    assert world.ledger.dead_letter_counts(pipeline.name, None) == counted
+
+
+def test_a_prune_that_is_ended_halfway_has_done_whole_pages_and_the_next_one_does_the_rest(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prune_ledger, "PAGE", 1)
+    pipeline = eight_batches(world)
+    delete_up_to(world, pipeline, dict.fromkeys(range(4), 9))
+    before = judged(world, pipeline)
+    third = world.rows("select batch_id from tidegate.batch where pipeline = %s order by batch_id", pipeline.name)[2]
+    with psycopg.connect(world.endpoints.postgres_url) as session, ThreadPoolExecutor(1) as pool:
+        session.execute("select from tidegate.batch where batch_id = %s for update", [third["batch_id"]])
+        killed = pool.submit(pruned, world, pipeline)
+        while not _ended(world):
+            assert not killed.done(), killed.result()
+        with pytest.raises(LedgerAway):
+            killed.result(30)
+    left = of(world, pipeline, "batch")
+    assert judged(world, pipeline) == before
+    assert pruned(world, pipeline).batches > 0
+    assert of(world, pipeline, "batch") < left
+    assert judged(world, pipeline) == before
+
+
+def test_what_the_benchmark_of_growth_records_is_what_runs_record(world: World) -> None:
+    pipeline = world.new_pipeline("append", partitions=1, batch_messages=MESSAGES)
+    world.send(pipeline, [message(offset) for offset in range(200)], partition=0)
+    view = KafkaBroker(world.endpoints.kafka_options()).describe(pipeline.contract.topic)
+    checks = [CheckResult("url_pattern", pipeline.contract.row_table.name, "warning", True, {"failed": 0})]
+    job = compose([pipeline]).resolve_job_def("drain")
+    world.drain(pipeline, Budget(batches=1))
+    with DagsterInstance.ephemeral() as instance:
+        History(world.endpoints.postgres_url, pipeline.contract, view, checks, instance, job).write(19)
+        key = table_key(pipeline.contract.row_table.name)
+        assert len(instance.fetch_materializations(key, limit=30).records) == 19
+    assert judged(world, pipeline)["rows"] == 200
+    assert len(world.ledger.unreported(pipeline.contract)) == 1, "the real one"
+
+
+def _ended(world: World) -> bool:
+    """Whether a session that prunes and waits for a lock was there, and is ended."""
+    return bool(
+        world.rows(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where application_name = 'tidegate prune' and wait_event_type = 'Lock'"
+        )
+    )
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> dict[str, Any]:
+    """What the ledger may hold of a pipeline: batches that read on, skip, or read again what was recorded as lost."""
+    at, batches, lost, skips = {0: 0, 1: 0}, list[list[tuple[int, int, int]]](), list[tuple[int, int, int, int]](), []
+    for number in range(1, draw(st.integers(2, 9)) + 1):
+        ranges = []
+        for partition in sorted(draw(st.sets(st.integers(0, 1), min_size=1))):
+            what = draw(st.sampled_from(["on", "on", "on", "skip", "cut"]))
+            if what == "skip":
+                skips.append((partition, at[partition], at[partition] + 2))
+                at[partition] += 2
+            if what == "cut" and at[partition] > 1:
+                cut = draw(st.integers(1, at[partition] - 1))
+                lost.append((partition, cut, at[partition], number - 1))
+                at[partition] = cut
+            start, at[partition] = at[partition], at[partition] + draw(st.integers(1, 4))
+            ranges.append((partition, start, at[partition]))
+        batches.append(ranges)
+    lows = {partition: draw(st.integers(0, end)) for partition, end in at.items()}
+    replaced = draw(st.integers(0, len(batches)))
+    return {"at": at, "batches": batches, "lost": lost, "skips": skips, "lows": lows, "replaced": replaced}
+
+
+def written(session: psycopg.Connection[Any], name: str, history: dict[str, Any]) -> None:
+    """That history, in the ledger's own tables."""
+    many = session.cursor().executemany
+    session.execute("insert into tidegate.pipeline (name) values (%s)", [name])
+    many(
+        "insert into tidegate.source_position (pipeline, topic, partition, cluster_id, topic_id, start_offset,"
+        " next_offset) values (%s, %s, %s, 'c', 'id', 0, %s)",
+        [(name, name, partition, end) for partition, end in history["at"].items()],
+    )
+    (replay,) = session.execute(
+        "insert into tidegate.replay (pipeline, from_batch, fingerprint, executed_at) values (%s, 1, '', now())"
+        " returning replay_id", [name]).fetchone() or (0,)  # fmt: skip
+    many_ids = "select nextval('tidegate.batch_id') from generate_series(1, %s)"
+    ids = [number for (number,) in session.execute(many_ids, [len(history["batches"])])]
+    for number, (batch, ranges) in enumerate(zip(ids, history["batches"], strict=True), 1):
+        session.execute(
+            "insert into tidegate.batch (batch_id, pipeline, epoch, owner, messages, rows, dead_letters,"
+            " unknown_fields, contract_version, timings, committed_at, told_at, contract_digest, replaced_by)"
+            " values (%s, %s, 1, gen_random_uuid(), 1, 1, 0, 0, '1', '{}', now() - interval '60 days', now(), %s, %s)",
+            [batch, name, f"d{number % 2}", replay if number == history["replaced"] else None],
+        )
+        many(
+            "insert into tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset,"
+            " messages, gaps) values (%s, %s, 'id', %s, %s, %s, %s, %s::int8multirange)",
+            [(batch, name, p, low, high, high - low - 1, f"{{[{high - 1},{high})}}") for p, low, high in ranges],
+        )
+    (settlement,) = session.execute(
+        "insert into tidegate.settlement (pipeline, halt_code, halt_detail, actions, epoch, reason, settled_by)"
+        " values (%s, '', '{}', '{}', 1, '', '') returning settlement_id", [name]).fetchone() or (0,)  # fmt: skip
+    for number, (partition, low, high, until) in enumerate(history["lost"]):
+        session.execute(
+            "insert into tidegate.settlement overriding system value select %s, pipeline, halt_code, halt_detail,"
+            " actions, epoch, reason, settled_by from tidegate.settlement where settlement_id = %s",
+            [10**6 * settlement + number, settlement],
+        )
+        session.execute(
+            "insert into tidegate.lost_history values (%s, %s, %s, %s, %s, %s)",
+            [10**6 * settlement + number, name, partition, low, high, ids[until - 1]],
+        )
+    many(
+        "insert into tidegate.declared_skip (pipeline, topic_id, partition, from_offset, until_offset, reason,"
+        " declared_by) values (%s, 'id', %s, %s, %s, '', '') on conflict do nothing",
+        [(name, *skip) for skip in history["skips"]],
+    )
+
+
+def seen(world: World, pipeline: Pipeline, lows: dict[int, int]) -> list[Any]:
+    """All that verify takes from the ledger: below what the log still has, what was covered and what never came; above
+    that, everything.
+    """
+    found = list[Any]()
+    with take_snapshot(world.endpoints.postgres_url, pipeline.contract) as snapshot:
+        for number, part in sorted(snapshot.partitions.items()):
+            low = lows[number]
+            assert part.forgotten <= low, "what the log still has is judged"
+            tiles = tiling([*part.covered, *part.skips], part.start, part.next)
+            found += [number, tiles, united(part.gaps), part.skips]
+            found += [list(part.by_contract(min(low, part.next), part.next))]
+            found += [[item for item in part.counted if item.until > low]]
+    return found
+
+
+@settings(max_examples=40, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(history=histories())
+def test_of_any_history_verify_is_told_the_same_after_a_prune_as_before(world: World, history: dict[str, Any]) -> None:
+    Ledger(world.endpoints.postgres_url).migrate()
+    shipped = next(p for p in find_pipelines() if p.name == "web_page_views")
+    pipeline = Pipeline(renamed(shipped.contract, f"t{uuid4().hex[:10]}"), None)
+    with world.session() as session, session.transaction():
+        written(session, pipeline.name, history)
+    before = seen(world, pipeline, history["lows"])
+    held = {number: PartitionView(low, history["at"][number]) for number, low in history["lows"].items()}
+    view = TopicView(pipeline.name, "c", "id", held)
+    read = world.ledger.read_before(pipeline.name, "id")
+    found = prune(world.endpoints.postgres_url, pipeline.contract, lambda _: view, execute=True)
+    event(f"{found.batches} batches pruned")
+    assert seen(world, pipeline, history["lows"]) == before
+    assert world.ledger.read_before(pipeline.name, "id") == read or history["replaced"]
+    assert sum(found.kept.values()) + found.batches == len(history["batches"])

@@ -1,0 +1,26 @@
+"""Who did it: what the operating system says, and not a variable that anybody sets."""
+
+import os
+
+import pytest
+
+from resources.current_user import current_user
+
+
+def test_a_variable_names_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    before = current_user()
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "somebody-else")
+    assert current_user() == before
+
+
+def test_a_user_without_a_name_is_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 1_000_650_000)  # as OpenShift gives them, with no entry in /etc/passwd
+    assert current_user() == "uid 1000650000"
+
+
+def test_whoever_uses_sudo_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDO_USER", "alice")
+    assert current_user().endswith(" (sudo by alice)")

@@ -1,0 +1,77 @@
+"""TIDEGATE_HOME is its owner's alone, and no folder above it is opened for the sake of the embedded Postgres."""
+
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from resources.home import private_home
+from resources.local import postgres, processes
+from resources.local.passage import let_pass
+
+ROOT = os.geteuid() == 0
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_new_home_is_closed_to_others(tmp_path: Path) -> None:
+    assert mode_of(private_home(tmp_path / "a" / "home")) == 0o700
+
+
+@pytest.mark.parametrize("wide", [0o755, 0o777, 0o750, 0o701])
+def test_an_open_home_is_narrowed(tmp_path: Path, wide: int) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(wide)
+    assert mode_of(private_home(home)) & 0o067 == 0
+    assert ROOT or mode_of(home) == 0o700
+
+
+def test_what_a_started_server_writes_is_its_users_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "open('data', 'w').close(); import os; os.mkdir('folder'); print('x')"]
+    processes.start(command, tmp_path / "log", cwd=tmp_path).wait(30)
+    found = {name: mode_of(tmp_path / name) & 0o077 for name in ("log", "data", "folder")}
+    assert found == {"log": 0, "data": 0, "folder": 0}
+
+
+@pytest.fixture
+def closed() -> Iterator[Path]:
+    """A folder of root's as /root is, with one in it."""
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp"))  # where every user may pass, as pytest's folders are not
+    (folder / "inner").mkdir(mode=0o700)
+    (folder / "inner" / "data").mkdir(mode=0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(not ROOT, reason="only root needs another user")
+def test_one_user_may_pass_a_closed_folder_and_nobody_else(closed: Path) -> None:
+    postgres._create_system_user_once()  # pyright: ignore[reportPrivateUsage]  # the user of the embedded Postgres
+    user = pwd.getpwnam(postgres.SYSTEM_USER)
+
+    def may(what: str, path: Path, of: pwd.struct_passwd) -> bool:
+        done = subprocess.run(
+            [*what.split(), path], user=of.pw_uid, group=of.pw_gid, extra_groups=[], capture_output=True
+        )
+        return done.returncode == 0
+
+    data, nobody = closed / "inner" / "data", pwd.getpwnam("nobody")
+    assert not may("ls", data, user)
+    for _ in range(2):  # again changes nothing
+        let_pass(data, user.pw_uid)
+        assert may("ls", data, user)
+        assert not may("ls", closed, user)  # it passes, and lists nothing
+        assert not may("ls", data, nobody)
+        assert mode_of(closed) & 0o007 == 0
+    let_pass(data, nobody.pw_uid)  # an entry beside the first
+    assert may("ls", data, nobody)
+    assert may("ls", data, user)

@@ -1,0 +1,71 @@
+"""What a person is shown may quote a message: nothing in it breaks a command or runs in a terminal."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from platform_defs.cli import output
+
+NASTY = "[/x] [bold]b[/bold] :smile: \x1b[31mred\x1b]52;c;QQ==\x07 \x9b2J \u202eevil\u2066 \ud800 \x7f \x00 \r"
+SHOWN = r"[/x] [bold]b[/bold] :smile: \x1b[31mred\x1b]52;c;QQ==\x07 \x9b2J \u202eevil\u2066 \ud800 \x7f \x00 \r"
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        output.print_line,
+        output.print_error,
+        lambda text: output.print_table(["a"], [[text]]),
+        lambda text: output.print_fields({"a": text}),
+        lambda text: output.print_answer({}, text, output.Output.human),
+    ],
+    ids=["line", "error", "table", "fields", "answer"],
+)
+def test_neither_markup_nor_an_escape_sequence_passes(
+    show: Callable[[str], None], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    show(NASTY)
+    shown = "".join(capfd.readouterr())
+    assert SHOWN in shown
+    assert "\x1b" not in shown
+
+
+def test_progress_shows_markup_as_it_is(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, to rich
+    with output.progress() as show:
+        show("[/x]\x1b]52;c;QQ==\x07")
+    assert r"[/x]\x1b]52;c;QQ==\x07" in capfd.readouterr().err
+
+
+def test_a_text_stays_as_it_is_where_it_goes_into_a_file(capfd: pytest.CaptureFixture[str]) -> None:
+    output.print_text("{\x9b}\n")
+    assert capfd.readouterr().out == "{\x9b}\n"
+
+
+def test_a_value_with_line_ends_passes_for_no_field(capfd: pytest.CaptureFixture[str]) -> None:
+    output.print_fields({"key": "a\nstatus  redriven", "status": "open"})
+    assert capfd.readouterr().out == "key     a\n        status  redriven\nstatus  open\n"
+
+
+@given(st.text())
+def test_what_is_shown_always_encodes_and_controls_nothing(text: str) -> None:
+    shown = output.harmless(text)
+    shown.encode()
+    assert not any(one < " " and one not in "\n\t" for one in shown)
+    assert not any("\x7f" <= one <= "\x9f" for one in shown)
+
+
+def test_ordinary_texts_stay() -> None:
+    for text in ("Zürich", "日本語 テキスト", "a\tb\n", "👩\u200d💻 family", "۱۲\u200c۳"):
+        assert output.harmless(text) == text
+
+
+@pytest.mark.parametrize("path", sorted(Path(output.__file__).parent.glob("*.py")), ids=lambda path: path.name)
+def test_commands_print_nothing_past_it(path: Path) -> None:
+    if path.name not in ("output.py", "main.py"):
+        text = path.read_text()
+        assert not [name for name in ("Console(", " print(", "typer.echo", "rich") if name in text]

@@ -1,0 +1,76 @@
+"""Tokens from a function of the user's, named by TIDEGATE_KAFKA_OAUTH_CALLBACK."""
+
+import pickle
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from platform_defs.errors import AccessDenied, BadInput
+from resources.endpoints import Endpoints
+from resources.kafka.admin import admin_client
+from resources.kafka.second_client import second_options
+from resources.kafka.tokens import TokenCallback
+
+HERE = "tests.unit.test_tokens"
+OAUTH = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.config": "eu-west-1",
+}
+
+
+def in_milliseconds(region: str) -> tuple[str, int]:
+    """As aws_msk_iam_sasl_signer's generate_auth_token(region)."""
+    return f"token of {region}", 1_795_403_000_123
+
+
+def in_seconds(_: str) -> tuple[str, float, str, dict[str, str]]:
+    return "token", time.time() + 60, "me", {"more": "extensions"}
+
+
+def failing(_: str) -> tuple[str, float]:
+    raise LookupError("no credentials found")
+
+
+def options(function: str) -> dict[str, Any]:
+    return Endpoints("", "127.0.0.1:1", {**OAUTH, "oauth.callback": function}).kafka_options()
+
+
+def test_the_function_is_called_with_the_config_and_goes_to_tasks_by_its_name() -> None:
+    callback = pickle.loads(pickle.dumps(options(f"{HERE}:in_milliseconds")["oauth_cb"]))  # noqa: S301  # as Spark does
+    assert callback == TokenCallback(f"{HERE}:in_milliseconds")
+    assert callback("eu-west-1") == ("token of eu-west-1", 1_795_403_000.123)
+    token, expires, *more = TokenCallback(f"{HERE}:in_seconds")("")
+    assert (token, more) == ("token", ["me", {"more": "extensions"}])
+    assert 0 < expires - time.time() < 61
+
+
+def test_the_second_client_gets_the_same_tokens() -> None:
+    translated = second_options(options(f"{HERE}:in_milliseconds"))
+    assert translated.pop("sasl_oauth_token_provider").token() == "token of eu-west-1"
+    assert translated == {
+        "bootstrap_servers": "127.0.0.1:1",
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+    }
+
+
+@pytest.mark.parametrize("name", ["no_function_at_all", "module:", ":function", "os:system('rm')"])
+def test_what_names_no_function_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match=r"TIDEGATE_KAFKA_OAUTH_CALLBACK.*write module:function"):
+        options(name)
+
+
+@pytest.mark.slow
+def test_a_function_that_raises_is_named_with_what_it_said() -> None:
+    began = time.monotonic()
+    said = r"tests.unit.test_tokens:failing .* raised LookupError: no credentials found"
+    with pytest.raises(AccessDenied, match=said):
+        admin_client(options(f"{HERE}:failing"))
+    assert time.monotonic() - began < 20, "librdkafka waits ten seconds for the first token"
+
+
+def test_librdkafka_takes_the_options() -> None:
+    assert AdminClient(options(f"{HERE}:in_seconds") | {"log_level": 0})
