@@ -12,9 +12,10 @@ from platform_defs.verification.expected import Difference, Expected, NotMade, d
 from platform_defs.verification.judge import Judge, NoRow, Row
 from platform_defs.verification.messages import Chunk, Topic
 from platform_defs.verification.ordered import Ordered
+from platform_defs.verification.pins import Pinned
 from platform_defs.verification.report import Findings
 from platform_defs.verification.skipped import SkippedRecords
-from platform_defs.verification.snapshot import DeadLetter, Partition, Pinned
+from platform_defs.verification.snapshot import DeadLetter, Partition
 from platform_defs.verification.spans import Span, less, missing, size, spelt, within
 from platform_defs.words import noun_for, plural
 

@@ -23,6 +23,7 @@ from platform_defs.verification.eras import read_eras
 from platform_defs.verification.json_columns import AsText, canonical_columns, text_columns
 from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
 from platform_defs.verification.ordered import Ordered
+from platform_defs.verification.pins import Judged, Pinned, one_after_another
 from platform_defs.verification.skipped import CountedRange
 from platform_defs.verification.spans import Span, less, within
 from platform_defs.verification.windows import FOREVER, WHOLE, Window
@@ -33,17 +34,6 @@ VERIFY = "tidegate verify"  # the name of its sessions
 _AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # how items of arrays are printed, whatever a role has set
 OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
 # contract/own_columns.py's: where the engine's idea of its columns changes, verify must say so
-
-
-@dataclass(frozen=True)
-class Pinned:
-    """What judged the messages of a batch and made its rows, by digests; None where the ledger names none."""
-
-    contract: str | None = None
-    transform: str | None = None  # empty: there was none
-
-
-Judged = tuple[int, int, Pinned]  # from (included), until (excluded)
 
 
 @dataclass(frozen=True)
@@ -321,18 +311,6 @@ class Snapshot:
         bounds = {"after": self.window.after, "until": self.window.until}
         key = {"pipeline": self.contract.pipeline, "topic": self.contract.topic, **bounds}
         return self._connection.execute(queries()[name], key).fetchall()
-
-
-def one_after_another(judged: Sequence[Judged]) -> tuple[Judged, ...]:
-    """In ascending order, pieces of one pin that touch as one; of pieces that overlap, the first has it."""
-    found: list[Judged] = []
-    for low, high, pinned in sorted(judged, key=lambda item: item[:2]):
-        start = max(low, found[-1][1]) if found else low
-        if found and start == found[-1][1] and found[-1][2] == pinned:
-            found[-1] = (found[-1][0], max(found[-1][1], high), pinned)
-        elif start < high:
-            found.append((start, high, pinned))
-    return tuple(found)
 
 
 @contextmanager

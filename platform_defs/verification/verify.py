@@ -32,8 +32,9 @@ from platform_defs.verification.judge import Judge
 from platform_defs.verification.key_judges import key_judge_of
 from platform_defs.verification.messages import Topic
 from platform_defs.verification.ordered import Ordered
+from platform_defs.verification.pins import Pinned
 from platform_defs.verification.report import Findings, Report
-from platform_defs.verification.snapshot import Partition, Pinned, Snapshot, take_snapshot
+from platform_defs.verification.snapshot import Partition, Snapshot, take_snapshot
 from platform_defs.verification.spans import size, spelt, tiling
 from platform_defs.verification.upserts import KeyedJudge, UpsertComparison
 

@@ -41,13 +41,15 @@ class Window:
         return self == Window()
 
     def of(self, part: "Partition") -> "Partition":
-        """What it is about of a partition whose ranges are those of its batches."""
+        """What it is about of a partition whose ranges are those of its batches. What is pruned was put together, so it
+        may begin before the window.
+        """
         if self.whole:
             return part
         start = self.starts.get(part.number, part.start)
         until = part.next if self.last else max([start, *(high for _, high in part.covered)])
-        # What is pruned may be of batches on both sides. Not united: an offset that was committed twice stays in both.
-        covered = [(max(low, start), high) for low, high in part.covered if high > start]
+        covered = [span for span in part.covered if span[1] > part.forgotten]
+        covered += [(max(low, start), high) for low, high in part.covered if start < high <= part.forgotten]
         return replace(part, start=start, next=until, covered=covered, skips=within(part.skips, start, until))
 
 

@@ -92,6 +92,16 @@ def test_what_the_ledger_lacks_or_has_twice_is_seen_in_windows_if_and_only_if_it
         )
 
 
+def test_pruned_ranges_count_from_where_the_window_begins_and_others_are_not_cut() -> None:
+    pruned = Partition(0, "id", 0, 30, [(0, 10), (10, 25), (25, 30)], [], [], forgotten=25)
+    window = Window(5, 9, {0: 20})
+    assert sorted(window.of(pruned).covered) == [(20, 25), (25, 30)]
+    assert not _bad(window.of(pruned))
+    again = replace(pruned, covered=[*pruned.covered, (8, 28)])  # committed a second time
+    assert _bad(window.of(again))
+    assert _bad(window.of(replace(pruned, forgotten=0, covered=[(12, 15), (20, 30)])))
+
+
 def test_a_window_of_everything_leaves_a_partition_as_it_is() -> None:
     part = Partition(0, "id", 3, 9, [(3, 9)], [], [])
     assert WHOLE.of(part) is part
