@@ -60,7 +60,8 @@ class TouchedKeys:
         wanted = self.comparison.newest.pop(key)
         self.comparison.elsewhere.pop(key, None)
         if not newer:
-            what = f"the row of key {self.findings.key(key)} is still the one of batch {batch_id}; a newer message was lost"
+            row = f"the row of key {self.findings.key(key)}"
+            what = f"{row} is still the one of batch {batch_id}; a newer message was lost"
             self.findings.bad("lost", what, wanted.partition, wanted.offset)
 
 
