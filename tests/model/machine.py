@@ -250,7 +250,8 @@ class Machine(TopicEvents):
         left = self.left()
         for table, rows in self.pruned.items():
             rows += [row for row in before[table] if row not in left[table]]
-        self.fired["pruned"] += done.batches
+        if done.batches:
+            self.fired["pruned"] += 1
 
     # What a person decides.
 
