@@ -6,8 +6,8 @@ whose columns are the contract's, or a new one. When the try is forgotten, `empt
 A task of a fenced run that wakes up later than that still writes into it: of a table, nothing is read but the rows of
 the winners of its try.
 
-Nothing here waits for a lock. What another session has locked (a task that was stopped in COPY, a backup) stays in use,
-or stays as it is, until a later batch.
+Nothing that a batch does here waits for a lock. What another session has locked (a task that was stopped in COPY, a
+backup) stays in use, or stays as it is, until a later batch.
 """
 
 from collections.abc import Sequence
@@ -75,9 +75,10 @@ def empty(connection: Connection, staging_id: int, table_id: int) -> None:
 
 
 def drop_all(connection: Connection, pipeline: str) -> None:
-    """Drop all of the pipeline's staging tables. Raises LockNotAvailable where another session has locked one."""
+    """Drop all of the pipeline's staging tables. Waits for locks: its sessions may only just have been ended."""
     for (table_id,) in connection.execute(queries()["staging_tables"], {"pipeline": pipeline}).fetchall():
-        _drop(connection, table_id)
+        connection.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(rows_table(table_id)))
+        connection.execute(queries()["drop_staging"], {"table_id": table_id})
 
 
 def view_of_winners(connection: Connection, staged: Staged) -> AuditView | None:
