@@ -160,9 +160,8 @@ class SparkResource(LazyPySparkResource):
         """Whether the session was started and its JVM is gone, as when it ran out of memory: no job will run again."""
         if self._spark_session is None:
             return False
-        context: Any = self._spark_session.sparkContext
-        gateway = context._gateway  # the JVM has no other handle
-        process = getattr(gateway, "proc", None)  # none where another process started the JVM
+        context: Any = self._spark_session.sparkContext  # its gateway has no public name
+        process = getattr(context._gateway, "proc", None)  # none where another process started the JVM
         return process is not None and process.poll() is not None
 
     def cancel_jobs(self) -> None:

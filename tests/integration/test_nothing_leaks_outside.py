@@ -31,11 +31,28 @@ PASSWORDS = {
 }
 NAME = "leaks_transfers"
 DATA = ("kafka/data", "postgres/data", "unsent", "postgres.password")  # messages and the password themselves
+FAILING = """
+from pyspark.sql import functions as F
+
+
+def transform(messages):
+    def check(memos):
+        for memo in memos:
+            if "Zq7Planted" in memo:
+                raise ValueError(f"cannot do {memo}")
+        return memos
+
+    checked = F.pandas_udf(check, "string")("memo")
+    account = F.col("debit_account").alias("account")
+    found = messages.withColumn("memo", checked).where("memo <> 'never'")
+    return found.select("transfer_id", account, "amount", "currency", "occurred_at", "_partition", "_offset")
+"""
 FORMS = ("human", "json")
 COMMANDS = [
     f"dlq list {NAME} --limit 50",
     f"dlq show {NAME} 0 0",
     f"lag {NAME}",
+    "lag",
     f"plan {NAME}",
     f"ack {NAME}",
     f"verify {NAME}",
@@ -58,6 +75,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     text = text.replace("domain: bank", "domain: leaks").replace("bank.", "leaks.")
     (domain / "transfers.odcs.yaml").write_text(text)
     shutil.copy(shipped / "transfers.py", domain)
+    failing = text.replace("leaks_transfers", "leaks_failing").replace("leaks.", "failing.")
+    (domain / "failing.odcs.yaml").write_text(failing)
+    (domain / "failing.py").write_text(FAILING)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEGATE_CONTRACTS", str(domain.parent))
         for name, value in PASSWORDS.items():
@@ -106,10 +126,14 @@ def files(home: Path) -> Iterator[Path]:
 def test_nothing_is_shown_outside_of_tables_and_dead_letters(world: World, capfd: pytest.CaptureFixture[str]) -> None:
     planted, pipeline = Planted(), find_pipeline(NAME)
     world.create_topic(pipeline.contract.topic)
+    failing = find_pipeline("leaks_failing")
+    world.create_topic(failing.contract.topic)
     accounts = [transfer(700 + n, debit=planted.account, memo=planted.secret) for n in range(2)]
     world.send(pipeline, [*bad_messages(planted), *accounts, *transfers(4, start=600)], partition=0)
+    world.send(failing, [transfer(1, memo=planted.secret), *transfers(4, start=800)], partition=0)
     dagster = [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "platform_defs.definitions"]
     shown = run(*dagster, "--select", 'group:"leaks"')
+    assert "cannot be transformed while others can" in shown  # leaks_failing
     assert len(world.dead_letters(pipeline)) == len(bad_messages(planted))
     table, accumulate = (table.name for table in pipeline.contract.tables)
     world.rows(f"UPDATE {table} SET account = 'A00042' WHERE account = %s", planted.account)  # verify and replay differ

@@ -19,8 +19,10 @@ from platform_defs.contract.model import (
     RowRule,
     Table,
 )
+from platform_defs.engine import job
 from platform_defs.engine.audit import without_values
-from platform_defs.engine.redaction import redacted
+from platform_defs.engine.redaction import redacted, unexpected
+from platform_defs.verdicts import JavaCause
 
 QUOTED = "Zq7Quoted"
 RULE = RowRule("email_pattern", "email", "pattern", ".+@.+", "")
@@ -154,3 +156,32 @@ def test_an_integer_is_named_by_its_type() -> None:
     ages = contract(field("age", "pii", kind=INTEGER))
     (found,) = redacted(ages, [Fault(0, "decode", "OutOfRange", QUOTED, "age")])
     assert found.message.startswith("age is out of the range of its type (integer)")
+
+
+CAUSES = [JavaCause("org.apache.spark.SparkException"), JavaCause("org.apache.spark.api.python.PythonException")]
+CAST = [JavaCause("org.apache.spark.SparkNumberFormatException", "CAST_INVALID_INPUT", "22018")]
+
+
+@pytest.mark.parametrize(
+    ("causes", "said", "named"),
+    [
+        (CAUSES, f"ValueError: cannot do {QUOTED}", "it raises ValueError"),
+        (CAUSES, QUOTED, "PythonException"),  # the last line of an exception's text
+        (CAUSES, f"{QUOTED}: x", "PythonException"),
+        (CAST, f"[CAST_INVALID_INPUT] The value '{QUOTED}' cannot be cast", "CAST_INVALID_INPUT (SQLSTATE 22018)"),
+        ([], QUOTED, "Spark"),
+    ],
+)
+def test_a_failure_in_a_transform_is_named_and_not_quoted(causes: list[JavaCause], said: str, named: str) -> None:
+    found = job._named(causes, said)  # pyright: ignore[reportPrivateUsage]  # what Spark says comes from a JVM
+    assert found.startswith(f"{named} (")
+    assert QUOTED not in found
+
+
+def test_where_an_exception_was_raised_is_said_without_its_text() -> None:
+    try:
+        raise KeyError(QUOTED)
+    except KeyError as error:
+        said = str(unexpected("a batch", error, hides=True))
+    assert QUOTED not in said
+    assert f"KeyError at {__file__}, line " in said
