@@ -12,8 +12,8 @@ from resources.kafka.refusals import refusing
 
 
 class ListeningClient(AdminClient):
-    """An AdminClient that knows why it got no answer. `forget` it once one that is kept has got one: librdkafka says the
-    same only every 30 seconds, so what was heard counts until then.
+    """An AdminClient that knows why it got no answer. One that is kept has to `forget` it with the next answer, and not
+    before: librdkafka says the same only every 30 seconds.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:

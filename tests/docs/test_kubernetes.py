@@ -107,12 +107,12 @@ def test_the_job_of_a_run_is_as_kubernetes_has_it_and_has_its_secrets(version: s
         "dagster-run-5f2c1a52",
         context.run_k8s_config,
     )
-    job = client.ApiClient().sanitize_for_serialization(made)
+    job: Any = client.ApiClient().sanitize_for_serialization(made)
     kubernetes_validate.validate(job, version, strict=True)
     pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
-    assert {"/run/secrets/tidegate", "/var/lib/tidegate", "/dagster/dagster.yaml"} <= set(mounts)
+    assert {"/run/secrets/tidegate", "/var/lib/tidegate", "/dagster"} <= set(mounts)
     assert {volume["name"] for volume in pod["volumes"]} >= set(mounts.values())
     assert container["envFrom"] == [{"configMapRef": {"name": "tidegate-settings"}}]
     assert (pod["serviceAccountName"], pod["terminationGracePeriodSeconds"]) == ("tidegate", 120)
