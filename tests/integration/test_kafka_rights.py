@@ -46,9 +46,9 @@ PAGE = (Path(__file__).parent.parent.parent / "docs" / "how-to" / "kafka-rights.
 
 
 def sections() -> dict[str, list[str]]:
-    """What the page lists, by heading: the arguments of each kafka-acls.sh."""
+    """What the page lists, by heading: the arguments of each $ACLS."""
     found = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
-    lines = {heading: re.findall(r"^kafka-acls.sh (.*)$", text, re.MULTILINE) for heading, text in found.items()}
+    lines = {heading: re.findall(r"^\$ACLS (.*)$", text, re.MULTILINE) for heading, text in found.items()}
     return {heading: each for heading, each in lines.items() if each}
 
 
