@@ -17,6 +17,7 @@ from tests.chaos import (  # noqa: F401
     postgres,
     registries,
     renames,
+    rights,
     spark,
     stale,
     storage,

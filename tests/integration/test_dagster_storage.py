@@ -8,10 +8,11 @@ import dagster as dg
 import psycopg
 import pytest
 import sqlalchemy
+from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
 from psycopg.conninfo import make_conninfo
 
 from resources.dagster import storage
-from resources.dagster.storage import Artifacts, Storage
+from resources.dagster.storage import Artifacts, EventLog, Storage
 from resources.endpoints import Endpoints
 from resources.local import dagster as ui
 
@@ -63,11 +64,15 @@ def test_an_instance_of_ones_own_stands_beside_ours(
 ) -> None:
     (tmp_path / "dagster.yaml").write_text(OWN.format(logs=tmp_path / "logs"))
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
-        kinds = type(instance._storage), type(instance._local_artifact_storage), type(instance.run_launcher)
-        assert kinds == (Storage, Artifacts, OwnLauncher)
+        kinds = type(instance.event_log_storage), type(instance._local_artifact_storage), type(instance.run_launcher)
+        assert kinds == (EventLog, Artifacts, OwnLauncher)
         assert instance.run_storage.get_runs_count() == 0
-        assert str(tmp_path / "logs") in instance.compute_log_manager.get_captured_local_path(["run"], "out")
-        assert instance.get_concurrency_config().run_queue_config.max_concurrent_runs == 7
+        logs = instance.compute_log_manager
+        assert isinstance(logs, LocalComputeLogManager)
+        assert str(tmp_path / "logs") in logs.get_captured_local_path(["run"], "out")
+        queue = instance.get_concurrency_config().run_queue_config
+        assert queue is not None
+        assert queue.max_concurrent_runs == 7
     assert database.execute("SELECT to_regclass('dagster.runs') IS NOT NULL").fetchone() == (True,)
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     assert ui._environment(tmp_path)["DAGSTER_HOME"] == str(tmp_path), "tidegate ui up uses it as well"
