@@ -1,16 +1,21 @@
 """Dagster's tables in our Postgres: created once, and looked for in one statement from then on."""
 
+import time
 from collections.abc import Iterator
 from uuid import uuid4
 
 import psycopg
 import pytest
 import sqlalchemy
+from dagster import DagsterInstance
+from dagster._daemon.types import DaemonHeartbeat
 from psycopg.conninfo import make_conninfo
 
-from resources.dagster import storage
 from resources.dagster.storage import Storage
 from resources.endpoints import Endpoints
+from resources.settings import PROJECT_ROOT
+from tests.commands import tidegate
+from tests.impostors import closed_port
 
 
 @pytest.fixture
@@ -18,7 +23,7 @@ def database(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     """A session of an empty database, in which Dagster keeps its state."""
     name = f"dagster_{uuid4().hex[:10]}"
     url = sqlalchemy.make_url(endpoints.postgres_url).set(database=name).render_as_string(hide_password=False)
-    monkeypatch.setattr(storage, "_postgres_url", lambda: url)
+    monkeypatch.setenv("TIDEGATE_DAGSTER_URL", url)
     with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
         session.execute(f"CREATE DATABASE {name}".encode())
         with psycopg.connect(make_conninfo(endpoints.postgres_url, dbname=name), autocommit=True) as found:
@@ -36,3 +41,24 @@ def test_tables_are_created_once_and_again_where_one_is_missing(
     database.execute("DROP TABLE dagster.jobs CASCADE")
     assert Storage.from_config_value(None, {}).schedule_storage.all_instigator_state() == []
     assert database.execute("SELECT to_regclass('dagster.jobs') IS NOT NULL").fetchone() == (True,)
+
+
+@pytest.mark.slow
+def test_the_doctor_looks_for_the_daemon_where_dagster_keeps_its_state(
+    database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
+        instance.add_daemon_heartbeat(DaemonHeartbeat(time.time(), "SENSOR", "a daemon", []))
+
+    def said() -> list[tuple[str, str, str]]:
+        found = tidegate("doctor", "-o", "json").document["findings"]
+        return [(one["severity"], one["subject"], one["what"]) for one in found if one["area"] == "dagster"]
+
+    ((severity, subject, words),) = said()
+    assert (severity, subject) == ("ok", "daemon")
+    assert "was heard of" in words
+    monkeypatch.setenv("TIDEGATE_DAGSTER_URL", f"postgresql://nobody@127.0.0.1:{closed_port()}/nothing")
+    ((severity, subject, words),) = said()
+    assert (severity, subject) == ("error", "storage")
+    assert "Connection refused" in words
+    assert database.execute("SELECT count(*) FROM dagster.daemon_heartbeats").fetchone() == (1,)
