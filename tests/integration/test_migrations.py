@@ -109,7 +109,7 @@ def test_a_ledger_that_is_up_to_date_needs_no_right_to_create(url: str, stranger
 
 
 def test_who_may_not_create_the_ledger_is_told_what_to_grant(stranger: str) -> None:
-    with pytest.raises(BadInput, match="GRANT CREATE ON DATABASE"):
+    with pytest.raises(BadInput, match="GRANT CREATE, TEMPORARY ON DATABASE"):
         Ledger(stranger).migrate()
 
 
