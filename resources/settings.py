@@ -169,7 +169,7 @@ class Settings(BaseSettings):
             raise ValueError("not a connection URI like postgresql://user:password@host:5432/database")
         if not is_readable(read := f"postgresql://{rest}"):
             raise ValueError(NOT_ENCODED)
-        from resources.postgres.address import refuse_unusable  # not every command opens a connection
+        from resources.postgres.tls import refuse_unusable  # not every command opens a connection
 
         refuse_unusable(read)
         return read
@@ -315,7 +315,7 @@ def _warn(name: str) -> None:
 
 @cache
 def _warn_unprotected(name: str, url: str) -> None:
-    from resources.postgres.address import address_of
+    from resources.postgres.tls import address_of
 
     address = address_of(url)
     if address.unprotected is not None and address.sslmode != "disable":

@@ -17,9 +17,9 @@ from platform_defs import verdicts
 from platform_defs.engine.redaction import unexpected
 from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError
 from platform_defs.verdicts import Place, Verdict
-from resources.postgres.address import tls_remedy
 from resources.postgres.pooling import require_session_mode
 from resources.postgres.session import session_settings, statement
+from resources.postgres.tls import tls_remedy
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 SQL = Path(__file__).parent / "sql"

@@ -9,9 +9,9 @@ from psycopg.rows import dict_row
 
 from platform_defs.doctor.postgres import LedgerState, Vitals
 from platform_defs.errors import BadInput
-from resources.postgres.address import address_of
 from resources.postgres.connection import Connection, connect, database_errors, queries
 from resources.postgres.migrations import version
+from resources.postgres.tls import address_of
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from platform_defs.cli.output import Output
 from platform_defs.errors import BadInput
 from resources.endpoints import Endpoints, connection
 from resources.local import processes, stack, state
-from resources.postgres.address import address_of
 from resources.postgres.connection import session_uri, session_url
+from resources.postgres.tls import address_of
 from resources.postgres_address import masked
 from resources.settings import PROJECT_ROOT, SETTINGS, Settings, settings, unknown_variables
 
