@@ -19,6 +19,7 @@ from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused
 from platform_defs.verdicts import Place, Verdict
 from resources.postgres.pooling import require_session_mode
 from resources.postgres.session import session_settings, statement
+from resources.postgres.tls import tls_remedy
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 SQL = Path(__file__).parent / "sql"
@@ -168,7 +169,7 @@ def judged(state: str | None, said: str, place: Place) -> TidegateError:
             return InternalError.of("a statement for Postgres", f"{said} (SQLSTATE {state})", sqlstate=state)
         case _:
             return LedgerAway(
-                f"Postgres: {said} (SQLSTATE {state or 'none: no connection'}). "
+                f"Postgres: {said} (SQLSTATE {state or 'none: no connection'}).{tls_remedy(said)} "
                 "Nothing was published by this attempt; the next run will retry.",
                 sqlstate=state,
             )
@@ -178,7 +179,7 @@ _SETUP = "Correct the table, the contract or the database, so that they agree; t
 _REMEDY = {
     "42501": (
         "Let its owner grant the database's user the right that is missing (GRANT ... TO ...); where the table has "
-        "row-level security, exempt the user from it (ALTER ROLE ... BYPASSRLS)"
+        "row-level security, exempt the user from it (ALTER ROLE ... BYPASSRLS). tidegate rights prints every grant"
     )
 }
 

@@ -22,13 +22,13 @@ def identifier(table: str) -> sql.Identifier:
     return sql.Identifier(*table.split("."))
 
 
-def create_target(connection: Connection, table: Table) -> None:
+def create_target(connection: Connection, table: Table) -> bool:
     """Create `table` where it is missing: NOT NULL as the contract says, the key of an upsert or accumulate as its
     primary key, and for an append an index by which verify finds the rows of new batches (a few pages in all). What is
-    there already needs no right to create it.
+    there already needs no right to create it. Whether it was missing.
     """
     if connection.execute("SELECT to_regclass(%s)", [table.name]).fetchone() != (None,):
-        return
+        return False
     schema = table.name.partition(".")[0]
     if connection.execute("SELECT to_regnamespace(%s)", [schema]).fetchone() == (None,):
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
@@ -47,6 +47,7 @@ def create_target(connection: Connection, table: Table) -> None:
     if table.description:
         comment = sql.SQL("COMMENT ON TABLE {} IS {}")
         connection.execute(comment.format(identifier(table.name), sql.Literal(table.description)))
+    return True
 
 
 def check_target(connection: Connection, pipeline: str, table: Table, *, columns: bool = True) -> None:

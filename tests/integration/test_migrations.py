@@ -117,7 +117,7 @@ def test_a_ledger_that_is_up_to_date_is_opened_while_another_process_holds_the_l
 
 
 def test_who_may_not_create_the_ledger_is_told_what_to_grant(stranger: str) -> None:
-    with pytest.raises(BadInput, match="GRANT CREATE ON DATABASE"):
+    with pytest.raises(BadInput, match="GRANT CREATE, TEMPORARY ON DATABASE"):
         Ledger(stranger).migrate()
 
 
