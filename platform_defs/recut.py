@@ -27,14 +27,6 @@ def next_part(pending: PendingBatch) -> PendingBatch | None:
     return recut(replace(pending, ranges=()), pending.rest.messages)
 
 
-def parts(pending: PendingBatch) -> int:
-    """How many batches it becomes, with itself."""
-    count, following = 1, next_part(pending)
-    while following is not None:
-        count, following = count + 1, next_part(following)
-    return count
-
-
 def from_positions(ranges: Iterable[OffsetRange], positions: Sequence[Position]) -> tuple[OffsetRange, ...]:
     """`ranges`, those that begin at a position with its leader epoch: a part that was cut off had none yet."""
     epochs = {(at.partition, at.next_offset): at.leader_epoch for at in positions}

@@ -45,7 +45,7 @@ def recut(
     if expect is not None and expect != decided.fingerprint:
         raise BadInput(f"{pipeline} has changed since it was shown (fingerprint {decided.fingerprint}); look again")
     answer = operation.to_json(decided)
-    becomes = f"Batch {decided.was.batch_id} of {decided.offsets:,} offsets becomes {decided.parts:,} batches."
+    becomes = f"Batch {decided.was.batch_id} of {decided.offsets:,} offsets becomes about {decided.parts:,} batches."
     if not execute:
         command = (
             f"tidegate recut {pipeline} --messages {messages} --execute --expect {decided.fingerprint} --reason '...'"

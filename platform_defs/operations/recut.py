@@ -10,7 +10,7 @@ from typing import Any
 from platform_defs.errors import BadInput, ChangedMeanwhile
 from platform_defs.halts import KeepsFailing
 from platform_defs.offsets import PendingBatch
-from platform_defs.recut import parts, recut
+from platform_defs.recut import recut
 from resources.postgres.answers import PipelineState, PipelineStatus
 from resources.postgres.connection import Connection, connect, database_errors, queries
 from resources.postgres.ledger import Ledger
@@ -22,7 +22,7 @@ CODE = "recut"  # of its record in tidegate.settlement
 
 @dataclass(frozen=True)
 class Recut:
-    """A decision, not yet carried out. The batch `was` becomes `parts` batches, of which `becomes` is the first."""
+    """A decision, not yet carried out. Of the batches that `was` becomes, `becomes` is the first."""
 
     pipeline: str
     epoch: int
@@ -30,13 +30,17 @@ class Recut:
     messages: int
     was: PendingBatch
     becomes: PendingBatch
-    parts: int
 
     @property
     def offsets(self) -> int:
         """Those of the whole batch."""
         rest = self.was.rest.ranges if self.was.rest else ()
         return sum(map(len, (*self.was.ranges, *rest)))
+
+    @property
+    def parts(self) -> int:
+        """About how many batches it becomes: offsets are shared among partitions in whole numbers."""
+        return -(-self.offsets // self.messages)
 
     @property
     def fingerprint(self) -> str:
@@ -56,7 +60,7 @@ def propose(ledger: Ledger, pipeline: str, messages: int) -> Recut:
         )
     _refuse_other_halts(status)
     becomes = recut(status.pending, messages)
-    return Recut(pipeline, status.epoch, status.state, messages, status.pending, becomes, parts(becomes))
+    return Recut(pipeline, status.epoch, status.state, messages, status.pending, becomes)
 
 
 def cut(postgres_url: str, decided: Recut, reason: str, who: str) -> int:

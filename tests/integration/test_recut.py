@@ -66,16 +66,16 @@ def test_the_command_shows_first_and_cuts_what_it_showed(world: World) -> None:
     if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:
         world.create_topic(pipeline.contract.topic)
     world.drain(pipeline)
-    assert tidegate("recut", pipeline.name, "--messages", "8").returncode == 2
+    assert tidegate("recut", pipeline.name, "--messages", "8").returncode == 1
     world.send(pipeline, views(40))
     _plan(world, pipeline)
     shown = answer("recut", pipeline.name, "--messages", "8")
     assert (shown["offsets"], shown["batches"]) == (40, 5)
     assert shown["command"].endswith(f"--execute --expect {shown['fingerprint']} --reason '...'")
     for_a_person = tidegate("recut", pipeline.name, "--messages", "8")
-    assert "of 40 offsets becomes 5 batches" in for_a_person.stdout
+    assert "of 40 offsets becomes about 5 batches" in for_a_person.stdout
     done = ["recut", pipeline.name, "--messages", "8", "--execute", "--reason", "too slow", "--expect"]
-    assert tidegate(*done, "anything").returncode == 2
+    assert tidegate(*done, "anything").returncode == 1
     assert answer(*done, shown["fingerprint"])["settlement_id"] > 0
     assert [batch.messages for batch in world.drain(pipeline)] == [8] * 5
 
