@@ -1,6 +1,7 @@
 """A Spark job over a batch's ranges: its rows, how it is run, and what a failure of it becomes on the driver."""
 
 import builtins
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
