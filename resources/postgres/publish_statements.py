@@ -16,6 +16,7 @@ from platform_defs.engine.ports import Staged
 from platform_defs.errors import Fenced, StagingLost
 from platform_defs.halts import PartitionSpan
 from platform_defs.offsets import whole_spans
+from platform_defs.recut import next_part
 from resources.postgres.connection import Connection, database_errors, queries
 from resources.postgres.contract_ledger import ContractLedger
 from resources.postgres.row_writing import StagedRows, Written, accumulate, append, upsert
@@ -148,7 +149,9 @@ class PostgresPublication:
     def write_record(
         self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]
     ) -> None:
-        """The batch, its ranges, its check results and its lineage event; the pending batch is done."""
+        """The batch, its ranges, its check results and its lineage event; the pending batch is done. Of one that was
+        cut, the next part is pending now.
+        """
         self._record_batch(timings)
         self._record_ranges()
         self._record_schemas()
@@ -156,7 +159,10 @@ class PostgresPublication:
         self._execute("write_lineage", **self._batch, event=Jsonb(dict(event)))
         recent = recent_with(self.contract.limits, self.staged)
         counted = {"messages": self.staged.messages, "rows": self.staged.rows}
-        self._execute("clear_pending", **self._batch, **counted, recent=Jsonb(recent.to_json()))
+        following = next_part(self.staged.pending)
+        pending = Jsonb(following.to_json()) if following else None
+        recorded = {**self._batch, **counted, "recent": Jsonb(recent.to_json()), "following": pending}
+        self._execute("clear_pending", **recorded)
 
     @property
     def winners(self) -> sql.Composable:

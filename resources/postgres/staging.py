@@ -28,6 +28,7 @@ from resources.postgres.connection import (
     session_statement,
     session_url,
 )
+from resources.postgres.pooling import PROTOCOL
 from resources.postgres.staging_tables import STAGING_SCHEMA
 
 DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (
@@ -109,12 +110,15 @@ def _copy_refused(error: Any, url: str, *, hides: bool) -> TidegateError:
     """
     quoted = hidden_refusal(error.sqlstate or "", {}) if hides else str(error).strip()
     said = f"COPY into staging: {quoted}"
-    if error.sqlstate:
-        return judged(error.sqlstate, said, "staging")
+    state: str | None = error.sqlstate
+    if state and state != PROTOCOL:  # by which a pooler says that Postgres is away
+        return judged(state, said, "staging")
     try:
         connect(url).close()
     except TidegateError as away:
         return away
+    if state:
+        return judged(state, said, "staging")
     return RowRefused(said, error_class="NotCopied")
 
 

@@ -68,9 +68,9 @@ def run(instance: DagsterInstance) -> str:
 
 
 def test_old_runs_and_events_go_and_what_the_ui_shows_stays(
-    session: psycopg.Connection, instance: DagsterInstance, endpoints: Endpoints
+    session: psycopg.Connection, instance: DagsterInstance
 ) -> None:
-    url = make_conninfo(endpoints.postgres_url, dbname=session.info.dbname)
+    url = storage._postgres_url()
     old = [run(instance) for _ in range(3)]
     for number in range(4):
         instance.report_runless_asset_event(dg.AssetObservation("topic", metadata={"end": number}))
@@ -102,8 +102,9 @@ def test_old_runs_and_events_go_and_what_the_ui_shows_stays(
     assert prune_log(instance, url, 30) == PrunedLog()
 
 
-def test_a_database_without_dagsters_tables_is_left_alone(endpoints: Endpoints, session: psycopg.Connection) -> None:
-    url = make_conninfo(endpoints.postgres_url, dbname=session.info.dbname)
+@pytest.mark.usefixtures("session")
+def test_a_database_without_dagsters_tables_is_left_alone() -> None:
+    url = storage._postgres_url()
     with DagsterInstance.ephemeral() as other:
         run(other)
         assert prune_log(other, url, 0.000001) == PrunedLog()

@@ -166,10 +166,12 @@ SELECT %(pipeline)s, %(batch_id)s, %(topic)s, %(topic_id)s, partition, "offset",
 -- write_lineage: the event waits in this outbox, from which it is sent once the batch has committed.
 INSERT INTO tidegate.lineage_event (batch_id, pipeline, event) VALUES (%(batch_id)s, %(pipeline)s, %(event)s);
 
--- clear_pending: the batch has committed, is not read again, and counts.
+-- clear_pending: the batch has committed, is not read again, and counts. Of one that was cut, the next part follows.
 UPDATE tidegate.pipeline
    SET messages_total = messages_total + %(messages)s, rows_total = rows_total + %(rows)s,
-       pending = NULL, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
+       pending = CASE WHEN %(following)s::jsonb IS NOT NULL
+                      THEN %(following)s::jsonb || jsonb_build_object('batch_id', nextval('tidegate.batch_id')) END,
+       failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
        updated_at = now()
  WHERE name = %(pipeline)s;
 
