@@ -91,7 +91,7 @@ class _Asked:
     """A client that is asked something, and which rights that takes."""
 
     client: Any  # admin_client
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # as of KafkaBroker
     place: str
     needed: Sequence[Right]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from resources.settings import Settings
-from resources.spark.session import ENCRYPTED, SparkResource, is_encrypted, is_local, spark_config
+from resources.spark.session import ENCRYPTED, is_encrypted, is_local, spark_config
 
 GIVEN = "Xr3PasswordSpark"
 
@@ -44,7 +44,3 @@ def test_tasks_for_other_machines_are_encrypted(master: str | None, secret: str 
 )
 def test_what_a_spark_defaults_conf_says_counts(conf: dict[str, str], encrypted: bool) -> None:
     assert is_encrypted({"spark.master": "spark://a:7077", **conf}) == encrypted
-
-
-def test_the_launchpad_can_set_no_option_of_spark() -> None:
-    assert list(SparkResource.to_config_schema().as_field().config_type.fields) == []  # type: ignore[attr-defined]
