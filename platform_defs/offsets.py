@@ -242,6 +242,7 @@ def next_ranges(
 
 
 MESSAGES_WORTH_A_TASK = 20_000
+RANGES_WORTH_A_TASK = 64
 
 
 def split(whole: OffsetRange, largest: int) -> list[OffsetRange]:
@@ -258,8 +259,11 @@ def split(whole: OffsetRange, largest: int) -> list[OffsetRange]:
 
 
 def tasks_for(ranges: Sequence[OffsetRange]) -> int:
-    """How many tasks read these ranges. Small ones share a task, which costs as much CPU as thousands of messages."""
-    return min(len(ranges), -(-sum(map(len, ranges)) // MESSAGES_WORTH_A_TASK))
+    """How many tasks read these ranges. Small ones share a task, which costs as much CPU as thousands of messages; but
+    each takes 10 ms to begin, which tasks spend at the same time.
+    """
+    messages = sum(map(len, ranges))
+    return min(len(ranges), max(-(-messages // MESSAGES_WORTH_A_TASK), -(-len(ranges) // RANGES_WORTH_A_TASK)))
 
 
 def mark_new_leaders(ranges: Sequence[OffsetRange], view: TopicView) -> tuple[OffsetRange, ...]:

@@ -2,6 +2,7 @@
 runs use. Only what Spark's tasks do is not done: rows are put beside the table by one INSERT instead of being read.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
@@ -26,6 +27,13 @@ from resources.postgres.staging import PostgresRecording
 
 MESSAGES = 10  # of a batch
 OF_A_RUN = 50  # batches
+VIEWED = "2026-11-01T10:00:00Z"
+
+
+def message(offset: int) -> bytes:
+    """The message that has this offset."""
+    fields = {"event_id": f"e-{offset}", "visitor": "v1", "url": "https://example.org/", "viewed_at": VIEWED}
+    return json.dumps(fields).encode()
 
 
 @dataclass(frozen=True)
@@ -87,9 +95,9 @@ class History:
     def _stage(self, tasks: psycopg.Connection[tuple[object, ...]], table: str, start: int, attempt: object) -> None:
         tasks.execute(
             f"INSERT INTO tidegate_staging.{table} (event_id, visitor, url, viewed_at, _partition, _offset, _attempt)"
-            " SELECT 'e-' || n, 'v1', 'https://example.org/', now(), 0, n, %s"
+            " SELECT 'e-' || n, 'v1', 'https://example.org/', %s, 0, n, %s"
             " FROM generate_series(%s::bigint, %s::bigint) AS n".encode(),
-            [attempt, start, start + MESSAGES - 1],
+            [VIEWED, attempt, start, start + MESSAGES - 1],
         )
 
     def _report(self, published: Sequence[Published], ledger: Ledger) -> None:

@@ -1,6 +1,5 @@
 """One measurement: a stack, real runs, days of history with a prune at each end, and real runs again."""
 
-import json
 import os
 import statistics
 import time
@@ -21,13 +20,14 @@ from typing_extensions import override
 
 from assets import find_pipeline
 from bench.ending import stack_up, undisturbed
-from bench.growth.history import MESSAGES, History
+from bench.growth.history import MESSAGES, History, message
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.definitions import compose
 from platform_defs.engine import audit
 from platform_defs.orchestration.keys import DRAIN_JOB
 from platform_defs.orchestration.pruning import JOB
+from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints, connection
 from resources.kafka.broker import KafkaBroker
 from resources.postgres.ledger import Ledger
@@ -125,9 +125,9 @@ class Growing:
         if TOPIC not in admin.list_topics(timeout=10).topics:
             admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
         producer = Producer({**self.endpoints.kafka_options(), "linger.ms": 100})
-        for number in range(messages):
-            fields = {"event_id": f"e-{number}", "visitor": "v1", "url": "https://example.org/"}
-            producer.produce(TOPIC, json.dumps(fields | {"viewed_at": "2026-11-01T10:00:00Z"}).encode(), partition=0)
+        end = KafkaBroker(self.endpoints.kafka_options()).describe(TOPIC).partitions[0].end
+        for offset in range(end, end + messages):
+            producer.produce(TOPIC, message(offset), partition=0)
             producer.poll(0)
         producer.flush(60)
 
@@ -169,6 +169,12 @@ class Growing:
             runs = _one(session, "SELECT count(*) FROM dagster.runs")
         return Night(batches, kept, runs, sizes, seconds)
 
+    def verify(self) -> None:
+        """Raises AssertionError unless the table holds just what the topic says, as far as it still does."""
+        found = verify(Pipeline(self.contract, None), self.endpoints)
+        assert found.ok, found.explanation  # noqa: S101
+        self.say(found.explanation)
+
     def position(self) -> int:
         """The next offset."""
         (at,) = Ledger(self.endpoints.postgres_url).positions(TOPIC)
@@ -193,6 +199,7 @@ def _measured(growing: Growing, days: int, batches: int) -> Measured:
         growing.say(f"day {day}: {batches} batches in {took:.0f} s, pruned in {pruned:.1f} s, {nights[-1]}")
     growing.real(COLD)
     after = growing.real(REAL)
+    growing.verify()
     growing.say(f"median {statistics.median(before):.3f} s before, {statistics.median(after):.3f} s after")
     return Measured(days, batches, before, after, nights)
 

@@ -38,6 +38,7 @@ def _setting(seen: Measured) -> str:
         f"others and half after them. The others were not read by Spark: each was planned, staged, published and "
         f"reported by the same code and the same statements, with rows put beside the table by one INSERT; runs of "
         f"{OF_A_RUN} batches were recorded in Dagster. VACUUM ran each night, as autovacuum does within a day. "
+        f"At the end `verify` found the table exact. "
         f"{datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores ({platform.machine()}), Python "
         f"{platform.python_version()}, broker and database on the same cores."
     )

@@ -14,10 +14,11 @@ CrashPoint = Literal[
     "after_plan", "in_decode", "in_copy", "after_stage", "after_audit", "in_publish", "between_commits", "after_commit"
 ]
 ApplyPoint = Literal["apply_locked", "apply_altered", "apply_recorded", "apply_committed"]  # operations/evolve.py
+PrunePoint = Literal["prune_removed", "prune_committed"]  # operations/prune.py
 _reached: set[str] = set()  # in this process: a run that was stopped and resumes is not stopped again
 
 
-def reach(point: CrashPoint | ApplyPoint) -> None:
+def reach(point: CrashPoint | ApplyPoint | PrunePoint) -> None:
     """Where this point is armed, kill or stop the run; otherwise do nothing."""
     armed = os.environ.get("TIDEGATE_CRASH_POINT")
     if not armed or not armed.startswith(f"{point}:") or point in _reached:

@@ -121,11 +121,15 @@ def _said(thrown: Sequence[Any], otherwise: str) -> str:
     return " ".join(text.split())[:1000]
 
 
+# What Spark says of a Python worker that is gone, which quotes no value.
+_WORKER_GONE = re.compile(r"Python worker (?:exited unexpectedly|failed to connect back)")
 _RAISED = re.compile(r"([A-Za-z_][\w.]*)(?=:|$)")  # the last line of a traceback begins with the exception's class
 
 
 def _named(causes: Sequence[JavaCause], said: str) -> str:
     """The same failure by its names alone, since what is said of it may quote a classified value."""
+    if gone := _WORKER_GONE.match(said):
+        return gone[0]
     conditions = [f"{cause.condition} (SQLSTATE {cause.sqlstate})" for cause in causes if cause.condition]
     deepest = [cause.java_class.rpartition(".")[2] for cause in causes[-1:]]
     raised = _RAISED.match(said) if deepest == ["PythonException"] else None

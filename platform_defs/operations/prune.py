@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from platform_defs.contract.model import Contract
+from platform_defs.engine import crash_points
 from platform_defs.errors import TidegateError
 from platform_defs.offsets import TopicView
 from platform_defs.operations.prune_ranges import PrunedRange, put_together
@@ -142,6 +143,8 @@ def _batches(ledger: PruneLedger, found: Pruned) -> Pruned:
                     break
                 page = held.batches(after)  # again, now that nothing changes any more
                 _remove(held, page)
+                crash_points.reach("prune_removed")
+            crash_points.reach("prune_committed")
         removed += sum(item.kept_by is None for item in page)
         kept.update(item.kept_by for item in page if item.kept_by is not None)
         after = max((item.batch_id for item in page), default=2**63 - 1)

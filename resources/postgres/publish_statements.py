@@ -19,7 +19,7 @@ from platform_defs.offsets import whole_spans
 from resources.postgres.connection import Connection, database_errors, queries
 from resources.postgres.contract_ledger import ContractLedger
 from resources.postgres.row_writing import StagedRows, Written, accumulate, append, upsert
-from resources.postgres.staging import multirange
+from resources.postgres.staging import coverage_of
 from resources.postgres.staging_tables import rows_table
 from resources.postgres.tables import check_target, lock_target
 
@@ -76,13 +76,10 @@ class PostgresPublication:
     def prove_coverage(self) -> None:
         """Every planned range has its complete attempt, still there and as the driver saw it."""
         rows = self._fetch("coverage", staging_id=self.staged.staging_id)
-        stored = {row[0]: (*row[1:7], row[-1]) for row in rows}
+        stored = {item.attempt: item for item in (coverage_of(self.contract.topic, row) for row in rows)}
         for item in self.staged.coverage:
-            span = item.range
-            place = (span.partition, span.from_offset, span.until_offset)
-            seen = (*place, item.messages, item.rows, item.dead_letters, item.skipped_records)
-            if stored.get(item.attempt) != seen:
-                raise StagingLost.coverage(span)
+            if stored.get(item.attempt) != item:
+                raise StagingLost.coverage(item.range)
         if sorted(item.range for item in self.staged.coverage) != sorted(self.staged.pending.ranges):
             raise StagingLost.ranges()
 
@@ -216,24 +213,21 @@ class PostgresPublication:
         )
 
     def _record_ranges(self) -> None:
-        epochs = self._epochs
-        self._execute_all(
-            "write_batch_range",
-            [
-                {
-                    "topic": item.range.topic,
-                    "topic_id": self.staged.pending.topic_id,
-                    "partition": item.range.partition,
-                    "from_offset": item.range.from_offset,
-                    "until_offset": item.range.until_offset,
-                    "messages": item.messages,
-                    "skipped_records": item.skipped_records,
-                    "gaps": multirange(item.gaps),
-                    "leader_epoch": epochs[item.range.partition],
-                }
-                for item in self.staged.coverage
-            ],
+        """The ranges, with the gaps of the attempts that coverage chose, which never leave Postgres."""
+        coverage, epochs = self.staged.coverage, self._epochs
+        key = {"topic": self.contract.topic, "topic_id": self.staged.pending.topic_id}
+        written = self.connection.execute(
+            queries()["write_batch_ranges"],
+            {
+                **self._batch,
+                **key,
+                "staging_id": self.staged.staging_id,
+                "attempts": [item.attempt for item in coverage],
+                "leader_epochs": [epochs[item.range.partition] for item in coverage],
+            },
         )
+        if written.rowcount != len(coverage):
+            raise StagingLost.ranges()
 
     def _record_schemas(self) -> None:
         named = [(item.range, count) for item in self.staged.coverage for count in item.schemas]

@@ -13,6 +13,7 @@ or stays as it is, until a later batch.
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
@@ -125,15 +126,18 @@ def _create(connection: Connection, contract: Contract, columns: Sequence[tuple[
             rows_table(table_id), sql.SQL(", ").join(typed)
         )
     )
-    rows = sql.SQL(
-        "SELECT * FROM {} WHERE _attempt IN (SELECT attempt FROM tidegate_staging.winner"
-        " JOIN tidegate.staging USING (staging_id) WHERE table_id = {})"
-    ).format(rows_table(table_id), table_id)
+    rows = sql.SQL(_OF_WINNERS).format(rows_table(table_id), table_id)
     if contract.row_table.disposition == "upsert":
         latest = sql.SQL("SELECT DISTINCT ON (_key) * FROM ({}) AS rows ORDER BY _key, _offset DESC").format(rows)
         rows = sql.SQL("SELECT * FROM ({}) AS latest WHERE NOT _deleted").format(latest)
     view = sql.Identifier(STAGING_SCHEMA, _view_name(table_id))
     connection.execute(sql.SQL("CREATE VIEW {} AS {}").format(view, rows))
+
+
+_OF_WINNERS: LiteralString = (
+    "SELECT * FROM {} WHERE _attempt IN (SELECT attempt FROM tidegate_staging.winner"
+    " JOIN tidegate.staging USING (staging_id) WHERE table_id = {})"
+)
 
 
 def _drop(connection: Connection, table_id: int) -> None:

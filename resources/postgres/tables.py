@@ -23,8 +23,9 @@ def identifier(table: str) -> sql.Identifier:
 
 
 def create_target(connection: Connection, table: Table) -> bool:
-    """Create `table` where it is missing: NOT NULL as the contract says, and the key of an upsert or accumulate as its
-    primary key. What is there already needs no right to create it. Whether it was missing.
+    """Create `table` where it is missing: NOT NULL as the contract says, the key of an upsert or accumulate as its
+    primary key, and for an append an index by which verify finds the rows of new batches (a few pages in all). What is
+    there already needs no right to create it. Whether it was missing.
     """
     if connection.execute("SELECT to_regclass(%s)", [table.name]).fetchone() != (None,):
         return False
@@ -40,6 +41,9 @@ def create_target(connection: Connection, table: Table) -> bool:
     connection.execute(
         sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(identifier(table.name), sql.SQL(", ").join(columns))
     )
+    if table.disposition == "append":
+        index = sql.SQL("CREATE INDEX ON {} USING brin (_batch_id) WITH (autosummarize = on)")
+        connection.execute(index.format(identifier(table.name)))
     if table.description:
         comment = sql.SQL("COMMENT ON TABLE {} IS {}")
         connection.execute(comment.format(identifier(table.name), sql.Literal(table.description)))

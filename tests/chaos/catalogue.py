@@ -15,6 +15,7 @@ from tests.chaos import (  # noqa: F401
     messages,
     network,
     postgres,
+    pruning,
     registries,
     renames,
     spark,

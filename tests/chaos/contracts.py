@@ -91,7 +91,7 @@ def play_apply(
 ) -> None:
     """What the process of an apply does."""
     os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
-    _apply(loosened(_given(name, changed)))
+    _apply(loosened(given(name, changed)))
     mouth.send(("done",))
 
 
@@ -100,11 +100,12 @@ def play_begin(
 ) -> None:
     """What the process of a run does before its first batch."""
     os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
-    Ledger(connection().postgres_url).acquire(additive(_given(name, changed))).close()
+    Ledger(connection().postgres_url).acquire(additive(given(name, changed))).close()
     mouth.send(("done",))
 
 
-def _given(name: str, changed: Any) -> Contract:
+def given(name: str, changed: Any) -> Contract:
+    """The contract that a process is told of by its pipeline's name and what was changed."""
     contract = renamed(find_pipeline("bank_transfers").contract, name)
     limits = replace(contract.limits, batch_messages=changed[0])
     return replace(contract, limits=limits, delivery=changed[1])

@@ -35,6 +35,7 @@ class FaultClass(StrEnum):
     GATE_FAILS = "a gate fails"
     CONTRACT_CHANGED = "the contract changes under a planned batch"
     CONTRACT_APPLIED = "a contract is applied, and whoever applies it is killed"
+    HISTORY_PRUNED = "history is pruned, and whoever prunes is killed"
     REGISTRY = "the schema registry is away, does not know an id, or was built again"
     CLOCKS = "clocks jump"
     DAGSTER_KILLED = "Dagster's daemon, web server or run is killed"

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -301,8 +302,8 @@ def test_a_fenced_run_empties_no_table_that_its_successor_has_taken(world: World
                 second.ledger.sweep()
                 assert _staged_and_left(world, pipeline, second) == table
 
-            held = first.ledger
-            held.connection = _Interrupting(held.connection, "stale_staging", succeed)  # pyright: ignore[reportAttributeAccessIssue]
+            held: Any = first.ledger
+            held.connection = _Interrupting(held.connection, "stale_staging", succeed)
             held.sweep()
             assert len(world.rows(f"select * from {table}")) == 1
 

@@ -8,16 +8,22 @@ from uuid import uuid4
 import psycopg
 import pytest
 from confluent_kafka import TopicPartition
+from dagster import DagsterInstance
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from assets import find_pipelines
+from bench.growth.history import MESSAGES, History, message
+from platform_defs.contract.model import CheckResult
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.definitions import compose
+from platform_defs.engine.batch import Budget
 from platform_defs.engine.replay_plan import ReplayStart
 from platform_defs.errors import BadInput, BrokerAway, LedgerAway
 from platform_defs.offsets import PartitionView, TopicView
 from platform_defs.operations.prune import Pruned, prune
 from platform_defs.operations.replay import Replay
+from platform_defs.orchestration.keys import table_key
 from platform_defs.verification.snapshot import take_snapshot
 from platform_defs.verification.spans import tiling, united
 from platform_defs.verification.verify import verify
@@ -191,6 +197,21 @@ def test_a_prune_that_is_ended_halfway_has_done_whole_pages_and_the_next_one_doe
     assert pruned(world, pipeline).batches > 0
     assert of(world, pipeline, "batch") < left
     assert judged(world, pipeline) == before
+
+
+def test_what_the_benchmark_of_growth_records_is_what_runs_record(world: World) -> None:
+    pipeline = world.new_pipeline("append", partitions=1, batch_messages=MESSAGES)
+    world.send(pipeline, [message(offset) for offset in range(200)], partition=0)
+    view = KafkaBroker(world.endpoints.kafka_options()).describe(pipeline.contract.topic)
+    checks = [CheckResult("url_pattern", pipeline.contract.row_table.name, "warning", True, {"failed": 0})]
+    job = compose([pipeline]).resolve_job_def("drain")
+    world.drain(pipeline, Budget(batches=1))
+    with DagsterInstance.ephemeral() as instance:
+        History(world.endpoints.postgres_url, pipeline.contract, view, checks, instance, job).write(19)
+        key = table_key(pipeline.contract.row_table.name)
+        assert len(instance.fetch_materializations(key, limit=30).records) == 19
+    assert judged(world, pipeline)["rows"] == 200
+    assert len(world.ledger.unreported(pipeline.contract)) == 1, "the real one"
 
 
 def _ended(world: World) -> bool:

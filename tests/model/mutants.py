@@ -18,7 +18,7 @@ from platform_defs.offsets import Position
 from platform_defs.operations import settlement
 from platform_defs.operations.settled_log import Decision, SettledLog
 from platform_defs.recent import Counted, Recent
-from resources.postgres import claims, prune_ledger, publish_statements
+from resources.postgres import claims, prune_ledger, publish_statements, staging_tables
 from resources.postgres.connection import queries
 from resources.postgres.contract_ledger import ContractLedger
 from resources.postgres.hold import PostgresHold
@@ -104,6 +104,9 @@ MUTANTS: dict[str, Mutate] = {
     "rows of attempts that lost are published": _instead(
         PostgresPublication, "winners", property(lambda _: sql.SQL("true"))
     ),
+    "what other tries left is audited": _instead(
+        staging_tables, "_OF_WINNERS", "SELECT * FROM {} WHERE {} IS NOT NULL"
+    ),
     "rows of offsets that were not planned are published": _instead(
         PostgresPublication,
         "winners",
@@ -143,6 +146,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "a halted pipeline can be held": ("publish_a_batch", "create_again", "publish_a_batch", "start"),
     "whoever was fenced can halt": ("start", "be_refused"),
     "rows of attempts that lost are published": ("produce", "stage_a_batch", "publish_a_batch"),
+    "what other tries left is audited": ("produce", "stage_a_batch", "wake_a_straggler"),
     "rows of offsets that were not planned are published": ("produce", "stage_a_batch", "lose_staging"),
     "rows are not counted": ("produce", "stage_a_batch", "lose_staging"),
     "coverage is not proven": ("produce", "stage_a_batch", "lose_staging"),

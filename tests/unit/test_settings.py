@@ -28,6 +28,7 @@ from resources.postgres.connection import session_uri, session_url
 from resources.postgres.tls import address_of
 from resources.postgres_address import masked
 from resources.settings import PROJECT_ROOT, SETTINGS, Settings, settings, unknown_variables
+from resources.spark.session import SparkResource
 
 PIECE = "Hu7xQ"  # of a password
 HARMLESS = {  # these are of no client
@@ -469,3 +470,8 @@ def test_the_log_level_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
     options = Endpoints("", "broker:9092", settings().librdkafka_options).kafka_options()
     assert options == {"bootstrap.servers": "broker:9092", "log_level": "7"}
     AdminClient(options)  # librdkafka takes it
+
+
+def test_a_run_cannot_configure_spark() -> None:
+    with pytest.raises(ValueError, match="TIDEGATE_SPARK_"):
+        SparkResource(spark_config={"spark.driver.extraJavaOptions": "-XX:OnError=whatever"})

@@ -92,15 +92,14 @@ DELETE FROM tidegate.staging WHERE staging_id = %(staging_id)s;
 -- cover: the proof that one attempt read its range to the end.
 INSERT INTO tidegate_staging.coverage
        (staging_id, attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields, gaps,
-        leader_epoch, schemas, skipped_records)
+        gap_digest, leader_epoch, schemas, skipped_records)
 VALUES (%(staging_id)s, %(attempt)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s, %(rows)s,
-        %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(leader_epoch)s, %(schemas)s,
+        %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(gap_digest)s, %(leader_epoch)s, %(schemas)s,
         %(skipped_records)s);
 
--- coverage: every complete attempt of a try.
-SELECT attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields,
-       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(gaps) AS g) AS gaps, leader_epoch, schemas,
-       skipped_records
+-- coverage: every complete attempt of a try. Its gaps, of which there may be as many as messages, stay here.
+SELECT attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields, gap_digest,
+       leader_epoch, schemas, skipped_records
   FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s ORDER BY partition, from_offset, attempt;
 
 -- fault_counts: messages that did not become rows, by the rule they broke, with ten samples each.
@@ -136,11 +135,14 @@ VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages
         %(unknown_fields)s, %(contract_version)s, (SELECT contract_digest FROM pinned),
         (SELECT transform_digest FROM pinned), %(timings)s);
 
--- write_batch_range: which offsets the batch read.
+-- write_batch_ranges: which offsets the batch read, and which of them never arrived, from one attempt a range.
 INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps,
                                   leader_epoch, skipped_records)
-VALUES (%(batch_id)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s,
-        %(gaps)s::int8multirange, %(leader_epoch)s, %(skipped_records)s);
+SELECT %(batch_id)s, %(topic)s, %(topic_id)s, c.partition, c.from_offset, c.until_offset, c.messages, c.gaps,
+       chosen.leader_epoch, c.skipped_records
+  FROM unnest(%(attempts)s::uuid[], %(leader_epochs)s::int[]) AS chosen (attempt, leader_epoch)
+  JOIN tidegate_staging.coverage AS c USING (attempt)
+ WHERE c.staging_id = %(staging_id)s;
 
 -- write_check: what a check found in it.
 INSERT INTO tidegate.check_result (batch_id, check_name, table_name, severity, passed, observed)
