@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from platform_defs import verdicts
 from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError
 from platform_defs.verdicts import Place, Verdict
-from resources.postgres.pooling import require_session_mode
+from resources.postgres.pooling import PROTOCOL, require_session_mode
 from resources.postgres.session import session_settings, statement
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -123,10 +123,19 @@ def database_errors(place: Place = "ledger") -> Generator[None]:
 
 def as_ours(error: psycopg.Error, place: Place = "ledger") -> TidegateError:
     """The error of ours that `error` means."""
-    state = error.sqlstate
+    state = state_of(error)
     if state is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return InternalError.of("a statement for Postgres", error)  # psycopg itself refuses it
     return judged(state, str(error).strip(), place)
+
+
+def state_of(error: BaseException) -> str | None:
+    """The SQLSTATE; None where there was no connection, or none any more. A pooler says so with the code of a violated
+    protocol, whatever has happened (Postgres is away, the pool is full): Postgres itself names a place in its source.
+    """
+    state: str | None = getattr(error, "sqlstate", None)
+    by_pooler = state == PROTOCOL and isinstance(error, psycopg.Error) and error.diag.source_function is None
+    return None if by_pooler else state
 
 
 def judged(state: str | None, said: str, place: Place) -> TidegateError:

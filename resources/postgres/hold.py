@@ -33,6 +33,7 @@ from resources.postgres.connection import (
     database_errors,
     queries,
     show_alive,
+    state_of,
 )
 from resources.postgres.pinning import pin
 from resources.postgres.positions import positions_of
@@ -178,7 +179,7 @@ class PostgresHold:
                 ) from error
             if not self._committed(batch_id):
                 said = f"the connection died before batch {batch_id} was in the ledger: {error}"
-                raise LedgerAway(said, sqlstate=getattr(error, "sqlstate", None)) from error
+                raise LedgerAway(said, sqlstate=state_of(error)) from error
         except BaseException:
             self._roll_back()
             raise

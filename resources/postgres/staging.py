@@ -17,6 +17,7 @@ from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import LedgerAway, RowRefused, TidegateError
 from platform_defs.formats.block import Block, headers_of
 from resources.postgres.connection import connect, database_errors, judged, queries, session_statement, session_url
+from resources.postgres.pooling import PROTOCOL
 from resources.postgres.tables import STAGING_SCHEMA
 
 DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (
@@ -97,12 +98,15 @@ def _copy_refused(error: Any, url: str) -> TidegateError:
     Postgres answers, it was a value, if trying again shows the same.
     """
     said = f"COPY into staging: {str(error).strip()}"
-    if error.sqlstate:
-        return judged(error.sqlstate, said, "staging")
+    state: str | None = error.sqlstate
+    if state and state != PROTOCOL:  # by which a pooler says that Postgres is away
+        return judged(state, said, "staging")
     try:
         connect(url).close()
     except TidegateError as away:
         return away
+    if state:
+        return judged(state, said, "staging")
     return RowRefused(said, error_class="NotCopied")
 
 
