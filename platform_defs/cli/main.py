@@ -29,6 +29,7 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "doctor": "Look at Kafka, Postgres and this machine, and say what to do.",
     "verify": "Read the topic again and compare every message with the tables.",
     "ack": "Show how to settle a halted pipeline; with --execute, settle it.",
+    "recut": "Cut a batch that always fails for its size into smaller ones.",
     "replay": "Rebuild the tables beside the live ones, and put them in place.",
     "adopt": "Bind tables that were restored or moved to their pipeline again.",
     "cluster": "The brokers: their health, how evenly they are loaded, and moving replicas.",

@@ -15,6 +15,7 @@ from platform_defs.engine.ports import RefusedRow, Staged
 from platform_defs.errors import Fenced, RowRefused, StagingLost
 from platform_defs.halts import PartitionSpan
 from platform_defs.offsets import OffsetRange, nth_offset, whole_spans
+from platform_defs.recut import next_part
 from resources.postgres.connection import Connection, database_errors, queries
 from resources.postgres.contract_ledger import ContractLedger
 from resources.postgres.row_writing import StagedRows, Written, accumulate, append, upsert
@@ -139,14 +140,18 @@ class PostgresPublication:
     def write_record(
         self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]
     ) -> None:
-        """The batch, its ranges, its check results and its lineage event; the pending batch is done."""
+        """The batch, its ranges, its check results and its lineage event; the pending batch is done. Of one that was
+        cut, the next part is pending now.
+        """
         self._record_batch(timings)
         self._record_ranges()
         self._record_schemas()
         self._record_checks(checks)
         self._execute("write_lineage", **self._batch, event=Jsonb(dict(event)))
         recent = recent_with(self.contract.limits, self.staged)
-        self._execute("clear_pending", **self._batch, recent=Jsonb(recent.to_json()))
+        following = next_part(self.staged.pending)
+        pending = Jsonb(following.to_json()) if following else None
+        self._execute("clear_pending", **self._batch, recent=Jsonb(recent.to_json()), following=pending)
 
     @property
     def winners(self) -> sql.Composable:

@@ -38,6 +38,7 @@ RARE = (
     ("publish_a_batch", "create_again", "lead_back"),
     ("produce", "publish_a_batch", "add_partitions", "plan_a_batch", "rename", "plan_a_batch", "settle"),
     PATHS["a partition that the answer lacks is forgotten"],
+    (*["produce"] * 3, "plan_a_batch", "recut_the_batch", *["publish_a_batch"] * 2),
 )
 # What must have happened in one of all these examples at least, or the test has not tested it.
 HAPPENED = {
@@ -70,6 +71,7 @@ HAPPENED = {
     "older file refused",
     "stale",
     "stale at ack",
+    "recut",
 }
 
 

@@ -160,9 +160,11 @@ SELECT %(pipeline)s, %(batch_id)s, %(topic)s, %(topic_id)s, partition, "offset",
 -- write_lineage: the event waits in this outbox, from which it is sent once the batch has committed.
 INSERT INTO tidegate.lineage_event (batch_id, event) VALUES (%(batch_id)s, %(event)s);
 
--- clear_pending: the batch has committed and is not read again.
+-- clear_pending: the batch has committed and is not read again. Of one that was cut, the next part follows.
 UPDATE tidegate.pipeline
-   SET pending = NULL, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
+   SET pending = CASE WHEN %(following)s::jsonb IS NOT NULL
+                      THEN %(following)s::jsonb || jsonb_build_object('batch_id', nextval('tidegate.batch_id')) END,
+       failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
        updated_at = now()
  WHERE name = %(pipeline)s;
 
