@@ -5,7 +5,7 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/* \
     && pip install --no-cache-dir uv \
-    && useradd --create-home tidegate \
+    && useradd --create-home --uid 1000 tidegate \
     && install --directory --owner tidegate /app /var/lib/tidegate
 
 USER tidegate
@@ -15,8 +15,11 @@ ENV PATH=/app/.venv/bin:$PATH \
     DAGSTER_DISABLE_TELEMETRY=1 \
     TIDEGATE_HOME=/var/lib/tidegate
 
+# What else is installed: --build-arg EXTRAS="--extra kubernetes" for runs as Jobs (docs/how-to/kubernetes.md).
+ARG EXTRAS=""
+
 # The packages first: a change of the project's own code does not install them again.
 COPY --chown=tidegate pyproject.toml uv.lock README.md ./
-RUN uv sync --frozen --no-dev --no-install-project --no-cache
+RUN uv sync --frozen --no-dev ${EXTRAS} --no-install-project --no-cache
 COPY --chown=tidegate . .
-RUN uv sync --frozen --no-dev --no-cache
+RUN uv sync --frozen --no-dev ${EXTRAS} --no-cache

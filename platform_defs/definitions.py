@@ -16,7 +16,7 @@ from platform_defs.orchestration.checks import verify_check
 from platform_defs.orchestration.jobs import drain_job, verify_job
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.pruning import prune_job
-from platform_defs.orchestration.schedules import nightly_prune, nightly_verify
+from platform_defs.orchestration.schedules import nightly_prune, nightly_verify, weekly_verify
 from platform_defs.orchestration.schema_check import naming_topics, schemas_checks, schemas_sensor
 from platform_defs.orchestration.sensors import lag_sensor
 from platform_defs.orchestration.topic_assets import by_topic, topic_spec
@@ -59,7 +59,7 @@ def compose(
             *([schemas_sensor(naming)] if naming else []),
             *([report_broken(unusable)] if unusable else []),
         ],
-        schedules=[nightly_prune(), nightly_verify(verify)],
+        schedules=[nightly_prune(), nightly_verify(verify, contracts), weekly_verify(verify, contracts)],
         resources={
             "spark": spark or SparkResource(),
             "run_session": RunSession(),

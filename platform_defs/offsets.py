@@ -103,6 +103,14 @@ class Suspect:
 
 
 @dataclass(frozen=True)
+class Rest:
+    """What is left of a batch that was cut, a range for each partition: the next batches, of about so many messages."""
+
+    messages: int
+    ranges: tuple[OffsetRange, ...]
+
+
+@dataclass(frozen=True)
 class PendingBatch:
     """A batch whose offsets are fixed. It is read again, unchanged, until it commits or is dropped on purpose."""
 
@@ -116,6 +124,7 @@ class PendingBatch:
     suspects: tuple[Suspect, ...] = ()  # what the last try that got so far found
     recent: Recent = field(default=NONE_YET, compare=False)  # the messages before it; kept in a column of its own
     without_schemas: bool = False  # by a person: messages whose schema the registry does not give become dead letters
+    rest: Rest | None = None  # of a batch that a person has cut: read once this part has committed
 
     def to_json(self) -> dict[str, Any]:
         document = asdict(self)
@@ -135,6 +144,8 @@ class PendingBatch:
             tuple(Suspect(**item) for item in stored.get("suspects", ())),
             recent,
             stored.get("without_schemas", False),
+            (rest := stored.get("rest"))
+            and Rest(rest["messages"], tuple(OffsetRange(**one) for one in rest["ranges"])),
         )
 
     @property
@@ -242,6 +253,7 @@ def next_ranges(
 
 
 MESSAGES_WORTH_A_TASK = 20_000
+RANGES_WORTH_A_TASK = 64
 
 
 def split(whole: OffsetRange, largest: int) -> list[OffsetRange]:
@@ -258,8 +270,11 @@ def split(whole: OffsetRange, largest: int) -> list[OffsetRange]:
 
 
 def tasks_for(ranges: Sequence[OffsetRange]) -> int:
-    """How many tasks read these ranges. Small ones share a task, which costs as much CPU as thousands of messages."""
-    return min(len(ranges), -(-sum(map(len, ranges)) // MESSAGES_WORTH_A_TASK))
+    """How many tasks read these ranges. Small ones share a task, which costs as much CPU as thousands of messages; but
+    each takes 10 ms to begin, which tasks spend at the same time.
+    """
+    messages = sum(map(len, ranges))
+    return min(len(ranges), max(-(-messages // MESSAGES_WORTH_A_TASK), -(-len(ranges) // RANGES_WORTH_A_TASK)))
 
 
 def mark_new_leaders(ranges: Sequence[OffsetRange], view: TopicView) -> tuple[OffsetRange, ...]:

@@ -44,7 +44,7 @@ class Settings(BaseSettings):
         default=PROJECT_ROOT / ".tidegate",
         description=(
             "The folder for everything that Tidegate writes: the embedded servers' data and logs, Dagster's files and "
-            "Spark's scratch space. `tidegate stack reset` deletes what is in it."
+            "Spark's scratch space. It is closed to other users. `tidegate stack reset` deletes what is in it."
         ),
         examples=["/var/lib/tidegate"],
     )
@@ -63,6 +63,15 @@ class Settings(BaseSettings):
             "`dagster`), as a libpq connection URI. Unset: the embedded Postgres."
         ),
         examples=["postgresql://tidegate:secret@db.example.com:5432/shop?sslmode=verify-full"],
+    )
+    dagster_url: str | None = Field(
+        default=None,
+        repr=False,
+        description=(
+            "The Postgres database that holds Dagster's storage, where that is another one, or is used as another "
+            "user. Unset: that of the ledger."
+        ),
+        examples=["postgresql://dagster:secret@db.example.com:5432/dagster?sslmode=verify-full"],
     )
     kafka_bootstrap_servers: str | None = Field(
         default=None,
@@ -149,7 +158,7 @@ class Settings(BaseSettings):
             raise ValueError(f"there is no folder {folder}")  # with a typo in it there would be no pipelines at all
         return folder and folder.resolve()
 
-    @field_validator("postgres_url")
+    @field_validator("postgres_url", "dagster_url")
     @classmethod
     def _libpq_uri(cls, url: str | None) -> str | None:
         if url is None:
@@ -158,9 +167,12 @@ class Settings(BaseSettings):
         # "postgresql+psycopg2" is SQLAlchemy's, "postgres" is libpq's alone: one form serves both.
         if not separator or scheme.split("+")[0] not in ("postgresql", "postgres"):
             raise ValueError("not a connection URI like postgresql://user:password@host:5432/database")
-        if not is_readable(f"postgresql://{rest}"):
+        if not is_readable(read := f"postgresql://{rest}"):
             raise ValueError(NOT_ENCODED)
-        return f"postgresql://{rest}"
+        from resources.postgres.tls import refuse_unusable  # not every command opens a connection
+
+        refuse_unusable(read)
+        return read
 
     @field_validator("registry_url")
     @classmethod
@@ -264,12 +276,17 @@ def settings() -> Settings:
     """The variables as they are now. Raises BadInput, naming the variable, where one cannot be used.
 
     A TIDEGATE_* variable that is not a setting is a warning, once a process: with a typo in TIDEGATE_POSTGRES_URL the
-    rows would go to the embedded database, and nothing else would say so.
+    rows would go to the embedded database, and nothing else would say so. So is a database on another machine that is
+    reached without encryption where nobody has said so (sslmode=disable).
     """
     for name in unknown_variables():
         _warn(name)
     try:
-        return Settings(**_from_files())
+        read = Settings(**_from_files())
+        for name in ("postgres_url", "dagster_url"):
+            if (url := getattr(read, name)) is not None:
+                _warn_unprotected(f"{PREFIX}{name.upper()}", url)
+        return read
     except ValidationError as error:
         first = error.errors()[0]
         name = PREFIX + "_".join(str(part) for part in first["loc"]).upper()
@@ -294,3 +311,12 @@ def _warn(name: str) -> None:
     close = difflib.get_close_matches(name, [setting.variable for setting in SETTINGS], 1)
     hint = f"did you mean {close[0]}?" if close else f"the settings are {', '.join(s.variable for s in SETTINGS)}"
     logging.getLogger("tidegate").warning("%s is not a setting of Tidegate and is ignored; %s", name, hint)
+
+
+@cache
+def _warn_unprotected(name: str, url: str) -> None:
+    from resources.postgres.tls import address_of
+
+    address = address_of(url)
+    if address.unprotected is not None and address.sslmode != "disable":
+        logging.getLogger("tidegate").warning("%s: %s", name, address.unprotected)

@@ -125,7 +125,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A TIDEGATE_HOME of this worker's own, in the environment of every process that a test starts."""
     path = tmp_path_factory.mktemp("tidegate")
     os.environ["TIDEGATE_HOME"] = str(path)
-    for name in ("TIDEGATE_POSTGRES_URL", "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "TIDEGATE_REGISTRY_URL"):
+    addresses = ("POSTGRES_URL", "DAGSTER_URL", "KAFKA_BOOTSTRAP_SERVERS", "REGISTRY_URL")
+    for name in (f"TIDEGATE_{address}" for address in addresses):
         os.environ.pop(name, None)
     return path
 

@@ -123,7 +123,7 @@ def sending_to(found: bytes, *told: bytes) -> Change:
 def certificate(folder: Path, name: str) -> Path:
     """A file with a key and a certificate, its own authority, for a DNS name or an IP address."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a test of tidegate")])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"a test of tidegate: {name}")])
     now = datetime.datetime.now(datetime.UTC)
     made = (
         x509.CertificateBuilder()

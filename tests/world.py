@@ -52,14 +52,15 @@ class World:
         transform: Any = "its own",
         partitions: int = 4,
         config: dict[str, str] | None = None,
+        classified: bool = False,
         **limits: Any,
     ) -> Pipeline:
         """The shipped pipeline of that disposition, with a name, a topic and a schema of its own, and `limits`
-        changed.
+        changed. Nothing in it is classified, so that errors say all they know, unless it is to be as it is shipped.
         """
         shipped = next(p for p in find_pipelines() if p.name == SHIPPED[disposition])
         name = f"t{uuid4().hex[:10]}"
-        contract = renamed(shipped.contract, name)
+        contract = renamed(shipped.contract if classified else declassified(shipped.contract), name)
         contract = replace(contract, limits=replace(contract.limits, **limits))
         compaction = {"cleanup.policy": "compact"} if disposition == "upsert" else {}
         self.create_topic(contract.topic, partitions, {**compaction, **(config or {})})
@@ -178,6 +179,16 @@ def renamed(contract: Contract, name: str) -> Contract:
     return replace(contract, pipeline=name, topic=name, tables=tuple(map(moved, contract.tables)))
 
 
+def declassified(contract: Contract) -> Contract:
+    """`contract` with nothing in it classified."""
+    fields = tuple(replace(item, classification="") for item in contract.fields)
+    tables = tuple(
+        replace(table, columns=tuple(replace(column, classification="") for column in table.columns))
+        for table in contract.tables
+    )
+    return replace(contract, fields=fields, tables=tables)
+
+
 def transfer(number: int, amount: str = "10.00", debit: str = "A00001", credit: str = "A00002", **more: Any) -> bytes:
     """A good transfer."""
     import json
@@ -202,4 +213,4 @@ def transfers(count: int, start: int = 0) -> list[bytes]:
     ]
 
 
-__all__ = ["Budget", "Outside", "World", "renamed", "transfer", "transfers"]
+__all__ = ["Budget", "Outside", "World", "declassified", "renamed", "transfer", "transfers"]

@@ -79,6 +79,7 @@ def _examination(bootstrap: str | None, write: str | None, timeout: float) -> Ex
         contracts=read_contracts(),
         spark_master=chosen.spark_master,
         home=chosen.home,
+        dagster_url=chosen.dagster_url,
         write=write,
         seconds=timeout,
     )

@@ -29,6 +29,7 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "doctor": "Look at Kafka, Postgres and this machine, and say what to do.",
     "verify": "Read the topic again and compare every message with the tables.",
     "ack": "Show how to settle a halted pipeline; with --execute, settle it.",
+    "recut": "Cut a batch that always fails for its size into smaller ones.",
     "replay": "Rebuild the tables beside the live ones, and put them in place.",
     "adopt": "Bind tables that were restored or moved to their pipeline again.",
     "cluster": "The brokers: their health, how evenly they are loaded, and moving replicas.",
@@ -37,6 +38,7 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "topics": "Topics as contracts and topics.yaml declare them: planned, applied, imported.",
     "prune": "Remove what the ledger no longer needs of old batches.",
     "migrate": "Create the ledger in Postgres, or bring it up to date.",
+    "rights": "Print the GRANT statements by which three roles have no right too many.",
 }
 
 

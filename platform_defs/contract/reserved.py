@@ -27,6 +27,7 @@ JOBS = (
     "verify",
     "nightly_prune",
     "nightly_verify",
+    "weekly_whole_verify",
     "topics",
     "writer_schemas",
     "check_topics",

@@ -9,11 +9,14 @@ from platform_defs.words import noun_for, plural
 ENOUGH = 20  # sessions left: a run and its Spark tasks have a dozen, Dagster's processes a few each
 CLOCK_SECONDS = 2.0  # by which two clocks may differ; the look itself takes a part of it
 HEARTBEAT_SECONDS = 300.0  # Dagster's daemons are heard of every 30 s
+RIGHTS = "tidegate rights prints every grant"
 
 
 @dataclass(frozen=True)
 class Vitals:
-    """Of the server, by sql/doctor.sql. `behind`: seconds by which this machine's clock is behind the server's."""
+    """Of the server, by sql/doctor.sql. `behind`: seconds by which this machine's clock is behind the server's.
+    `unprotected`: why the URL lets an unencrypted connection pass, as a sentence, where it does.
+    """
 
     version: str
     fsync: str
@@ -30,6 +33,7 @@ class Vitals:
     role: str
     database: str
     may_create: bool
+    unprotected: str | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,14 @@ def _sessions(vitals: Vitals) -> Finding:
 
 
 def _encryption(vitals: Vitals) -> Finding:
+    if vitals.encrypted and vitals.unprotected and not vitals.local:
+        return warning(
+            "postgres",
+            "tls",
+            "The connection is encrypted (TLS) now, and nothing makes sure that the next one is: "
+            f"{vitals.unprotected.partition('. ')[0]}.",
+            f"{vitals.unprotected.partition('. ')[2]}, to TIDEGATE_POSTGRES_URL.",
+        )
     if vitals.encrypted:
         return well("postgres", "tls", "The connection is encrypted (TLS).")
     if vitals.local:
@@ -126,7 +138,7 @@ def ledger(state: LedgerState, vitals: Vitals) -> Iterator[Finding]:
             "ledger",
             "rights",
             f"The role {vitals.role} may not read {_tables(state.unreadable)} of the ledger.",
-            f"GRANT SELECT ON ALL TABLES IN SCHEMA tidegate TO {vitals.role};",
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA tidegate TO {vitals.role}; ({RIGHTS}.)",
         )
     elif state.unwritable or not state.may_stage:
         what = _tables(state.unwritable) if state.unwritable else "the schema tidegate_staging"
@@ -135,7 +147,7 @@ def ledger(state: LedgerState, vitals: Vitals) -> Iterator[Finding]:
             "rights",
             f"The role {vitals.role} may read the ledger and may not write to {what}: what only shows works, runs "
             "fail.",
-            "Let runs have the role that owns the ledger (TIDEGATE_POSTGRES_URL), or grant the right.",
+            f"Let runs have a role that may (TIDEGATE_POSTGRES_URL), or grant it: {RIGHTS}.",
         )
     else:
         yield well("ledger", "rights", f"The role {vitals.role} may read and write the ledger.")
@@ -177,7 +189,16 @@ def _tables(names: Sequence[str]) -> str:
 
 
 def daemon(heartbeats: Mapping[str, float] | None) -> Finding:
-    """Dagster's daemons, by the seconds since each was last heard of; None where Dagster has never run here."""
+    """Dagster's daemons, by the seconds since each was last heard of: none where Dagster has never run here; None where
+    this role may not ask.
+    """
+    if heartbeats is None:
+        return warning(
+            "dagster",
+            "daemon",
+            "When Dagster's daemon was last heard of is not known: this role may not read dagster.daemon_heartbeats.",
+            f"GRANT USAGE ON SCHEMA dagster and SELECT ON dagster.daemon_heartbeats to it ({RIGHTS}).",
+        )
     remedy = "Start it: tidegate ui up, or dagster-daemon run where Dagster is yours."
     if not heartbeats:
         return warning(

@@ -1,5 +1,6 @@
 """A Spark job over a batch's ranges: its rows, how it is run, and what a failure of it becomes on the driver."""
 
+import builtins
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -121,13 +122,24 @@ def _said(thrown: Sequence[Any], otherwise: str) -> str:
     return " ".join(text.split())[:1000]
 
 
-_RAISED = re.compile(r"([A-Za-z_][\w.]*)(?=:|$)")  # the last line of a traceback begins with the exception's class
+# What Spark says of a Python worker that is gone, which quotes no value.
+_WORKER_GONE = re.compile(r"Python worker (?:exited unexpectedly|failed to connect back)")
 
 
 def _named(causes: Sequence[JavaCause], said: str) -> str:
     """The same failure by its names alone, since what is said of it may quote a classified value."""
+    if gone := _WORKER_GONE.match(said):
+        return gone[0]
     conditions = [f"{cause.condition} (SQLSTATE {cause.sqlstate})" for cause in causes if cause.condition]
-    deepest = [cause.java_class.rpartition(".")[2] for cause in causes[-1:]]
-    raised = _RAISED.match(said) if deepest == ["PythonException"] else None
-    named = conditions[-1:] or ([f"it raises {raised[1]}"] if raised else []) or deepest or ["Spark"]
-    return f"{named[0]} (what it says may quote classified values, and is not shown)"
+    deepest = [cause.java_class.rpartition(".")[2] for cause in causes]
+    named = (_raised(said) or conditions or deepest or ["Spark"])[-1]
+    return f"{named} (what it says may quote classified values, and is not shown)"
+
+
+def _raised(said: str) -> list[str]:
+    """The exception of Python that the last line of a traceback begins with, if it is one of Python's own: any other
+    word there may be a line of its text.
+    """
+    name = said.partition(":")[0]
+    kind = getattr(builtins, name, None) if name.isidentifier() else None
+    return [f"it raises {name}"] if isinstance(kind, type) and issubclass(kind, BaseException) else []

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import task
+from platform_defs.engine.gaps import Gaps
 from platform_defs.engine.job import bound, range_numbers, run
 from platform_defs.engine.stage import stage_frame
 from platform_defs.engine.task import TaskWork
@@ -58,7 +59,7 @@ class _Nowhere:
 
     def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None: ...
 
-    def cover(self, coverage: Coverage) -> None: ...
+    def cover(self, coverage: Coverage, gaps: Gaps) -> None: ...
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         raise NotImplementedError("nothing is staged where nothing is kept")

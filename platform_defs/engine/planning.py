@@ -12,6 +12,7 @@ from platform_defs.contract.model import Contract
 from platform_defs.engine.added_partitions import first_positions, next_added, note_ends, old_before_new
 from platform_defs.errors import BadInput, Halt
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
+from platform_defs.recut import from_positions
 
 TASKS = 4  # a large batch is split into about this many ranges
 
@@ -58,7 +59,8 @@ def decide(
     offsets.judge(contract.pipeline, positions, view)
     if pending is not None:
         offsets.still_readable(contract.pipeline, pending, view)
-        pending = replace(pending, ranges=offsets.mark_new_leaders(pending.ranges, view))
+        ranges = from_positions(pending.ranges, positions)
+        pending = replace(pending, ranges=offsets.mark_new_leaders(ranges, view))
         return BatchPlan(view, tuple(positions), pending.ranges, pending)
     keyed = contract.row_table.disposition == "upsert"
     added = next_added(positions, view) if keyed else first_positions(positions, view)

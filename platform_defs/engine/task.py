@@ -21,6 +21,7 @@ from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
 from platform_defs.engine.array_texts import array_texts, in_pieces
 from platform_defs.engine.decoding import BlockDecoder, DecodedBlock, KeyColumn
+from platform_defs.engine.gaps import Gaps, ascend
 from platform_defs.engine.redaction import redacted
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.engine.schema_ports import NamedSchema, Schemas, counted
@@ -104,7 +105,7 @@ def _read_range(
             crash_points.reach("in_decode")
             if rows.num_rows:
                 yield rows
-        recorder.cover(tally.coverage(attempt))
+        recorder.cover(tally.coverage(attempt), tally.gaps)
 
 
 def stage_rows(work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -225,25 +226,13 @@ def _excluded(work: TaskWork, partition: int, block: Block) -> tuple[set[int], l
     return {i for i, _ in hits}, [refusal.of_message(i) for i, refusal in hits]
 
 
-def _runs(offsets: pa.Int64Array) -> Iterator[tuple[int, int]]:
-    """The offsets as [start, stop) of those that follow each other."""
-    last = len(offsets) - 1
-    if last < 0:
-        return
-    steps = pc.subtract(offsets.slice(1), offsets.slice(0, last))
-    ends = [*integers(places(pc.not_equal(steps, 1))), last]
-    starts = [0, *(end + 1 for end in ends[:-1])]
-    for start, end in zip(starts, ends, strict=True):
-        yield offsets[start].as_py(), offsets[end].as_py() + 1
-
-
 class _Tally:
     """Counts of one attempt at a range, and the offsets that never arrived."""
 
     def __init__(self, wanted: OffsetRange) -> None:
         self.wanted, self.position = wanted, wanted.from_offset
         self.messages = self.rows = self.dead = self.unknown = self.skipped = 0
-        self.gaps: list[tuple[int, int]] = []
+        self.gaps = Gaps()
         self.schemas = Counter[NamedSchema]()
         self.leader_epoch: int | None = None
 
@@ -260,16 +249,21 @@ class _Tally:
     def _note_gaps(self, offsets: range | pa.Int64Array) -> None:
         if isinstance(offsets, range):
             self._expect(offsets.start, offsets.stop)
-            return
-        for start, stop in _runs(offsets):
-            self._expect(start, stop)
+        elif len(offsets):
+            low, high = (integers(offsets.slice(at, 1))[0] for at in (0, len(offsets) - 1))
+            if not ascend(offsets):
+                raise MessageMisplaced.between(self.wanted, f"offsets from {low} to {high} that do not ascend")
+            self._expect(low, high + 1)
+            self.gaps.add_between(offsets)
 
     def _expect(self, start: int, stop: int) -> None:
-        """The offsets [start, stop) arrived. Raises MessageMisplaced unless they come in order, in the range."""
+        """The first and the last offset of [start, stop) arrived. Raises MessageMisplaced unless that is the next part
+        of the range.
+        """
         if start < self.position or stop > self.wanted.until_offset:
             raise MessageMisplaced.between(self.wanted, f"offsets [{start}, {stop}), where {self.position} is next")
         if start > self.position:
-            self.gaps.append((self.position, start))
+            self.gaps.add(self.position, start)
         self.position = stop
 
     def coverage(self, attempt: UUID) -> Coverage:
@@ -278,6 +272,6 @@ class _Tally:
         if self.messages != self.rows + self.dead + self.skipped:
             became = f"{self.rows} rows, {self.dead} dead letters and {self.skipped} skipped records"
             raise InternalError.of("decoding", f"{self.messages} messages of {self.wanted} became {became}")
-        gaps, epoch = tuple(self.gaps), self.leader_epoch
         counts = (self.messages, self.rows, self.dead, self.unknown)
+        gaps, epoch = self.gaps.digest, self.leader_epoch
         return Coverage(self.wanted, attempt, *counts, gaps, epoch, counted(self.schemas), self.skipped)

@@ -12,6 +12,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from platform_defs.contract.model import Fault, Stage
+from platform_defs.engine.gaps import Gaps
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.formats.block import Block
 from platform_defs.offsets import OffsetRange
@@ -42,7 +43,7 @@ class Coverage:
     rows: int
     dead_letters: int
     unknown_fields: int
-    gaps: tuple[tuple[int, int], ...]  # [from, until) that the broker never delivered
+    gap_digest: str  # of the offsets that the broker never delivered
     leader_epoch: int | None  # of the last message; None without one
     schemas: tuple[SchemaCount, ...] = ()  # ascending
     skipped_records: int = 0  # messages of records that the contract skips
@@ -51,7 +52,7 @@ class Coverage:
     def outcome(self) -> tuple[Any, ...]:
         """What complete attempts of one range must agree in."""
         counts = (self.messages, self.rows, self.dead_letters, self.skipped_records, self.unknown_fields)
-        return (*counts, self.gaps, self.schemas)
+        return (*counts, self.gap_digest, self.schemas)
 
 
 class Recorder(Protocol):
@@ -61,8 +62,8 @@ class Recorder(Protocol):
         """Keep the messages of `block` that `faults` name, byte for byte, each with its reason."""
         ...
 
-    def cover(self, coverage: Coverage) -> None:
-        """Keep the proof that the range was read to its end."""
+    def cover(self, coverage: Coverage, gaps: Gaps) -> None:
+        """Keep the proof that the range was read to its end, and what never arrived of it."""
         ...
 
 

@@ -25,7 +25,7 @@ TidegateError
 ├── BatchRejected            the batch cannot be published as it is; the same offsets are tried again after a back-off
 │   ├── GateFailed           a blocking check failed
 │   ├── TransformBroken      the transform, or what it calls, fails on every message that it is tried on
-│   ├── TooManyRefused       more messages fail in the transform or the table than are isolated one by one
+│   ├── TooManyRefused       more messages fail in the transform or the table than are isolated
 │   └── BatchTooSlow         its Spark job was still running after the time limit, and was cancelled
 ├── NotDelivered             Kafka did not acknowledge a message; the error says whether it may be in the log
 ├── UnsentLost               messages that were not delivered could not be kept, neither in Postgres nor in a file

@@ -85,7 +85,7 @@ class TransformBroken(BatchRejected):
 
 
 class TooManyRefused(BatchRejected):
-    """The transform or the table refuses more messages of a batch than are isolated, each by a bisection."""
+    """The transform or the table refuses more messages of a batch than are isolated."""
 
     def __init__(self, message: str, *, pipeline: str | None = None, batch_id: int | None = None) -> None:
         super().__init__(message)

@@ -3,6 +3,7 @@
 """
 
 import dagster as dg
+from pydantic import Field
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
@@ -10,7 +11,7 @@ from platform_defs.engine import audit
 from platform_defs.errors import TidegateError
 from platform_defs.orchestration.events import samples_table
 from platform_defs.orchestration.halts import halt_check_spec
-from platform_defs.orchestration.keys import table_key, verify_key
+from platform_defs.orchestration.keys import VERIFY_POOL, table_key, verify_key
 from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
 from resources.spark.session import SparkResource
@@ -36,30 +37,44 @@ def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
     return [halt_check_spec(contract), *by_row, *by_batch]
 
 
+class VerifyConfig(dg.Config):
+    """What a run of the check is asked for."""
+
+    whole: bool = Field(
+        default=False,
+        description="Compare every message in one snapshot, not only what was committed since the last check.",
+    )
+
+
 def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
-    """Reads the whole topic again, without the engine, and compares each message with what the tables hold."""
+    """Reads the topic again, without the engine, and compares each message with what the tables hold: what is new
+    since the last check, or all of it.
+    """
     contract, key = pipeline.contract, verify_key(pipeline.contract)
     tables = ", ".join(table.name for table in contract.tables)
-
     spec = dg.AssetCheckSpec(
         key.name,
         asset=key.asset_key,
         description=(
             f"Every message is in {tables} exactly once, or is a dead letter, or was filtered out by the transform, "
-            "or was skipped on purpose. Independent of the engine. Reads the whole topic."
+            "or was skipped on purpose. Independent of the engine. Compares what is new since the last check; all of "
+            "it with whole: true."
         ),
     )
 
-    @dg.multi_asset_check(name=key.name, specs=[spec])  # `asset_check` would put the topic's name into the op's
+    # Not `asset_check`: that would put the topic's name into the op's.
+    @dg.multi_asset_check(name=key.name, specs=[spec], pool=VERIFY_POOL)
     def verify(
+        config: VerifyConfig,
         spark: SparkResource,
         run_session: RunSession,  # noqa: ARG001  # open while the run is alive
     ) -> dg.AssetCheckResult:
-        from platform_defs.verification.verify import verify as verify_pipeline  # a slow import, only for this run
+        from platform_defs.verification.incremental import verify_new  # slow imports, only for this run
+        from platform_defs.verification.verify import verify as verify_whole
 
         try:
-            endpoints = connection()
-            report = verify_pipeline(pipeline, endpoints, spark.session)
+            compare = verify_whole if config.whole else verify_new
+            report = compare(pipeline, connection(), spark.session)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         found = {name: value for name, value in report.to_json().items() if isinstance(value, bool | int | float)}

@@ -8,7 +8,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 )
 
 from platform_defs.contract.model import Contract
-from platform_defs.orchestration.keys import DRAIN_JOB, table_keys, verify_key
+from platform_defs.orchestration.keys import DRAIN_JOB, VERIFY_JOB, table_keys, verify_key
 
 NO_RETRIES = {"dagster/max_retries": "0"}  # the sensor starts the next run; a retry would only compete with it
 
@@ -26,7 +26,10 @@ def drain_job(contracts: Sequence[Contract]) -> AssetJob:
 def verify_job(contracts: Sequence[Contract]) -> AssetJob:
     """Runs the `verify_<pipeline>` check of every pipeline."""
     return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
-        "verify",
+        VERIFY_JOB,
         selection=dg.AssetSelection.checks(*(verify_key(contract) for contract in contracts)),
-        description="Reads every topic from the beginning and compares each message with the tables.",
+        description=(
+            "Compares each message that was read since the last check with the tables, or with whole: true in a run's "
+            "config every message. The schedules start a run for each pipeline."
+        ),
     )

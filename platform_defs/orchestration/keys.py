@@ -9,7 +9,10 @@ STARTED_FOR = "tidegate/started_for"  # of a run that the sensor started: the pi
 DEFINITIONS = "tidegate/definitions"  # of such a run: the digest of the contracts and transforms that the sensor had
 BESIDE = "tidegate/beside"  # of such a run: the ids of those that do the work while it warms up
 LEAVE = "tidegate/leave"  # of such a run: why it is to end its turns and leave what is due to the next one
+VERIFIES = "tidegate/verifies"  # of a run that a schedule started: the pipeline that it verifies
 DRAIN_JOB = "drain"
+VERIFY_JOB = "verify"
+VERIFY_POOL = "verify"  # one run of it at a time (dagster.yaml), beside those that read topics
 LAG_SENSOR = "lag"
 
 

@@ -1,23 +1,71 @@
 """What runs on a schedule."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import dagster as dg
 
+from platform_defs.contract.model import Contract
 from platform_defs.orchestration.jobs import AssetJob
+from platform_defs.orchestration.keys import VERIFIES, VERIFY_JOB, verify_key
 from platform_defs.orchestration.pruning import JOB
+from platform_defs.orchestration.runs import UNFINISHED
 
 NIGHTLY = "0 3 * * *"  # UTC
 BEFORE = "30 2 * * *"  # what is pruned is verified the same night
+WEEKLY = "0 5 * * 6"  # UTC
 
 
-def nightly_verify(job: AssetJob) -> dg.ScheduleDefinition:
-    """Runs the job `verify` every night."""
-    return dg.ScheduleDefinition(
-        name="nightly_verify",
-        job=job,
+def nightly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleDefinition:
+    """Every night the job `verify` of what is new, a run for each pipeline: a slow one hides no other."""
+    return _verify(
+        "nightly_verify",
+        job,
+        contracts,
+        whole=False,
         cron_schedule=NIGHTLY,
-        execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Checks every night that no message was lost or repeated.",
+        description="Checks every night that no message was lost or repeated since the check before.",
+    )
+
+
+def weekly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleDefinition:
+    """Every week the job `verify` of everything. Not on until a person turns it on: it reads every topic."""
+    return _verify(
+        "weekly_whole_verify",
+        job,
+        contracts,
+        whole=True,
+        cron_schedule=WEEKLY,
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        description="Compares every message with the tables, each pipeline in one snapshot, however long that takes.",
+    )
+
+
+def _verify(
+    name: str, job: AssetJob, contracts: Sequence[Contract], *, whole: bool, **more: Any
+) -> dg.ScheduleDefinition:
+    @dg.schedule(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
+        name=name, job=job, execution_timezone="UTC", **more
+    )
+    def each(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
+        at_work = context.instance.get_run_records(dg.RunsFilter(job_name=VERIFY_JOB, statuses=UNFINISHED))
+        busy = {item.dagster_run.tags.get(VERIFIES) for item in at_work}
+        free = [contract for contract in contracts if contract.pipeline not in busy]
+        moment = context.scheduled_execution_time.isoformat()
+        requests = [_request(contract, f"{name} {moment}", whole=whole) for contract in free]
+        return requests or dg.SkipReason("every pipeline is being verified, or waits for it")
+
+    return each
+
+
+def _request(contract: Contract, at: str, *, whole: bool) -> dg.RunRequest:
+    key = verify_key(contract)
+    return dg.RunRequest(
+        run_key=f"{at} {contract.pipeline}",
+        asset_check_keys=[key],
+        run_config={"ops": {key.name: {"config": {"whole": True}}}} if whole else None,
+        tags={VERIFIES: contract.pipeline},
     )
 
 

@@ -120,9 +120,9 @@ def at_work(
 
 
 def most_at_once(instance: DagsterInstance) -> int:
-    """How many runs Dagster lets work at once."""
+    """How many runs that read topics are to work at once: one less than Dagster allows, since one may verify."""
     queue = instance.get_concurrency_config().run_queue_config
-    return queue.max_concurrent_runs if queue and queue.max_concurrent_runs > 0 else RUNS
+    return max(1, queue.max_concurrent_runs - 1) if queue and queue.max_concurrent_runs > 0 else RUNS
 
 
 def start(seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: float) -> dg.SensorResult:

@@ -11,9 +11,11 @@ from platform_defs.verification.accumulates import Accumulated
 from platform_defs.verification.expected import Difference, Expected, NotMade, differences
 from platform_defs.verification.judge import Judge, NoRow, Row
 from platform_defs.verification.messages import Chunk, Topic
+from platform_defs.verification.ordered import Ordered
+from platform_defs.verification.pins import Pinned
 from platform_defs.verification.report import Findings
 from platform_defs.verification.skipped import SkippedRecords
-from platform_defs.verification.snapshot import DeadLetter, Ordered, Partition, Pinned
+from platform_defs.verification.snapshot import DeadLetter, Partition
 from platform_defs.verification.spans import Span, less, missing, size, spelt, within
 from platform_defs.words import noun_for, plural
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from platform_defs.contract.classified import HIDDEN, NOTHING, Classified
-from platform_defs.words import plural
+from platform_defs.contract.classified import HIDDEN, NOTHING, Classified, classified
+from platform_defs.contract.model import Contract
+from platform_defs.words import noun_for, plural
 
 SAMPLES = 20
 BAD = ("lost", "duplicated", "wrong", "uncovered")
@@ -20,6 +21,18 @@ class Sample:
     what: str
     partition: int | None = None
     offset: int | None = None
+
+
+@dataclass(frozen=True)
+class New:
+    """What a check of what is new was about: batches after `after_batch`, up to `until_batch`, which are exact."""
+
+    after_batch: int
+    until_batch: int
+    snapshots: int  # that were taken, one after another
+    left: int  # messages that were read and not compared yet: the next check goes on with them
+    began_again: str = ""  # why it began at the first message, although there had been a check before
+    hint: str = ""  # what would make it cheaper
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,7 @@ class Report:
     seconds: float = 0.0
     digest: str = ""  # of the tables' contents: the same however the messages were cut into batches
     samples: tuple[Sample, ...] = field(default=())
+    new: New | None = None  # None: everything was compared, in one snapshot
 
     @property
     def ok(self) -> bool:
@@ -52,17 +66,24 @@ class Report:
     @property
     def explanation(self) -> str:
         """The result in a sentence or two."""
+        return f"{self._result}{_of_new(self.new) if self.new else ''}"
+
+    @property
+    def _result(self) -> str:
+        if self.new and self.ok and self.new.until_batch == self.new.after_batch and not self.new.left:
+            return f"{self.pipeline} has no batch that was not compared before."
         if not self.messages and self.ok and not self.unverifiable:
             return f"{self.pipeline} has nothing to verify: no message has been read yet."
         if self.ok:
             right = "nothing lost, duplicated or wrong"
-            return f"{self.pipeline} is exact: {self._compared}: {self._made}; {right}.{self._doubt}"
+            exact = "exact in what is new" if self.new else "exact"
+            return f"{self.pipeline} is {exact}: {self._compared}: {self._made}; {right}.{self._doubt}"
         found = ", ".join(f"{getattr(self, name):,} {name}" for name in BAD if getattr(self, name))
         first = f" First: {self.samples[0].what}." if self.samples else ""
         return f"{self.pipeline} is NOT exact: {found} ({self._compared}).{first}{self._doubt}"
 
     def to_json(self) -> dict[str, Any]:
-        """`ok`, every count, `seconds`, `digest`, `samples` (list of objects) and `explanation`."""
+        """`ok`, every count, `seconds`, `digest`, `samples` (list of objects), `new` and `explanation`."""
         return {"ok": self.ok, **asdict(self), "explanation": self.explanation}
 
     @property
@@ -94,6 +115,11 @@ class Findings:
     counts: dict[str, int] = field(default_factory=dict[str, int])
     samples: list[Sample] = field(default_factory=list[Sample])
 
+    @classmethod
+    def of(cls, contract: Contract) -> "Findings":
+        """None yet, of a contract's pipeline; what it classifies is not shown."""
+        return cls(contract.pipeline, contract.row_table.name, classified(contract))
+
     def count(self, name: str, number: int = 1) -> None:
         """Add to one of a report's counts."""
         if name not in _COUNTS:
@@ -123,11 +149,31 @@ class Findings:
         """A value of a column as a sentence shows it, unless it is classified."""
         return HIDDEN if self.hidden.hides(table, column) else shown(value)
 
-    def report(self, seconds: float, digest: str) -> Report:
+    def key(self, key: str) -> str:
+        """A message key as a sentence shows it, unless values of the row table are classified."""
+        return self.shown(self.row_table, "_key", key)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing bad was found so far."""
+        return not any(self.counts.get(name) for name in BAD)
+
+    def report(self, seconds: float, digest: str, new: New | None = None) -> Report:
         """The counts and samples as they are now."""
-        return Report(
-            self.pipeline, **self.counts, seconds=round(seconds, 3), digest=digest, samples=tuple(self.samples)
+        found, took = tuple(self.samples), round(seconds, 3)
+        return Report(self.pipeline, **self.counts, seconds=took, digest=digest, samples=found, new=new)
+
+
+def _of_new(new: New) -> str:
+    """What a check of what is new was about, behind its result."""
+    said = f" Compared: batches after {new.after_batch}, up to {new.until_batch}."
+    if new.began_again:
+        said += f" It began at the first message, since {new.began_again}."
+    if new.left:
+        said += (
+            f" {plural(new.left, 'message')} in later batches {noun_for(new.left, 'is', 'are')} left to the next check."
         )
+    return f"{said} {new.hint}".rstrip()
 
 
 def shown(value: Any) -> str:

@@ -1,24 +1,32 @@
 """Postgres in one moment: positions, batch ranges, tables and dead letters, all from one REPEATABLE READ snapshot."""
 
-from bisect import bisect_left
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-import adbc_driver_postgresql.dbapi as adbc
 import psycopg
 import pyarrow as pa
 from psycopg import sql
 
 from platform_defs.contract.model import Contract, Table
-from platform_defs.errors import BadInput
+from platform_defs.verification.arrow_rows import (
+    arrow_connection,
+    as_typed,
+    columns_of,
+    names_of,
+    selected,
+    table_of,
+)
 from platform_defs.verification.eras import read_eras
-from platform_defs.verification.json_columns import AsText, canonical_columns, read_as, text_columns
+from platform_defs.verification.json_columns import AsText, canonical_columns, text_columns
 from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.ordered import Ordered
+from platform_defs.verification.pins import Judged, Pinned, one_after_another
 from platform_defs.verification.skipped import CountedRange
 from platform_defs.verification.spans import Span, less, within
+from platform_defs.verification.windows import FOREVER, WHOLE, Window
 from resources.postgres.connection import connect, database_errors, queries, session_statement, session_url
 from resources.postgres.migrations import require_current
 
@@ -26,17 +34,6 @@ VERIFY = "tidegate verify"  # the name of its sessions
 _AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # how items of arrays are printed, whatever a role has set
 OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
 # contract/own_columns.py's: where the engine's idea of its columns changes, verify must say so
-
-
-@dataclass(frozen=True)
-class Pinned:
-    """What judged the messages of a batch and made its rows, by digests; None where the ledger names none."""
-
-    contract: str | None = None
-    transform: str | None = None  # empty: there was none
-
-
-Judged = tuple[int, int, Pinned]  # from (included), until (excluded)
 
 
 @dataclass(frozen=True)
@@ -102,10 +99,12 @@ class LostHistory:
 
 
 class Snapshot:
-    """What one transaction sees. Streams are ordered by (partition, offset) and are read once."""
+    """What one transaction sees of the window. Streams are ordered by (partition, offset) and are read once."""
 
-    def __init__(self, connection: psycopg.Connection[Any], url: str, contract: Contract) -> None:
-        self._connection, self._url = connection, url
+    def __init__(
+        self, connection: psycopg.Connection[Any], url: str, contract: Contract, window: Window = WHOLE
+    ) -> None:
+        self._connection, self._url, self.window = connection, url, window
         self.eras = read_eras(connection, contract)
         self.contract = self.eras.in_force
         (self._id,) = connection.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
@@ -116,30 +115,38 @@ class Snapshot:
     def close(self) -> None:
         self._open.close()
 
-    def rows(self, table: Table) -> "Ordered":
+    def rows(self, table: Table) -> Ordered:
         """The row table's rows of the log that exists now: the columns of every contract that has judged them, [_key,]
         _partition, _offset.
         """
         key = [("_key", pa.string())] if table.disposition == "upsert" else []
         schema = pa.schema([*self.eras.columns, *key, *OWN])
-        query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY _partition, _offset").format(
-            _selected(schema.names, self.eras.as_text), _table(table), self._of_this_log()
+        query = sql.SQL("SELECT {} FROM {} WHERE {} AND {} ORDER BY _partition, _offset").format(
+            selected(schema.names, self.eras.as_text), table_of(table), self._of_this_log(), self.of_batches()
         )
         return Ordered(self._batches(query, schema, table.name, self.eras.as_text), schema)
 
+    def rows_of_keys(self, table: Table, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """An upsert's rows of these keys: the columns of `rows`, _batch_id."""
+        schema = pa.schema([*self.eras.columns, ("_key", pa.string()), *OWN, ("_batch_id", pa.int64())])
+        query = sql.SQL("SELECT {} FROM {} WHERE _key = ANY({}) AND {}").format(
+            selected(schema.names, self.eras.as_text), table_of(table), sql.Literal(list(keys)), self._of_this_log()
+        )
+        return self._batches(query, schema, table.name, self.eras.as_text)
+
     def accumulated(self, table: Table) -> Iterator[pa.RecordBatch]:
         """An accumulate table's rows, in any order."""
-        schema = pa.schema(_columns(table))
-        query = sql.SQL("SELECT {} FROM {}").format(_selected(schema.names, text_columns(table)), _table(table))
+        schema = pa.schema(columns_of(table))
+        query = sql.SQL("SELECT {} FROM {}").format(selected(schema.names, text_columns(table)), table_of(table))
         return self._batches(query, schema, table.name, text_columns(table))
 
     def rows_of_lost_history(self, table: Table) -> Iterator[pa.RecordBatch]:
         """The row table's rows whose messages were in a log that no longer exists: contract columns, _partition,
         _offset.
         """
-        schema = pa.schema([*_columns(table), *OWN])
+        schema = pa.schema([*columns_of(table), *OWN])
         query = sql.SQL("SELECT {} FROM {} WHERE NOT ({})").format(
-            _selected(schema.names, text_columns(table)), _table(table), self._of_this_log()
+            selected(schema.names, text_columns(table)), table_of(table), self._of_this_log()
         )
         return self._batches(query, schema, table.name, text_columns(table)) if self.lost else iter(())
 
@@ -148,8 +155,8 @@ class Snapshot:
         ids = [item.topic_id for item in self.partitions.values()]
         query = sql.SQL(
             'SELECT partition, "offset", stage, error_class, value FROM tidegate.dead_letter '
-            'WHERE pipeline = {} AND topic_id = ANY({}) ORDER BY partition, "offset"'
-        ).format(sql.Literal(self.contract.pipeline), sql.Literal(ids))
+            'WHERE pipeline = {} AND topic_id = ANY({}) AND {} ORDER BY partition, "offset"'
+        ).format(sql.Literal(self.contract.pipeline), sql.Literal(ids), self._of_offsets())
         cursor = self._open.enter_context(closing(self._connection.cursor("dead_letters")))
         cursor.itersize = 500  # a value may take megabytes
         cursor.execute(query)
@@ -170,9 +177,9 @@ class Snapshot:
         whole = sha256()
         for table in self.contract.tables:
             own = [] if table.disposition == "accumulate" else [name for name, _ in OWN]
-            names = _names([*(column.name for column in table.columns), *own])
+            names = names_of([*(column.name for column in table.columns), *own])
             query = sql.SQL("SELECT count(*), sum(hashtextextended(ROW({})::text, 0)::numeric) FROM {}").format(
-                names, _table(table)
+                names, table_of(table)
             )
             whole.update(f"{table.name}{self._connection.execute(query).fetchone()}".encode())
         return whole.hexdigest()[:32]
@@ -203,7 +210,9 @@ class Snapshot:
             settled.setdefault(number, []).append((start, until))
         return {
             number: replace(
-                self._partition(number, topic_id, start, until, ranges.get(number, []), skips.get(number, [])),
+                self.window.of(
+                    self._partition(number, topic_id, start, until, ranges.get(number, []), skips.get(number, []))
+                ),
                 counted=tuple(counted.get(number, ())),
                 settled=tuple(settled.get(number, ())),
             )
@@ -244,73 +253,71 @@ class Snapshot:
         ]
         return sql.SQL(" AND ").join(clauses) if clauses else sql.SQL("true")
 
+    def of_batches(self) -> sql.Composable:
+        """A condition on rows: they are of the window's batches."""
+        if self.window.whole:
+            return sql.SQL("true")
+        until = FOREVER if self.window.last else self.window.until
+        return sql.SQL("_batch_id > {} AND _batch_id <= {}").format(sql.Literal(self.window.after), sql.Literal(until))
+
+    def _of_offsets(self) -> sql.Composable:
+        """A condition on dead letters: they are in the window; above its end, too, where nothing is after it."""
+        if self.window.whole:
+            return sql.SQL("true")
+        parts = [
+            sql.SQL('(partition = {} AND "offset" >= {} AND "offset" < {})').format(
+                sql.Literal(part.number),
+                sql.Literal(part.start),
+                sql.Literal(FOREVER if self.window.last else part.next),
+            )
+            for part in self.partitions.values()
+        ]
+        return sql.SQL("({})").format(sql.SQL(" OR ").join(parts))
+
+    def left_after(self, batch: int) -> int:
+        """How many messages the batches after this one have read."""
+        asked = {"pipeline": self.contract.pipeline, "after": batch}
+        (messages,) = self._connection.execute(queries()["verify_left"], asked).fetchone() or (0,)
+        return messages
+
+    def indexed_by_batch(self, table: Table) -> bool:
+        """Whether rows of some batches are found without reading all of them."""
+        (found,) = self._connection.execute(queries()["indexed_by_batch"], {"table": table.name}).fetchone() or (False,)
+        return found
+
+    def ask(self, query: sql.Composed) -> tuple[Any, ...]:
+        """The one row of a query of aggregates."""
+        return self._connection.execute(query).fetchone() or ()
+
     def _batches(self, query: sql.Composed, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
-        """The rows of a query in this snapshot, over a connection of its own."""
-        connection: Any = self._open.enter_context(_arrow_connection(session_url(self._url, VERIFY)))
-        cursor = self._open.enter_context(connection.cursor())
-        cursor.execute(session_statement(self._url, VERIFY))
-        cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._id}'")
-        for setting in _AS_TEXT:
-            cursor.execute(f"SET LOCAL {setting}")
-        cursor.execute(query.as_string(self._connection))
-        for batch in cursor.fetch_record_batch():
-            yield canonical_columns(_as(batch, schema, table), as_text)
+        """The rows of a query in this snapshot, over a connection of its own, open until they are read."""
+        found = self._read(query.as_string(self._connection), schema, table, as_text)
+        self._open.callback(found.close)
+        return found
+
+    def _read(self, query: str, schema: pa.Schema, table: str, as_text: AsText) -> Generator[pa.RecordBatch]:
+        connection: Any = arrow_connection(session_url(self._url, VERIFY))
+        with connection, connection.cursor() as cursor:
+            cursor.execute(session_statement(self._url, VERIFY))
+            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._id}'")
+            for setting in _AS_TEXT:
+                cursor.execute(f"SET LOCAL {setting}")
+            cursor.execute(query)
+            for batch in cursor.fetch_record_batch():
+                yield canonical_columns(as_typed(batch, schema, table), as_text)
 
     def _ask(self, name: str) -> list[tuple[Any, ...]]:
-        key = {"pipeline": self.contract.pipeline, "topic": self.contract.topic}
+        bounds = {"after": self.window.after, "until": self.window.until}
+        key = {"pipeline": self.contract.pipeline, "topic": self.contract.topic, **bounds}
         return self._connection.execute(queries()[name], key).fetchall()
 
 
-class Ordered:
-    """Rows ordered by (_partition, _offset), handed out once, up to a place."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
-        self._batches, self._schema = batches, schema
-        self._held: list[pa.RecordBatch] = []
-
-    def before(self, partition: int, offset: int) -> pa.Table:
-        """The rows not yet handed out whose (_partition, _offset) is below the place."""
-        taken: list[pa.RecordBatch] = []
-        while (batch := self.next()) is not None:
-            count = _count_before(batch, partition, offset)
-            taken.append(batch.slice(0, count))
-            if count < batch.num_rows:
-                self._held.append(batch.slice(count))
-                break
-        return pa.Table.from_batches(taken, self._schema)
-
-    def next(self) -> pa.RecordBatch | None:
-        """The next rows not yet handed out, in whatever number they come; None at the end."""
-        return self._held.pop() if self._held else next(self._batches, None)
-
-
-def one_after_another(judged: Sequence[Judged]) -> tuple[Judged, ...]:
-    """In ascending order, pieces of one pin that touch as one; of pieces that overlap, the first has it."""
-    found: list[Judged] = []
-    for low, high, pinned in sorted(judged, key=lambda item: item[:2]):
-        start = max(low, found[-1][1]) if found else low
-        if found and start == found[-1][1] and found[-1][2] == pinned:
-            found[-1] = (found[-1][0], max(found[-1][1], high), pinned)
-        elif start < high:
-            found.append((start, high, pinned))
-    return tuple(found)
-
-
-def _count_before(batch: pa.RecordBatch, partition: int, offset: int) -> int:
-    """How many rows of `batch` are below the place."""
-    columns: Any = batch  # what its columns hold is not known to types
-    partitions, offsets = columns["_partition"], columns["_offset"]
-    return bisect_left(
-        range(batch.num_rows),
-        (partition, offset),
-        key=lambda row: (partitions[row].as_py(), offsets[row].as_py()),
-    )
-
-
 @contextmanager
-def take_snapshot(url: str, contract: Contract) -> Generator[Snapshot]:
-    """Open the one transaction in which everything is read.
+def take_snapshot(
+    url: str, contract: Contract, choose: Callable[[psycopg.Connection[Any]], Window] = lambda _: WHOLE
+) -> Generator[Snapshot]:
+    """Open the one transaction in which everything is read; `choose` says of which batches, asked in it.
 
     Raises LedgerMissing, LedgerOutdated or LedgerTooNew where this version of Tidegate cannot read the ledger.
     """
@@ -319,40 +326,6 @@ def take_snapshot(url: str, contract: Contract) -> Generator[Snapshot]:
         connection.autocommit = False
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
-        snapshot = Snapshot(connection, url, contract)
+        snapshot = Snapshot(connection, url, contract, choose(connection))
         with closing(snapshot):
             yield snapshot
-
-
-def _arrow_connection(url: str) -> Any:
-    return adbc.connect(url, autocommit=True)  # pyright: ignore[reportUnknownMemberType]  # its kwargs have no type
-
-
-def _as(batch: pa.RecordBatch, schema: pa.Schema, table: str) -> pa.RecordBatch:
-    """`batch` with the contract's types (ADBC gives numerics as text). Raises BadInput for what does not fit them."""
-    columns: list[pa.Array[Any]] = []
-    for number, (name, kind) in enumerate(zip(schema.names, schema.types, strict=True)):
-        try:
-            columns.append(batch.column(number).cast(kind))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            message = f"holds a value that the contract's type cannot hold: {error}"
-            raise BadInput(message, field=f"{table}.{name}") from error
-    return pa.record_batch(columns, schema=schema)
-
-
-def _columns(table: Table) -> list[tuple[str, pa.DataType]]:
-    return [(column.name, column.type.staged_arrow) for column in table.columns]
-
-
-def _names(names: Sequence[str]) -> sql.Composable:
-    return sql.SQL(", ").join(map(sql.Identifier, names))
-
-
-def _selected(names: Sequence[str], as_text: AsText) -> sql.Composable:
-    """The columns `names` as they are read: some as text."""
-    read = [sql.SQL(read_as(as_text.get(name))).format(sql.Identifier(name)) for name in names]
-    return sql.SQL(", ").join(read)
-
-
-def _table(table: Table) -> sql.Identifier:
-    return sql.Identifier(*table.name.split("."))

@@ -45,7 +45,7 @@ class UpsertComparison:
     known: dict[int, Partition] = field(default_factory=dict[int, Partition])
 
     def __post_init__(self) -> None:
-        self._names = [name for name, _ in self.eras.columns]
+        self.names = [name for name, _ in self.eras.columns]
 
     def partition(self, part: Partition, topic: Topic, chunk: int, low: int) -> Iterator[int]:
         """Read one partition; yields how many messages of each chunk are done. As AppendComparison.partition."""
@@ -123,16 +123,17 @@ class UpsertComparison:
     def table(self, batches: Iterator[pa.Table]) -> None:
         """Compare the table's rows (contract columns, _key, _partition, _offset) with what the topic says."""
         for batch in batches:
-            columns = [batch[name].to_pylist() for name in self._names]
+            columns = [batch[name].to_pylist() for name in self.names]
             own = (batch[name].to_pylist() for name in ("_key", "_partition", "_offset"))
             for key, partition, offset, *row in zip(*own, *columns, strict=True):
-                self._row(key, Newest(partition, offset, tuple(row)))
+                self.row(key, Newest(partition, offset, tuple(row)))
         for key, wanted in self.newest.items():
             if wanted.row is not None:
                 what = f"the table has no row for key {self._key(key)}"
                 self.findings.bad("lost", what, wanted.partition, wanted.offset)
 
-    def _row(self, key: str, have: Newest) -> None:
+    def row(self, key: str, have: Newest) -> None:
+        """Compare the table's row of a key with the newest messages of it, which are then used up."""
         wanted = self.newest.pop(key, None)
         candidates = [item for item in (wanted, *self.elsewhere.pop(key, ())) if item is not None]
         if have in candidates:
@@ -162,7 +163,7 @@ class UpsertComparison:
     def _unlike(self, have: Row | None, wanted: Row | None) -> str:
         if have is None or wanted is None:
             return "should have been deleted: its newest message is a tombstone"
-        return f"differs from the message: {self.findings.unlike(self.findings.row_table, self._names, have, wanted)}"
+        return f"differs from the message: {self.findings.unlike(self.findings.row_table, self.names, have, wanted)}"
 
     def _is_gone(self, partition: int, offset: int) -> bool:
         spans = self.gone.get(partition, [])

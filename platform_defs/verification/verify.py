@@ -1,5 +1,7 @@
 """Does every table hold exactly what its topic says? Answered without the engine, message by message.
 
+Of everything, in one snapshot. incremental.py does the same with what is new, in windows.
+
 1 snapshot  one REPEATABLE READ transaction sees positions, tables, dead letters     snapshot.py
 2 messages  a plain consumer reads the topic up to the snapshot's positions          messages.py
 3 judge     each message is a row, or is not a row and why                           judge.py, framed.py, values.py
@@ -9,7 +11,7 @@
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, partial
@@ -17,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_defs.contract.classified import classified
 from platform_defs.contract.digest import transform_digest
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
@@ -30,8 +31,10 @@ from platform_defs.verification.framed import judge_of
 from platform_defs.verification.judge import Judge
 from platform_defs.verification.key_judges import key_judge_of
 from platform_defs.verification.messages import Topic
+from platform_defs.verification.ordered import Ordered
+from platform_defs.verification.pins import Pinned
 from platform_defs.verification.report import Findings, Report
-from platform_defs.verification.snapshot import Ordered, Partition, Pinned, Snapshot, take_snapshot
+from platform_defs.verification.snapshot import Partition, Snapshot, take_snapshot
 from platform_defs.verification.spans import size, spelt, tiling
 from platform_defs.verification.upserts import KeyedJudge, UpsertComparison
 
@@ -65,27 +68,25 @@ def verify(
     another one, BrokerAway and LedgerAway.
     """
     started = time.monotonic()
-    findings = Findings(pipeline.name, pipeline.contract.row_table.name, classified(pipeline.contract))
+    findings = Findings.of(pipeline.contract)
     with take_snapshot(endpoints.postgres_url, pipeline.contract) as snapshot:
         if not snapshot.partitions:
             return findings.report(time.monotonic() - started, "")
-        _same_name(snapshot)
-        _same_tables(snapshot)
-        with closing(_topic(endpoints, snapshot.eras)) as topic:
-            _same_topic(topic, snapshot)
-            for part in snapshot.partitions.values():
-                _coverage(part, findings)
-            compared = _Compared(snapshot, topic, findings, progress or (lambda _done, _total: None))
+        refuse_unlike(snapshot)
+        with closing(topic_of(endpoints, snapshot.eras)) as topic:
+            same_topic(topic, snapshot)
+            coverage(snapshot, findings)
+            compared = Compared(snapshot, topic, findings, progress or (lambda _done, _total: None))
             if snapshot.contract.row_table.disposition == "upsert":
                 compared.upserts()
             else:
-                compared.appends(pipeline, spark or _start_spark)
-            _same_topic(topic, snapshot)
+                compared.appends(pipeline, spark or start_spark)
+            same_topic(topic, snapshot)
         return findings.report(time.monotonic() - started, snapshot.digest())
 
 
 @dataclass(frozen=True)
-class _Compared:
+class Compared:
     """A topic and the snapshot of its tables, while they are compared."""
 
     snapshot: Snapshot
@@ -93,33 +94,46 @@ class _Compared:
     findings: Findings
     progress: Progress
 
-    def upserts(self) -> None:
-        table = self.snapshot.contract.row_table
+    def keys(self) -> UpsertComparison:
+        """The newest messages of an upsert's keys: the topic is read, and nothing compared with the rows yet."""
         dead = DeadLetters(self.snapshot.dead_letters())
         upserts = UpsertComparison(self.snapshot.eras, cache(self._keyed_judge), dead, self.findings)
         self._read(upserts, CHUNK)
+        return upserts
+
+    def upserts(self) -> None:
+        """An upsert, every key of it."""
+        upserts, table = self.keys(), self.snapshot.contract.row_table
         upserts.table(_tables(self.snapshot.rows(table)))
         lost = self.snapshot.rows_of_lost_history(table)
         self.findings.count("unverifiable", sum(batch.num_rows for batch in lost))
 
     def appends(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]") -> None:
-        contract, plain = self.snapshot.contract, pipeline.transform is None
+        """An append table, and the accumulates made of its rows."""
+        contract = self.snapshot.contract
         accumulated = [Accumulated(item, contract.row_table) for item in contract.accumulates]
         for batch in self.snapshot.rows_of_lost_history(contract.row_table):
             self.findings.count("unverifiable", batch.num_rows)
             for item in accumulated:
                 item.add(pa.Table.from_batches([batch]))
+        self.rows(pipeline, spark, accumulated)
+        for item in accumulated:
+            item.compare(self.snapshot, self.findings)
+
+    def rows(
+        self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", accumulated: Sequence[Accumulated] = ()
+    ) -> None:
+        """The window's rows of an append table; what must be there is added to `accumulated`."""
+        contract, plain = self.snapshot.contract, pipeline.transform is None
         comparison = AppendComparison(
             cache(partial(self._era, pipeline, spark)),
             self.snapshot.rows(contract.row_table),
             DeadLetters(self.snapshot.dead_letters()),
-            accumulated,
+            [*accumulated],
             self.findings,
             one_row_each=plain,
         )
         self._read(comparison, CHUNK if plain else TRANSFORMED)
-        for item in accumulated:
-            item.compare(self.snapshot, self.findings)
 
     def _era(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", pinned: Pinned) -> Era:
         eras = self.snapshot.eras
@@ -148,7 +162,13 @@ class _Compared:
         comparison.strays(2**31 - 1, 2**62)
 
 
-def _coverage(part: Partition, findings: Findings) -> None:
+def coverage(snapshot: Snapshot, findings: Findings) -> None:
+    """Report offsets that the ledger says were not read, or more than once."""
+    for part in snapshot.partitions.values():
+        cover(part, findings)
+
+
+def cover(part: Partition, findings: Findings) -> None:
     """Committed batches and declared skips cover [start, next) without a hole, and once."""
     tiles = tiling([*part.covered, *part.skips], part.start, part.next)
     for span in tiles.holes:
@@ -162,10 +182,16 @@ def _coverage(part: Partition, findings: Findings) -> None:
         findings.bad("uncovered", what, part.number, span[0], size([span]))
 
 
-def _topic(endpoints: "Endpoints", eras: Eras) -> Topic:
-    """With the headers that name schemas, where a contract has any."""
+def topic_of(endpoints: "Endpoints", eras: Eras) -> Topic:
+    """The topic, to be closed; with the headers that name schemas, where a contract has any."""
     headers = any(contract.wire.framing in ("header", "both") for contract in eras.contracts.values())
     return Topic(endpoints.kafka_options(), eras.in_force.topic, headers=headers)
+
+
+def refuse_unlike(snapshot: Snapshot) -> None:
+    """Raise BadInput where the contract names another topic than was read, or a table is missing."""
+    _same_name(snapshot)
+    _same_tables(snapshot)
 
 
 def _same_tables(snapshot: Snapshot) -> None:
@@ -185,7 +211,8 @@ def _same_name(snapshot: Snapshot) -> None:
         )
 
 
-def _same_topic(topic: Topic, snapshot: Snapshot) -> None:
+def same_topic(topic: Topic, snapshot: Snapshot) -> None:
+    """Raise BadInput where the topic was created again since it was read."""
     topic_id = topic.topic_id()
     for part in snapshot.partitions.values():
         if part.topic_id != topic_id:
@@ -201,7 +228,8 @@ def _tables(rows: Ordered) -> Iterator[pa.Table]:
         yield pa.Table.from_batches([batch])
 
 
-def _start_spark() -> "SparkSession":
+def start_spark() -> "SparkSession":
+    """A session for transforms."""
     from resources.spark.session import spark_config, start_session  # imports Dagster: only where it is needed
 
     return start_session(spark_config())

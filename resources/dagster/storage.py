@@ -1,4 +1,5 @@
-"""Where Dagster keeps its own state: in our Postgres (schema `dagster`), its files under TIDEGATE_HOME.
+"""Where Dagster keeps its own state: in our Postgres, or that of TIDEGATE_DAGSTER_URL (schema `dagster`), its files
+under TIDEGATE_HOME.
 
 dagster.yaml names these classes, which need no variable: one that it names and that is unset would stop every command.
 They find the database as everything else here does (resources.settings), again in each of Dagster's processes.
@@ -15,15 +16,16 @@ from dagster._serdes import ConfigurableClassData
 from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
 from dagster_postgres.utils import DagsterPostgresException
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import create_engine, text
-from sqlalchemy.engine import Engine, make_url
+from sqlalchemy.engine import URL, Engine
 from sqlalchemy.exc import InterfaceError, InternalError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from typing_extensions import override
 
-from platform_defs.errors import LedgerAway, TidegateError
+from platform_defs.errors import BadInput, LedgerAway, TidegateError
 from resources.home import private_home
-from resources.postgres.connection import connect, limited
+from resources.postgres.connection import connect, database_errors, limited, queries
 from resources.postgres.sqlalchemy_sessions import with_sessions
 from resources.settings import Settings, settings
 
@@ -38,6 +40,7 @@ _FOUND = text(
     "SELECT count(*) = cardinality(:names) AND NOT pg_is_in_recovery() FROM pg_class AS c"
     " JOIN pg_namespace AS n ON n.oid = c.relnamespace"
     " WHERE n.nspname = :schema AND c.relname = ANY(:names) AND has_schema_privilege(n.oid, 'USAGE')"
+    "   AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')"
 )
 
 
@@ -76,11 +79,7 @@ class Storage(DagsterPostgresStorage):
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "Storage":
         """The storage; creates its schema where it is missing. Without Postgres a command ends with one sentence."""
         try:
-            address = _postgres_url()
-            url = storage_url(address)
-            missing = not _has_tables(url)
-            if missing:
-                _create_schema(address)
+            url, missing = _prepared()
             return cls(url, missing, inst_data)
         except TidegateError as error:
             raise click.ClickException(str(error)) from error
@@ -114,6 +113,24 @@ class Artifacts(LocalArtifactStorage):
         return cls(_folder(settings(), "artifacts"), inst_data=inst_data)
 
 
+def create_missing_tables() -> bool:
+    """Create Dagster's tables where they are missing; whether they were. Raises LedgerAway, BadInput."""
+    url, missing = _prepared()
+    if missing:
+        Storage(url, should_autocreate_tables=True)
+    return missing
+
+
+def _prepared() -> tuple[str, bool]:
+    """The storage's URL, its schema there; and whether the tables are missing."""
+    address = _postgres_url()
+    url = storage_url(address)
+    missing = not _has_tables(url)
+    if missing:
+        _create_schema(address)
+    return url, missing
+
+
 @cache
 def _kept_connections(url: str) -> Engine:
     """A process's connections, for all parts. One whose server has restarted meanwhile is found before it is used."""
@@ -136,14 +153,22 @@ def storage_url(postgres_url: str) -> str:
 
     The driver is named: SQLAlchemy 2.1 would take psycopg 3, with which Dagster's storage fails.
     """
-    url = make_url(limited(postgres_url)).set(drivername="postgresql+psycopg2")
+    url = _sqlalchemy_url(limited(postgres_url))
     return with_sessions(url.render_as_string(hide_password=False), search_path=SCHEMA)
+
+
+def _sqlalchemy_url(libpq_uri: str) -> URL:
+    """What libpq reads, each as a parameter: SQLAlchemy takes several hosts with a port each in no other form."""
+    given = {"target_session_attrs": "read-write", **conninfo_to_dict(libpq_uri)}
+    return URL.create("postgresql+psycopg2", query={name: str(value) for name, value in given.items()})
 
 
 def _postgres_url() -> str:
     """The database, even while Kafka is down: the UI is wanted most then."""
     from resources.local import stack
 
+    if (given := settings().dagster_url) is not None:
+        return given
     running = stack.status()
     if running.postgres.address is None:
         raise LedgerAway(
@@ -154,9 +179,20 @@ def _postgres_url() -> str:
 
 
 def _create_schema(postgres_url: str) -> None:
-    with connect(postgres_url) as connection:
-        known = connection.execute("SELECT to_regnamespace(%s) IS NOT NULL", [SCHEMA]).fetchone()
-        if known != (True,):
+    """Create the schema where it is missing. Raises BadInput where this role may not create it, or tables in it."""
+    with connect(postgres_url) as connection, database_errors():
+        role, there, may = connection.execute(queries()["may_create_in"], {"schema": SCHEMA}).fetchone() or (
+            None,
+            False,
+            False,
+        )
+        if not may:
+            raise BadInput(
+                f"{role} may not create Dagster's tables in {connection.info.dbname}, or not use those that are there. "
+                "As the owner of the schema: tidegate migrate --tables, then execute what tidegate rights prints",
+                field="TIDEGATE_POSTGRES_URL" if settings().dagster_url is None else "TIDEGATE_DAGSTER_URL",
+            )
+        if not there:
             with connection.transaction():  # two of Dagster's processes start at once; IF NOT EXISTS alone may collide
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate dagster schema'))")
                 create = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}")

@@ -12,8 +12,8 @@ from resources.kafka.refusals import refusing
 
 
 class ListeningClient(AdminClient):
-    """An AdminClient that knows why it got no answer. What it hears waits until it is asked for: `forget` it before
-    each question to a client that is kept.
+    """An AdminClient that knows why it got no answer. One that is kept has to `forget` it with the next answer, and not
+    before: librdkafka says the same only every 30 seconds.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -22,7 +22,7 @@ class ListeningClient(AdminClient):
         super().__init__(conf)
 
     def forget(self) -> None:
-        """What was heard before counts no more."""
+        """What was heard so far counts no more."""
         self.poll(0)
         self._heard.forget()
 

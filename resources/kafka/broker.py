@@ -91,7 +91,7 @@ class _Asked:
     """A client that is asked something, and which rights that takes."""
 
     client: Any  # admin_client
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # as of KafkaBroker
     place: str
     needed: Sequence[Right]
 
@@ -175,10 +175,10 @@ def show_progress(options: Mapping[str, str], group: str, topic: str, next_offse
     """
     client, needed = _kept_client(frozenset(options.items())), (Right("group", group, ("Read",)), to_run(topic))
     asked = _Asked(client, options, f"to commit the offsets of the consumer group {group}", needed)
-    client.forget()
     at = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, p, n) for p, n in sorted(next_offsets.items())])
     try:
         asked.answer(client.alter_consumer_group_offsets([at], request_timeout=5)[group])
+        client.forget()
     except (KafkaException, _Transient) as error:
         raise BrokerAway(f"the offsets of the consumer group {group} could not be committed: {error}") from error
 

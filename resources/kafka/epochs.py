@@ -3,7 +3,7 @@
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from confluent_kafka import KafkaError, TopicPartition
@@ -28,7 +28,7 @@ class KafkaLeaderEpochs:
 
     consumer: Reader
     topic: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
 
     def at_or_after(self, partition: int, offset: int) -> MessageEpoch | None:
         """The first message at or past `offset`; None where the log holds none. Raises BrokerAway."""

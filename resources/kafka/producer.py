@@ -154,6 +154,11 @@ class Producer:
             aborted = _aborted(self._cause or error, self.topic)
             self._abort_unsent(aborted)
             raise aborted from error
+        except ProducerBroken as error:
+            self._abort_unsent(error)
+            if self._cause is None:
+                raise
+            raise type(error)(f"{error}. What failed before: {self._cause}") from error
         except BaseException as error:
             self._abort_unsent(error)
             raise

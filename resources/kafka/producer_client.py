@@ -37,7 +37,8 @@ def existing_partitions(options: Mapping[str, Any], topic: str) -> int:
         away = BrokerAway(f"Kafka at {servers} did not answer: {reason.str()}. Nothing was sent")
         raise refusal(reason, f"to describe {topic}", (to_write(topic),), options) or away from error
     if found is None or not found.partitions:
-        raise TopicMissing.named(topic)
+        hidden = found and found.error and refusal(found.error, f"to describe {topic}", (to_write(topic),), options)
+        raise hidden or TopicMissing.named(topic)
     return len(found.partitions)
 
 

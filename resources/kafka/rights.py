@@ -58,5 +58,9 @@ def principal(options: Mapping[str, Any]) -> str:
 
 
 def commands(code: str, needed: Iterable[Right], options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The commands that grant those of `needed` that the error of this name is about."""
-    return tuple(right.command(options) for right in needed if right.kind == KINDS.get(code))
+    """The commands that grant those of `needed` that the error of this name is about; all, where it is about none:
+    Kafka names the cluster where a producer may write to no topic.
+    """
+    rights = tuple(needed)
+    meant = [right for right in rights if right.kind == KINDS.get(code)]
+    return tuple(right.command(options) for right in meant or rights)

@@ -89,7 +89,7 @@ class KafkaSource:
     def _silence(self, consumer: Reader, wanted: OffsetRange, position: int) -> TidegateError:
         """The error after `patience` without a message. A broker that restarts may let nobody in for a moment."""
         place = f"{wanted.topic}[{wanted.partition}] at offset {position} (of a range up to {wanted.until_offset})"
-        denied = consumer.heard.denied
+        denied = consumer.heard.denied or _hidden(consumer, wanted.topic)
         refused = None if denied is None else refusal(denied, f"to read {place}", (to_run(wanted.topic),), self.options)
         return refused or BrokerAway(f"no message received from {place} for {self.patience:.0f} s")
 
@@ -161,6 +161,15 @@ READING: Mapping[str, Any] = {
     "reconnect.backoff.max.ms": 1_000,  # a broker that is back is found again soon, not after up to ten seconds
     "check.crcs": True,
 }
+
+
+def _hidden(consumer: Consumer, topic: str) -> KafkaError | None:
+    """Why the topic cannot be described: a consumer that may not see its topic waits for it, and says nothing."""
+    try:
+        found = consumer.list_topics(topic, timeout=5).topics.get(topic)
+    except KafkaException:
+        return None
+    return found.error if found is not None else None
 
 
 def _cluster_id(consumer: Consumer) -> str | None:

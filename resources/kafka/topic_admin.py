@@ -54,8 +54,8 @@ class TopicAdmin(KafkaTopics):
     def observe_each(self, topics: Sequence[str]) -> tuple[Observed, Mapping[str, TidegateError]]:
         """The cluster with those of `topics` that exist, and what is wrong with those that may not be described."""
         admin = self._admin()
-        admin.forget()
         cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster")
+        admin.forget()
         brokers = {node.id: node.rack for node in cluster.nodes}
         found, refused = self._each(topics)
         return Observed(cluster.cluster_id, brokers, found, frozenset(found)), refused

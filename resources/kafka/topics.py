@@ -49,8 +49,8 @@ class KafkaTopics:
             return {}
         try:
             admin = self._admin()  # held while it answers: the futures of a client that is collected are cancelled
-            admin.forget()
             cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster").cluster_id
+            admin.forget()
         except BrokerAway:
             self._client = None  # the next look starts again from the bootstrap address
             raise

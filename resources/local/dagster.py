@@ -5,6 +5,7 @@ found, whatever was killed before. What a run has not committed when it is stopp
 """
 
 import json
+import os
 import signal
 import sys
 import time
@@ -110,7 +111,7 @@ def _environment(home: Path) -> dict[str, str]:
     return {
         MARK: str(home),
         "TIDEGATE_HOME": str(home),
-        "DAGSTER_HOME": str(PROJECT_ROOT),
+        "DAGSTER_HOME": os.environ.get("DAGSTER_HOME") or str(PROJECT_ROOT),
         "DAGSTER_DISABLE_TELEMETRY": "1",  # it would write logs/ beside dagster.yaml
         "PYTHONUNBUFFERED": "1",
     }

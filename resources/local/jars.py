@@ -50,11 +50,19 @@ def registry_archive(progress: Callable[[str], None]) -> Path:
 
     Raises BadInput as `broker_classpath` does.
     """
-    (locked,) = LockFile.load(REGISTRY_LOCK_PATH).dependencies
+    what, instead = "the schema registry Apicurio (142 MB)", "use your own registry: set TIDEGATE_REGISTRY_URL"
+    return archive(REGISTRY_LOCK_PATH, what, instead, progress)
+
+
+def archive(lock: Path, what: str, instead: str, progress: Callable[[str], None]) -> Path:
+    """The one file of a lock file; downloaded where it is not in Maven's cache yet. Raises BadInput likewise, which
+    says what to do `instead`.
+    """
+    (locked,) = LockFile.load(lock).dependencies
     cache = GlobalSettings.load().repo_cache
     if missing := _missing([locked], cache):
-        progress(f"downloading the schema registry Apicurio {locked.version} (142 MB) into {cache}")
-        _download(missing, cache, REGISTRY_LOCK_PATH, "use your own registry: set TIDEGATE_REGISTRY_URL")
+        progress(f"downloading {what}, {locked.version}, into {cache}")
+        _download(missing, cache, lock, instead)
     return cache / _path_in_repository(locked)
 
 

@@ -117,7 +117,7 @@ def up(progress: Progress = silent, *, registry: bool = False, brokers: int | No
         return status()
     private_home(chosen.home)
     processes.require_space(chosen.home)
-    with processes.writing_privately(), _lock(chosen.home), ThreadPoolExecutor(3) as pool:
+    with _lock(chosen.home), ThreadPoolExecutor(3) as pool:
         kept = state.load(chosen.home)
         missing = _missing(chosen, kept, progress, registry=registry, brokers=_brokers(chosen, brokers))
         starting = {name: pool.submit(start) for name, start in missing.items()}
@@ -279,7 +279,9 @@ def _registry_status(chosen: Settings, server: state.Server) -> ServerStatus:
 
 @contextmanager
 def _lock(home: Path) -> Generator[None]:
-    """Held by one command at a time; the system releases the lock of a process that was killed."""
+    """Held by one command at a time; the system releases the lock of a process that was killed. What the command writes
+    meanwhile is its user's alone.
+    """
     from filelock import FileLock, Timeout  # not for `status`, which locks nothing
 
     lock = FileLock(home / "stack.lock", timeout=LOCK_SECONDS)
@@ -289,7 +291,8 @@ def _lock(home: Path) -> Generator[None]:
         message = f"another `tidegate stack` command has held {lock.lock_file} for {LOCK_SECONDS:.0f} s; try again"
         raise BadInput(message) from error
     try:
-        yield
+        with processes.writing_privately():
+            yield
     finally:
         lock.release()
 

@@ -2,14 +2,16 @@
 way as the contract fills it now.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from psycopg import sql
 from psycopg.rows import class_row, dict_row
 
-from platform_defs.contract.model import Table
+from platform_defs.contract.model import Contract, Table
 from platform_defs.errors import BadInput
-from resources.postgres.connection import Connection, queries
+from resources.postgres.connection import Connection, connect, database_errors, queries
 from resources.postgres.tables import check_target, create_target, identifier
 
 
@@ -32,6 +34,21 @@ def claim(connection: Connection, pipeline: str, table: Table, *, rebuilding: bo
     check_target(connection, pipeline, table, columns=not rebuilding)
     if not rebuilding:
         owned.refuse_outdated(table)
+
+
+def create_unclaimed(url: str, contracts: Iterable[Contract]) -> list[str]:
+    """Create the tables of `contracts` that are missing, for runs whose role may create none; their names. One that a
+    pipeline has claimed is not created again: it would lack rows.
+
+    Raises BadInput where that requires a right, LedgerAway.
+    """
+    created = list[str]()
+    with connect(url) as connection, database_errors(), connection.transaction():
+        for pipeline, table in [(each.pipeline, table) for each in contracts for table in each.tables]:
+            _refuse_missing_rights(connection, table)
+            if _owner(connection, pipeline, table) is None and create_target(connection, table):
+                created.append(table.name)
+    return created
 
 
 @dataclass(frozen=True)
@@ -98,9 +115,16 @@ def _refuse_missing_rights(connection: Connection, table: Table) -> None:
     where = f"schema {schema}" if row["schema_there"] else f"database {row['database']}"
     rights = ", ".join(lacking) if row["schema_there"] else "create"
     raise BadInput(
-        f"{row['role']} cannot use or create {table.name}: grant {rights} on {where} to {row['role']}",
+        f"{row['role']} cannot use or create {table.name}: grant {rights} on {where} to {row['role']}{_otherwise(row)}",
         field=table.name,
     )
+
+
+def _otherwise(row: Mapping[str, Any]) -> str:
+    """What else would help: where the table is missing, its owner may create it."""
+    if row["table_there"]:
+        return ""
+    return "; or create it as the ledger's owner (tidegate migrate --tables) and grant what tidegate rights prints"
 
 
 def _refuse_history(connection: Connection, pipeline: str, table: Table, *, rebuilding: bool) -> None:

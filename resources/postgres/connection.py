@@ -17,8 +17,9 @@ from platform_defs import verdicts
 from platform_defs.engine.redaction import unexpected
 from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError
 from platform_defs.verdicts import Place, Verdict
-from resources.postgres.pooling import require_session_mode
+from resources.postgres.pooling import PROTOCOL, require_session_mode
 from resources.postgres.session import session_settings, statement
+from resources.postgres.tls import tls_remedy
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 SQL = Path(__file__).parent / "sql"
@@ -127,7 +128,7 @@ def database_errors(place: Place = "ledger", *, hides: bool = False) -> Generato
 
 def as_ours(error: psycopg.Error, place: Place = "ledger", *, hides: bool = False) -> TidegateError:
     """The error of ours that `error` means."""
-    state = error.sqlstate
+    state = state_of(error)
     if state is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return unexpected("a statement for Postgres", error, hides=hides)  # psycopg itself refuses it
     return judged(state, refusal(error, hides=hides), place)
@@ -157,6 +158,15 @@ def hidden_refusal(state: str, names: Mapping[str, str]) -> str:
     return f"{_error_class(state)}{named}; what else Postgres says of it may quote classified values, and is not shown"
 
 
+def state_of(error: BaseException) -> str | None:
+    """The SQLSTATE; None where there was no connection, or none any more. A pooler says so with the code of a violated
+    protocol, whatever has happened (Postgres is away, the pool is full): Postgres itself names a place in its source.
+    """
+    state: str | None = getattr(error, "sqlstate", None)
+    by_pooler = state == PROTOCOL and isinstance(error, psycopg.Error) and error.diag.source_function is None
+    return None if by_pooler else state
+
+
 def judged(state: str | None, said: str, place: Place) -> TidegateError:
     """The error of ours for this SQLSTATE. Postgres `said` it to a statement of `place`."""
     match verdicts.of_sqlstate(state, place):
@@ -168,7 +178,7 @@ def judged(state: str | None, said: str, place: Place) -> TidegateError:
             return InternalError.of("a statement for Postgres", f"{said} (SQLSTATE {state})", sqlstate=state)
         case _:
             return LedgerAway(
-                f"Postgres: {said} (SQLSTATE {state or 'none: no connection'}). "
+                f"Postgres: {said} (SQLSTATE {state or 'none: no connection'}).{tls_remedy(said)} "
                 "Nothing was published by this attempt; the next run will retry.",
                 sqlstate=state,
             )
@@ -178,7 +188,7 @@ _SETUP = "Correct the table, the contract or the database, so that they agree; t
 _REMEDY = {
     "42501": (
         "Let its owner grant the database's user the right that is missing (GRANT ... TO ...); where the table has "
-        "row-level security, exempt the user from it (ALTER ROLE ... BYPASSRLS)"
+        "row-level security, exempt the user from it (ALTER ROLE ... BYPASSRLS). tidegate rights prints every grant"
     )
 }
 

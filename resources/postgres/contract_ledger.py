@@ -19,7 +19,7 @@ from platform_defs.contract.written import contract_digest, text
 from platform_defs.errors import BadInput
 from platform_defs.evolution.renames import left_columns
 from platform_defs.evolution.statements import ColumnShape, Shapes, Statement
-from resources.postgres.connection import Connection, queries
+from resources.postgres.connection import Connection, queries, refusal
 from resources.postgres.tables import closed_list, identifier
 
 REFUSED = (
@@ -188,12 +188,21 @@ def _explained(statement: Statement) -> Generator[None]:
             field=statement.table,
         ) from error
     except REFUSED as error:
-        raise BadInput(_refused(statement, error), field=f"{statement.table}.{statement.column}") from error
+        raise BadInput(_refused(statement, error), field=f"{statement.table}.{statement.column}") from None
 
 
 def _refused(statement: Statement, error: psycopg.Error) -> str:
-    details = f" ({' '.join(error.diag.message_detail.split())})" if error.diag.message_detail else ""
     return (
-        f"Postgres refuses {statement.sql}: {error.diag.message_primary}{details}. Change what is in the way, such as "
-        "a view of the column, and apply again. Nothing was changed"
+        f"Postgres refuses {statement.sql}: {_said(error)}. Change what is in the way, such as a view of the column, "
+        "and apply again. Nothing was changed"
     )
+
+
+def _said(error: psycopg.Error) -> str:
+    """What Postgres says, with what depends on a column; of a row in the way nothing that quotes it."""
+    of_rows = (error.sqlstate or "")[:2]
+    if of_rows in ("22", "P0"):
+        return refusal(error, hides=True)
+    details = f" ({' '.join(error.diag.message_detail.split())})" if error.diag.message_detail else ""
+    details = "" if of_rows == "23" else details
+    return f"{error.diag.message_primary}{details}"

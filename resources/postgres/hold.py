@@ -15,7 +15,6 @@ from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
 from platform_defs.engine.pauses import LONG, Counts, Pause
 from platform_defs.engine.ports import AuditView, FaultGroup, Publication, RefusedRow, Staged
-from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
 from platform_defs.halts import GateRed, HaltDetail
@@ -33,12 +32,13 @@ from resources.postgres.connection import (
     database_errors,
     queries,
     show_alive,
+    state_of,
 )
 from resources.postgres.pinning import pin
 from resources.postgres.positions import positions_of
 from resources.postgres.publish_statements import Holder, PostgresPublication, is_owner, lock_as_owner
 from resources.postgres.refused_rows import find_refused
-from resources.postgres.staging import PostgresStaging
+from resources.postgres.staging import PostgresStaging, coverage_of
 from resources.postgres.take_over import TakenOver, refuse_held, take_over
 
 LOCKED = "55P03"  # lock_not_available: the session is as it was
@@ -139,7 +139,7 @@ class PostgresHold:
         """Every complete attempt of a try; a range may have several."""
         with database_errors():
             rows = self.connection.execute(queries()["coverage"], {"staging_id": staging_id}).fetchall()
-        return [_coverage(self.contract.topic, row) for row in rows]
+        return [coverage_of(self.contract.topic, row) for row in rows]
 
     def faults(self, staged: Staged) -> list[FaultGroup]:
         """See engine.ports.PipelineHold."""
@@ -181,7 +181,7 @@ class PostgresHold:
                 ) from error
             if not self._committed(batch_id):
                 said = f"the connection died before batch {batch_id} was in the ledger: {error}"
-                raise LedgerAway(said, sqlstate=getattr(error, "sqlstate", None)) from error
+                raise LedgerAway(said, sqlstate=state_of(error)) from error
         except BaseException:
             self._roll_back()
             raise
@@ -339,10 +339,3 @@ def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
 def _one_row(connection: Connection, query: str, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
     cursor = connection.execute(queries()[query], values)
     return cursor.fetchone() if cursor.description else None
-
-
-def _coverage(topic: str, row: tuple[Any, ...]) -> Coverage:
-    attempt, partition, start, until, messages, rows, dead, unknown, gaps, epoch, counts, skipped = row
-    span, spans = OffsetRange(topic, partition, start, until), tuple((low, high) for low, high in gaps)
-    schemas = tuple(SchemaCount(*count) for count in counts)
-    return Coverage(span, attempt, messages, rows, dead, unknown, spans, epoch, schemas, skipped)

@@ -54,6 +54,11 @@ class LiveTable:
     columns: tuple[LiveColumn, ...]
 
 
+def rights_on(table: Table) -> tuple[str, ...]:
+    """The rights that publish needs on the table."""
+    return (*RIGHTS[table.disposition], *(["DELETE"] if table.disposition == "upsert" else []))
+
+
 def key_columns(table: Table) -> tuple[str, ...]:
     """The columns by which publish finds a row of the table; none for an append table."""
     return {"append": (), "upsert": ("_key",), "accumulate": table.group_by}[table.disposition]

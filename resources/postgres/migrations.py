@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import psycopg
+from psycopg import sql
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew
@@ -143,7 +144,7 @@ def _has_older_ledger(connection: Connection) -> bool:
 def _migrate(connection: Connection) -> tuple[str, ...]:
     connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate migrations'))")
     if connection.execute("SELECT to_regclass('tidegate.migration')").fetchone() == (None,):
-        connection.execute("CREATE SCHEMA IF NOT EXISTS tidegate")
+        _create_schemas(connection)
         # A ledger from before this table had its name keeps it.
         connection.execute("ALTER TABLE IF EXISTS public.tidegate_migration SET SCHEMA tidegate")
         connection.execute("ALTER TABLE IF EXISTS tidegate.tidegate_migration RENAME TO migration")
@@ -158,6 +159,13 @@ def _migrate(connection: Connection) -> tuple[str, ...]:
     if found.missing:
         connection.execute(queries()["fence_all"])
     return found.missing
+
+
+def _create_schemas(connection: Connection) -> None:
+    """Where an administrator has created them, nothing needs the right to: IF NOT EXISTS alone would ask for it."""
+    for name in ("tidegate", "tidegate_staging"):
+        if connection.execute("SELECT to_regnamespace(%s)", [name]).fetchone() == (None,):
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
 
 
 @contextmanager
@@ -176,12 +184,14 @@ def _not_allowed(connection: Connection, said: str) -> BadInput:
     (owner,) = connection.execute(asked).fetchone() or (None,)
     if owner is not None and owner != user:
         return BadInput(
-            f"{user} may not read or upgrade the ledger in {database} ({said}), which belongs to {owner}. Run tidegate "
-            f'migrate as {owner}, and let {user} use it: GRANT "{owner}" TO "{user}"',
+            f"{user} may not read or upgrade the ledger in {database} ({said}), which belongs to {owner}. As {owner}: "
+            f"tidegate migrate, then execute what tidegate rights --owner {owner} --publisher {user} prints (or, for "
+            f"who only looks, --reader {user})",
             field="TIDEGATE_POSTGRES_URL",
         )
     return BadInput(
         f"{user} may not create the ledger in {database} ({said}). As an administrator: "
-        f'GRANT CREATE ON DATABASE "{database}" TO "{user}"',
+        f'GRANT CREATE, TEMPORARY ON DATABASE "{database}" TO "{user}"; or, in place of CREATE, let it own the '
+        f'schemas: CREATE SCHEMA tidegate AUTHORIZATION "{user}", and tidegate_staging likewise',
         field="TIDEGATE_POSTGRES_URL",
     )

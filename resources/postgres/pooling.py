@@ -13,7 +13,7 @@ import psycopg
 
 from platform_defs.errors import BadInput
 
-PROTOCOL = "08P01"  # by which a pooler in statement mode refuses a transaction
+PROTOCOL = "08P01"  # the SQLSTATE of all that a pooler says itself; also that statement mode refuses a transaction
 LOOKS = 10  # at two sessions, in case others take what the pooler has free
 PATIENCE = 10.0  # seconds for a notification, which takes milliseconds
 _PID: LiteralString = "SELECT pg_backend_pid()"
@@ -29,7 +29,7 @@ def require_session_mode(address: str) -> None:
     of while it is idle proves session mode: nothing reaches it otherwise.
     """
     with closing(_opened(address)) as one, closing(_opened(address)) as other:
-        mine = _asked(one, _PID)
+        mine, _ = _asked(one, _PID), _asked(other, _PID)  # a pool that is full says so here
         if any(_share(one, other, mine) for _ in range(LOOKS)):
             raise _refused("two sessions were given the same server process of Postgres")
         if not _hears(one, other):

@@ -69,7 +69,7 @@ class PruneLedger:
     Every method raises LedgerMissing, LedgerOutdated, LedgerTooNew and LedgerAway.
     """
 
-    url: str
+    url: str = field(repr=False)  # it holds the password
     pipeline: str
     seconds: float
     topic_id: str | None = None

@@ -16,10 +16,11 @@ from platform_defs.engine.ports import Staged
 from platform_defs.errors import Fenced, StagingLost
 from platform_defs.halts import PartitionSpan
 from platform_defs.offsets import whole_spans
+from platform_defs.recut import next_part
 from resources.postgres.connection import Connection, database_errors, queries
 from resources.postgres.contract_ledger import ContractLedger
 from resources.postgres.row_writing import StagedRows, Written, accumulate, append, upsert
-from resources.postgres.staging import multirange
+from resources.postgres.staging import coverage_of
 from resources.postgres.staging_tables import rows_table
 from resources.postgres.tables import check_target, lock_target
 
@@ -76,13 +77,10 @@ class PostgresPublication:
     def prove_coverage(self) -> None:
         """Every planned range has its complete attempt, still there and as the driver saw it."""
         rows = self._fetch("coverage", staging_id=self.staged.staging_id)
-        stored = {row[0]: (*row[1:7], row[-1]) for row in rows}
+        stored = {item.attempt: item for item in (coverage_of(self.contract.topic, row) for row in rows)}
         for item in self.staged.coverage:
-            span = item.range
-            place = (span.partition, span.from_offset, span.until_offset)
-            seen = (*place, item.messages, item.rows, item.dead_letters, item.skipped_records)
-            if stored.get(item.attempt) != seen:
-                raise StagingLost.coverage(span)
+            if stored.get(item.attempt) != item:
+                raise StagingLost.coverage(item.range)
         if sorted(item.range for item in self.staged.coverage) != sorted(self.staged.pending.ranges):
             raise StagingLost.ranges()
 
@@ -151,7 +149,9 @@ class PostgresPublication:
     def write_record(
         self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]
     ) -> None:
-        """The batch, its ranges, its check results and its lineage event; the pending batch is done."""
+        """The batch, its ranges, its check results and its lineage event; the pending batch is done. Of one that was
+        cut, the next part is pending now.
+        """
         self._record_batch(timings)
         self._record_ranges()
         self._record_schemas()
@@ -159,7 +159,10 @@ class PostgresPublication:
         self._execute("write_lineage", **self._batch, event=Jsonb(dict(event)))
         recent = recent_with(self.contract.limits, self.staged)
         counted = {"messages": self.staged.messages, "rows": self.staged.rows}
-        self._execute("clear_pending", **self._batch, **counted, recent=Jsonb(recent.to_json()))
+        following = next_part(self.staged.pending)
+        pending = Jsonb(following.to_json()) if following else None
+        recorded = {**self._batch, **counted, "recent": Jsonb(recent.to_json()), "following": pending}
+        self._execute("clear_pending", **recorded)
 
     @property
     def winners(self) -> sql.Composable:
@@ -216,24 +219,21 @@ class PostgresPublication:
         )
 
     def _record_ranges(self) -> None:
-        epochs = self._epochs
-        self._execute_all(
-            "write_batch_range",
-            [
-                {
-                    "topic": item.range.topic,
-                    "topic_id": self.staged.pending.topic_id,
-                    "partition": item.range.partition,
-                    "from_offset": item.range.from_offset,
-                    "until_offset": item.range.until_offset,
-                    "messages": item.messages,
-                    "skipped_records": item.skipped_records,
-                    "gaps": multirange(item.gaps),
-                    "leader_epoch": epochs[item.range.partition],
-                }
-                for item in self.staged.coverage
-            ],
+        """The ranges, with the gaps of the attempts that coverage chose, which never leave Postgres."""
+        coverage, epochs = self.staged.coverage, self._epochs
+        key = {"topic": self.contract.topic, "topic_id": self.staged.pending.topic_id}
+        written = self.connection.execute(
+            queries()["write_batch_ranges"],
+            {
+                **self._batch,
+                **key,
+                "staging_id": self.staged.staging_id,
+                "attempts": [item.attempt for item in coverage],
+                "leader_epochs": [epochs[item.range.partition] for item in coverage],
+            },
         )
+        if written.rowcount != len(coverage):
+            raise StagingLost.ranges()
 
     def _record_schemas(self) -> None:
         named = [(item.range, count) for item in self.staged.coverage for count in item.schemas]

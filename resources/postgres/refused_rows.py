@@ -25,9 +25,9 @@ EVERYTHING = sql.SQL("true")
 
 def find_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
     """The messages, by partition and offset, whose rows the row table refuses; LEFT_OUT + 1 where there are more.
-    None where it takes every row: then an accumulate's constraint is violated.
+    Empty where it takes every row: then an accumulate's constraint is violated.
 
-    Nothing is left of it once the transaction that is open is rolled back.
+    Nothing is left of the search once the transaction that is open is rolled back.
     """
     order = sorted(publication.staged.pending.ranges)
     found = _Search(publication, order, _rows_in_order(publication)).found_in_parts()
@@ -40,7 +40,7 @@ def find_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
 
 @dataclass
 class _Search:
-    """`rows` are those that count, each message once where it is written at most once."""
+    """`rows` are those that count, by their offsets."""
 
     publication: PostgresPublication
     order: Sequence[OffsetRange]

@@ -87,7 +87,8 @@ class Replacement:
             self._create(connection)
         except psycopg.errors.InsufficientPrivilege as error:
             raise BadInput(
-                f"tables cannot be built beside the live ones: {str(error).strip()}. Grant it, and try again",
+                f"tables cannot be built beside the live ones: {str(error).strip()}. Replay as the owner of the "
+                "tables, with CREATE on the database (GRANT CREATE ON DATABASE ... TO ...)",
                 field=self.live.name,
             ) from error
         return replay_id
@@ -143,7 +144,8 @@ class Replacement:
             )
         if connection.execute(queries()["may_replace"], {"table": old.name}).fetchone() != (True,):
             raise BadInput(
-                f"putting a replay in place requires INSERT, UPDATE and DELETE on {old.name}; grant them first",
+                f"putting a replay in place requires INSERT, UPDATE and DELETE on {old.name}; replay as its owner, or "
+                "grant them first",
                 field=old.name,
             )
 

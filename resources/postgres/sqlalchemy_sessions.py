@@ -42,13 +42,19 @@ class Sessions(CreateEnginePlugin):
 
     @override
     def engine_created(self, engine: Engine) -> None:
-        address = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        address = libpq_uri(engine.url)
 
         def prepare(connection: Any, _record: object) -> None:
             _prepare(connection, address, self._more)
 
         # First: SQLAlchemy itself begins with a transaction, which a pooler in statement mode would cut short.
         event.listen(engine, "connect", prepare, insert=True)
+
+
+def libpq_uri(url: URL) -> str:
+    """An engine's URL as libpq reads it: SQLAlchemy writes a space among the parameters as +, which libpq keeps."""
+    address, mark, parameters = url.set(drivername="postgresql").render_as_string(hide_password=False).partition("?")
+    return f"{address}{mark}{parameters.replace('+', '%20')}"
 
 
 def _prepare(connection: Any, address: str, more: dict[str, str]) -> None:

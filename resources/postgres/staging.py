@@ -13,9 +13,12 @@ import pyarrow as pa
 from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Fault
+from platform_defs.engine.gaps import Gaps
+from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import LedgerAway, RowRefused, TidegateError
 from platform_defs.formats.block import Block, headers_of
+from platform_defs.offsets import OffsetRange
 from resources.postgres.connection import (
     connect,
     database_errors,
@@ -25,6 +28,7 @@ from resources.postgres.connection import (
     session_statement,
     session_url,
 )
+from resources.postgres.pooling import PROTOCOL
 from resources.postgres.staging_tables import STAGING_SCHEMA
 
 DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (
@@ -106,12 +110,15 @@ def _copy_refused(error: Any, url: str, *, hides: bool) -> TidegateError:
     """
     quoted = hidden_refusal(error.sqlstate or "", {}) if hides else str(error).strip()
     said = f"COPY into staging: {quoted}"
-    if error.sqlstate:
-        return judged(error.sqlstate, said, "staging")
+    state: str | None = error.sqlstate
+    if state and state != PROTOCOL:  # by which a pooler says that Postgres is away
+        return judged(state, said, "staging")
     try:
         connect(url).close()
     except TidegateError as away:
         return away
+    if state:
+        return judged(state, said, "staging")
     return RowRefused(said, error_class="NotCopied")
 
 
@@ -169,7 +176,7 @@ class PostgresRecorder:
             for fault in faults:
                 copy.write_row((self.staging_id, self.attempt, self.partition, *_letter(block, fault)))
 
-    def cover(self, coverage: Coverage) -> None:
+    def cover(self, coverage: Coverage, gaps: Gaps) -> None:
         if self.connection.closed:
             raise LedgerAway("the connection that stores coverage is gone")
         span = coverage.range
@@ -185,7 +192,8 @@ class PostgresRecorder:
                 "rows": coverage.rows,
                 "dead_letters": coverage.dead_letters,
                 "unknown_fields": coverage.unknown_fields,
-                "gaps": multirange(coverage.gaps),
+                "gaps": gaps.text,
+                "gap_digest": coverage.gap_digest,
                 "leader_epoch": coverage.leader_epoch,
                 "schemas": Jsonb([[one.generation, one.key, one.messages, one.part] for one in coverage.schemas]),
                 "skipped_records": coverage.skipped_records,
@@ -193,9 +201,11 @@ class PostgresRecorder:
         )
 
 
-def multirange(gaps: Sequence[tuple[int, int]]) -> str:
-    """`gaps` as the text of an int8multirange."""
-    return "{" + ",".join(f"[{start},{until})" for start, until in gaps) + "}"
+def coverage_of(topic: str, row: tuple[Any, ...]) -> Coverage:
+    """A row of the query `coverage`."""
+    attempt, partition, start, until, messages, rows, dead, unknown, gap_digest, epoch, schemas, skipped = row
+    span, named = OffsetRange(topic, partition, start, until), tuple(SchemaCount(*count) for count in schemas)
+    return Coverage(span, attempt, messages, rows, dead, unknown, gap_digest, epoch, named, skipped)
 
 
 def _letter(block: Block, fault: Fault) -> tuple[Any, ...]:

@@ -6,13 +6,14 @@ whose columns are the contract's, or a new one. When the try is forgotten, `empt
 A task of a fenced run that wakes up later than that still writes into it: of a table, nothing is read but the rows of
 the winners of its try.
 
-Nothing here waits for a lock. What another session has locked (a task that was stopped in COPY, a backup) stays in use,
-or stays as it is, until a later batch.
+Nothing that a batch does here waits for a lock. What another session has locked (a task that was stopped in COPY, a
+backup) stays in use, or stays as it is, until a later batch.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
@@ -74,9 +75,10 @@ def empty(connection: Connection, staging_id: int, table_id: int) -> None:
 
 
 def drop_all(connection: Connection, pipeline: str) -> None:
-    """Drop all of the pipeline's staging tables. Raises LockNotAvailable where another session has locked one."""
+    """Drop all of the pipeline's staging tables. Waits for locks: its sessions may only just have been ended."""
     for (table_id,) in connection.execute(queries()["staging_tables"], {"pipeline": pipeline}).fetchall():
-        _drop(connection, table_id)
+        connection.execute(sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(rows_table(table_id)))
+        connection.execute(queries()["drop_staging"], {"table_id": table_id})
 
 
 def view_of_winners(connection: Connection, staged: Staged) -> AuditView | None:
@@ -125,15 +127,18 @@ def _create(connection: Connection, contract: Contract, columns: Sequence[tuple[
             rows_table(table_id), sql.SQL(", ").join(typed)
         )
     )
-    rows = sql.SQL(
-        "SELECT * FROM {} WHERE _attempt IN (SELECT attempt FROM tidegate_staging.winner"
-        " JOIN tidegate.staging USING (staging_id) WHERE table_id = {})"
-    ).format(rows_table(table_id), table_id)
+    rows = sql.SQL(_OF_WINNERS).format(rows_table(table_id), table_id)
     if contract.row_table.disposition == "upsert":
         latest = sql.SQL("SELECT DISTINCT ON (_key) * FROM ({}) AS rows ORDER BY _key, _offset DESC").format(rows)
         rows = sql.SQL("SELECT * FROM ({}) AS latest WHERE NOT _deleted").format(latest)
     view = sql.Identifier(STAGING_SCHEMA, _view_name(table_id))
     connection.execute(sql.SQL("CREATE VIEW {} AS {}").format(view, rows))
+
+
+_OF_WINNERS: LiteralString = (
+    "SELECT * FROM {} WHERE _attempt IN (SELECT attempt FROM tidegate_staging.winner"
+    " JOIN tidegate.staging USING (staging_id) WHERE table_id = {})"
+)
 
 
 def _drop(connection: Connection, table_id: int) -> None:

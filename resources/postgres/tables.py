@@ -22,12 +22,13 @@ def identifier(table: str) -> sql.Identifier:
     return sql.Identifier(*table.split("."))
 
 
-def create_target(connection: Connection, table: Table) -> None:
-    """Create `table` where it is missing: NOT NULL as the contract says, and the key of an upsert or accumulate as its
-    primary key. What is there already needs no right to create it.
+def create_target(connection: Connection, table: Table) -> bool:
+    """Create `table` where it is missing: NOT NULL as the contract says, the key of an upsert or accumulate as its
+    primary key, and for an append an index by which verify finds the rows of new batches (a few pages in all). What is
+    there already needs no right to create it. Whether it was missing.
     """
     if connection.execute("SELECT to_regclass(%s)", [table.name]).fetchone() != (None,):
-        return
+        return False
     schema = table.name.partition(".")[0]
     if connection.execute("SELECT to_regnamespace(%s)", [schema]).fetchone() == (None,):
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
@@ -40,9 +41,13 @@ def create_target(connection: Connection, table: Table) -> None:
     connection.execute(
         sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(identifier(table.name), sql.SQL(", ").join(columns))
     )
+    if table.disposition == "append":
+        index = sql.SQL("CREATE INDEX ON {} USING brin (_batch_id) WITH (autosummarize = on)")
+        connection.execute(index.format(identifier(table.name)))
     if table.description:
         comment = sql.SQL("COMMENT ON TABLE {} IS {}")
         connection.execute(comment.format(identifier(table.name), sql.Literal(table.description)))
+    return True
 
 
 def check_target(connection: Connection, pipeline: str, table: Table, *, columns: bool = True) -> None:

@@ -1,7 +1,7 @@
 """What `tidegate doctor` asks Postgres: the server's settings, the ledger, Dagster's daemons. Reads only."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -11,11 +11,14 @@ from platform_defs.doctor.postgres import LedgerState, Vitals
 from platform_defs.errors import BadInput
 from resources.postgres.connection import Connection, connect, database_errors, queries
 from resources.postgres.migrations import version
+from resources.postgres.tls import address_of
 
 
 @dataclass(frozen=True)
 class PostgresLook:
-    """All that was seen over one connection. `heartbeats`: seconds since each daemon of Dagster's was heard of."""
+    """All that was seen over one connection. `heartbeats`: seconds since each daemon of Dagster's was heard of; None
+    where this role may not ask.
+    """
 
     vitals: Vitals
     ledger: LedgerState
@@ -29,7 +32,14 @@ def look(url: str, seconds: float = 3.0) -> PostgresLook:
     """
     settings = {"statement_timeout": f"{seconds:g}s", "lock_timeout": f"{seconds:g}s"}
     with connect(_impatient(url, seconds), settings=settings) as connection, database_errors():
-        return PostgresLook(_vitals(connection), _ledger(connection), _heartbeats(connection))
+        vitals = replace(_vitals(connection), unprotected=address_of(url).unprotected)
+        return PostgresLook(vitals, _ledger(connection), _heartbeats(connection))
+
+
+def heartbeats(url: str, seconds: float = 3.0) -> dict[str, float] | None:
+    """Those of Dagster's storage in a database of its own. Raises as `look` does."""
+    with connect(_impatient(url, seconds)) as connection, database_errors():
+        return _heartbeats(connection)
 
 
 def _impatient(url: str, seconds: float) -> str:
@@ -54,7 +64,10 @@ def _ledger(connection: Connection) -> LedgerState:
 
 
 def _heartbeats(connection: Connection) -> dict[str, float] | None:
-    if not _row(connection, "may_read_heartbeats"):
+    found = _row(connection, "may_read_heartbeats")
+    if not found:
+        return {}
+    if not found["readable"]:
         return None
     return dict(connection.execute(queries()["daemon_heartbeats"]).fetchall())
 

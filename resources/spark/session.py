@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
-from pydantic import PrivateAttr
+from dagster_pyspark import LazyPySparkResource
+from pydantic import field_validator
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from platform_defs.errors import BadInput
@@ -24,7 +26,7 @@ ENCRYPTED = {
     "spark.network.crypto.cipher": "AES/GCM/NoPadding",
     "spark.io.encryption.enabled": "true",
 }
-SECRET = "_SPARK_AUTH_SECRET"  # noqa: S105  # Spark's own variable; an option would be in the JVM's command line
+SECRET = "spark.authenticate.secret"  # noqa: S105  # the option's name
 ENCRYPTIONS = ("spark.network.crypto.enabled", "spark.ssl.enabled", "spark.ssl.rpc.enabled")
 # They log what a task raises, which may quote a message. It reaches whoever asked for the job, and is judged there.
 QUOTING = (
@@ -65,12 +67,24 @@ def start_session(config: dict[str, str]) -> SparkSession:
     """A session with `config`, made or found."""
     _set_environment(config)
     builder = SparkSession.builder
-    for name, value in config.items():
+    for name, value in {**config, **_secret(config)}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     _refuse_unencrypted(spark)
     _quiet(spark)
     return spark
+
+
+def _secret(config: Mapping[str, str]) -> Mapping[str, str]:
+    """The secret that a cluster needs. The JVM is started before it is set: its first options are in its command line,
+    where every user of the machine reads them.
+    """
+    secret = settings().spark_secret
+    if secret is None or is_local(config["spark.master"]):
+        return {}
+    java: Any = SparkContext  # what starts the JVM alone has no public name
+    java._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(config.items())))
+    return {SECRET: secret.get_secret_value()}
 
 
 def is_local(master: str) -> bool:
@@ -86,44 +100,55 @@ def _shares_a_secret(given: Settings) -> bool:
     return not is_local(master) and (given.spark_secret is not None or master.startswith(("yarn", "k8s://")))
 
 
+def is_encrypted(conf: Mapping[str, str]) -> bool:
+    """Whether driver and executors with these options know each other, and nobody between them reads what they say."""
+    known = conf.get("spark.authenticate") == "true"
+    return is_local(conf.get("spark.master", "")) or (known and any(conf.get(one) == "true" for one in ENCRYPTIONS))
+
+
 def _refuse_unencrypted(spark: SparkSession) -> None:
     """Raise BadInput before the first task is sent, where anybody on its way could read or change it."""
-    conf, chosen = spark.sparkContext.getConf(), settings()
-    master = conf.get("spark.master") or ""
-    known = conf.get("spark.authenticate") == "true" and any(conf.get(name) == "true" for name in ENCRYPTIONS)
-    if is_local(master) or known or chosen.spark_unencrypted:
+    conf = dict(spark.sparkContext.getConf().getAll())
+    if is_encrypted(conf) or settings().spark_unencrypted:
         return
     spark.stop()
     raise BadInput(
-        f"Spark at {master} would get tasks over connections that are neither authenticated nor encrypted, and tasks "
-        "carry the passwords of Postgres and Kafka. Turn on spark.authenticate in the cluster and set "
-        "TIDEGATE_SPARK_SECRET to its spark.authenticate.secret; where nobody else can reach that network, "
+        f"Spark at {conf.get('spark.master')} would get tasks over connections that are neither authenticated nor "
+        "encrypted, and tasks carry the passwords of Postgres and Kafka. Turn on spark.authenticate in the cluster and "
+        "set TIDEGATE_SPARK_SECRET to its spark.authenticate.secret; where nobody else can reach that network, "
         "TIDEGATE_SPARK_UNENCRYPTED=true accepts it as it is",
         field="TIDEGATE_SPARK_MASTER",
     )
 
 
 def _quiet(spark: SparkSession) -> None:
-    log4j: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # pyright: ignore[reportOptionalMemberAccess]  # is open
+    context: Any = spark.sparkContext  # the JVM has no public name
+    log4j = context._jvm.org.apache.logging.log4j
     for name in QUOTING:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
 def _set_environment(config: Mapping[str, str]) -> None:
     """What Spark takes from the environment only, where the user has not set it."""
-    if (secret := settings().spark_secret) is not None:
-        os.environ[SECRET] = secret.get_secret_value()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers are whatever python3 the PATH has
     if "spark.driver.host" in config:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark guesses, and warns about it
 
 
-class SparkResource(dg.ConfigurableResource[Any]):
-    """A run's session, started when first asked for, and stopped when the run is over. It has no field: one could be
-    set in Dagster's launchpad, and an option of Java's runs whatever it says.
+class SparkResource(LazyPySparkResource):
+    """dagster-pyspark's lazy session, configured by the settings alone. It is stopped when the run is over (the base
+    class has no stop).
     """
 
-    _spark_session: SparkSession | None = PrivateAttr(default=None)
+    spark_config: dict[str, Any] = {}  # noqa: RUF012  # pydantic copies it
+
+    @field_validator("spark_config")
+    @classmethod
+    def _of_the_settings(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Refuses options of a run's configuration: in Dagster's launchpad, a Java option would run any code."""
+        if given:
+            raise ValueError("Spark is configured by TIDEGATE_SPARK_* alone, not in the configuration of a run")
+        return given
 
     def session(self) -> SparkSession:
         """The run's session; starts it at the first call."""
@@ -135,8 +160,8 @@ class SparkResource(dg.ConfigurableResource[Any]):
         """Whether the session was started and its JVM is gone, as when it ran out of memory: no job will run again."""
         if self._spark_session is None:
             return False
-        gateway: Any = self._spark_session.sparkContext._gateway  # the JVM has no other handle
-        process = getattr(gateway, "proc", None)  # none where another process started the JVM
+        context: Any = self._spark_session.sparkContext  # its gateway has no public name
+        process = getattr(context._gateway, "proc", None)  # none where another process started the JVM
         return process is not None and process.poll() is not None
 
     def cancel_jobs(self) -> None:

@@ -18,6 +18,7 @@ from tests.chaos import (  # noqa: F401
     pruning,
     registries,
     renames,
+    rights,
     spark,
     stale,
     storage,

@@ -34,7 +34,7 @@ def start_cluster(**more: str) -> SparkSession:
         **{name.replace("_", "."): value for name, value in more.items()},
     }
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["_SPARK_AUTH_SECRET"] = SECRET  # as TIDEGATE_SPARK_SECRET sets it
+    os.environ["TIDEGATE_SPARK_SECRET"] = SECRET
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(config.items())))
     return start_session({**config, "spark.master": _start_master_and_workers(SparkContext._gateway)})
 

@@ -4,11 +4,13 @@ import signal
 import threading
 import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import psutil
 import psycopg
 import pytest
+from sqlalchemy.engine import make_url
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import LedgerAway
@@ -72,14 +74,19 @@ def serialization_failure(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.POSTGRES_DOWN)
 def statement_timeout(chaos: Chaos) -> Verdict:
-    """Rolled back; the next run publishes the same batch."""
+    """One that the URL names: rolled back; the next run publishes the same batch. A role's own counts for nothing
+    (tests/integration/test_time_limits.py).
+    """
     pipeline = _sent(chaos.world)
     chaos.world.drain(pipeline)
     chaos.world.send(pipeline, transfers(80, start=800))
-    with _role(chaos.world, "statement_timeout", "1s"), chaos.world.session() as other, other.transaction():
+    url = make_url(chaos.world.endpoints.postgres_url).update_query_dict({"options": "-c statement_timeout=1s"})
+    address = url.render_as_string(hide_password=False)
+    limited = replace(chaos.world, endpoints=replace(chaos.world.endpoints, postgres_url=address))
+    with chaos.world.session() as other, other.transaction():
         other.execute(f"LOCK TABLE {pipeline.contract.row_table.name} IN SHARE MODE")
         with pytest.raises(LedgerAway, match="statement timeout"):
-            chaos.world.drain(pipeline)
+            limited.drain(pipeline)
     return chaos.judge(pipeline, 1, "rolled back, then published")
 
 

@@ -28,7 +28,7 @@ from tests.world import renamed
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.chaos.preload"])
 
-SERVERS = "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"
+SERVERS, POSTGRES = "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "TIDEGATE_POSTGRES_URL"
 Gateway = tuple[int, str]  # of a JVM: its port, and the secret that it asks for
 Word = tuple[str, ...]  # what a run says: ("batch", id), ("done",), or ("failed", error class, message)
 
@@ -55,7 +55,8 @@ class Run:
         contract = pipeline.contract
         changed = (contract.limits.batch_messages, contract.delivery)
         given = (pipeline.name, changed, point, how, forever, mouth, _gateway(spark))
-        self.process = FORKS.Process(target=_led_to, args=(os.environ.get(SERVERS), play or play_run, given))
+        there = {name: os.environ[name] for name in (SERVERS, POSTGRES) if name in os.environ}
+        self.process = FORKS.Process(target=_led_to, args=(there, play or play_run, given))
         self.process.start()
         mouth.close()
         self.words: list[Word] = []
@@ -122,10 +123,9 @@ def _session() -> SparkSession:
     return start_session(spark_config())
 
 
-def _led_to(servers: str | None, play: Callable[..., None], given: tuple[Any, ...]) -> None:
-    """To the brokers that the test's own process is told to use: forks know what the first of them was told."""
-    if servers:
-        os.environ[SERVERS] = servers
+def _led_to(there: dict[str, str], play: Callable[..., None], given: tuple[Any, ...]) -> None:
+    """To the servers that the test's own process is told to use: forks know what the first of them was told."""
+    os.environ.update(there)
     play(*given)
 
 

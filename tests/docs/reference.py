@@ -162,10 +162,13 @@ def ledger() -> dict[str, list[tuple[str, str]]]:
         r"^ALTER TABLE tidegate\.(\w+)\s+ADD COLUMN (\w+) ([^;]*);", script, re.MULTILINE
     ):
         found[name].append((column, _type_of(kind)))
-    for name, column in re.findall(
-        r"^ALTER TABLE tidegate\.(\w+) ALTER COLUMN (\w+) DROP NOT NULL;", script, re.MULTILINE
+    for name, column, what in re.findall(
+        r"^ALTER TABLE tidegate\.(\w+) ALTER COLUMN (\w+) (DROP|SET) NOT NULL;", script, re.MULTILINE
     ):
-        found[name] = [(one, kind.removesuffix(" NOT NULL") if one == column else kind) for one, kind in found[name]]
+        suffix = " NOT NULL" if what == "SET" else ""
+        found[name] = [
+            (one, kind.removesuffix(" NOT NULL") + suffix if one == column else kind) for one, kind in found[name]
+        ]
     return found
 
 

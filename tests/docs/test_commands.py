@@ -1,7 +1,8 @@
 """Every command in README.md and docs/ is run, in a TIDEGATE_HOME of its own, as a newcomer would.
 
 A ```sh block is run, line by line. A ```sh example block is not, since it has a placeholder or needs other servers;
-its `tidegate` commands and options have to exist all the same. test_tutorial.py walks docs/tutorial.md.
+its `tidegate` commands and options have to exist all the same. test_tutorial.py walks docs/tutorial.md, and others walk
+the pages of ELSEWHERE.
 """
 
 import json
@@ -19,7 +20,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 TUTORIAL = ROOT / "docs" / "tutorial.md"
-ELSEWHERE = ("from-a-schema.md", "json-to-avro.md", "change-partitions.md")
+ELSEWHERE = ("from-a-schema.md", "json-to-avro.md", "change-partitions.md", "production.md")
 WALKED = {TUTORIAL, *(ROOT / "docs" / "how-to" / name for name in ELSEWHERE)}
 PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - WALKED)]
 # Run by the tests below, in their order, or (make test) what runs this.

@@ -1,6 +1,5 @@
 """What `contract apply` waits for, and what it says of who holds it: a reader, a pooler, a role with few rights."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,7 +8,7 @@ import pytest
 from platform_defs.errors import LedgerAway
 from platform_defs.evolution.statements import Given
 from platform_defs.operations import evolve
-from resources.postgres import connection, pinning
+from resources.postgres import pinning
 from resources.postgres.contract_ledger import SHORT_WAIT
 from tests.integration.test_contract_apply import apply, exact, versions, views, with_field
 from tests.integration.test_verify import view
@@ -62,20 +61,6 @@ def test_a_run_that_may_apply_it_waits_for_no_reader_and_tries_again(
     world.send(after, [view(8, channel="web")])
     assert len(world.drain(after)) == 1
     exact(world, after)
-
-
-def test_locks_are_given_up_behind_a_pooler_that_drops_the_startup_options(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(evolve, "SHORT_WAIT", "50ms")
-    monkeypatch.setattr(evolve, "PAUSE", (0.01, 0.02))
-    before = views(world)
-    monkeypatch.setattr(connection, "session_url", lambda url, *_: connection.limited(url))
-    with reader(world, before.contract.row_table.name):
-        started = time.monotonic()
-        with pytest.raises(LedgerAway, match="a report"):
-            apply(world, with_field(before))
-    assert time.monotonic() - started < 5
 
 
 def test_a_role_that_may_not_see_other_sessions_is_told_who_holds_the_table(

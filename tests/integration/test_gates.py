@@ -6,6 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
+from sqlalchemy import Engine, event
 
 from platform_defs.contract.model import BatchRule
 from platform_defs.contract.pipeline import Pipeline
@@ -54,6 +55,29 @@ def test_garbage_after_a_long_good_time_halts_as_soon(world: World) -> None:
     with pytest.raises(Halt, match="of the latest"):
         world.drain(small)
     assert committed(world, pipeline.name) in range(30, 60)
+
+
+def test_an_auditor_fetches_samples_of_what_failed_and_not_all_of_it(endpoints: Endpoints) -> None:
+    fetched: list[int] = []
+
+    def note(_connection: Any, cursor: Any, *_: Any) -> None:
+        fetched.append(cursor.rowcount)
+
+    rows = "select 0 as _partition, n::bigint as _offset, n::bigint as amount from generate_series(1, 1000) as n"
+    with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
+        session.execute(f"create view public.all_fail as {rows}".encode())
+        event.listen(Engine, "after_cursor_execute", note)
+        try:
+            rule = {"column": "amount", "max_value": 0}
+            rules = [BatchRule("none", "t", "ExpectColumnValuesToBeBetween", rule, "blocking", "")]
+            (result,) = GreatExpectationsAuditor(endpoints.postgres_url).judge(rules, AuditView("public", "all_fail"))
+        finally:
+            event.remove(Engine, "after_cursor_execute", note)
+            session.execute("drop view public.all_fail")
+    assert (result.passed, result.observed["failed"], len(result.observed["samples"])) == (False, 1000, 10)
+    assert {"partition", "offset"} <= result.observed["samples"][0].keys()
+    assert 10 in fetched
+    assert max(fetched) < 100
 
 
 def test_what_an_auditor_observes_can_be_stored_whatever_number_it_is(endpoints: Endpoints) -> None:

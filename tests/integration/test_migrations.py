@@ -108,8 +108,16 @@ def test_a_ledger_that_is_up_to_date_needs_no_right_to_create(url: str, stranger
     assert not Ledger(stranger).status("bank_transfers").has_run
 
 
+def test_a_ledger_that_is_up_to_date_is_opened_while_another_process_holds_the_lock_of_migrations(url: str) -> None:
+    Ledger(url).migrate()
+    with psycopg.connect(url) as other:
+        other.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate migrations'))")
+        assert Ledger(url).migrate() == ()
+        assert not Ledger(url).status("bank_transfers").has_run
+
+
 def test_who_may_not_create_the_ledger_is_told_what_to_grant(stranger: str) -> None:
-    with pytest.raises(BadInput, match="GRANT CREATE ON DATABASE"):
+    with pytest.raises(BadInput, match="GRANT CREATE, TEMPORARY ON DATABASE"):
         Ledger(stranger).migrate()
 
 

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 
-from platform_defs.errors import BadInput, PipelineHeld
+from platform_defs.errors import BadInput, LedgerAway, PipelineHeld
 from resources.dagster.run_session import PREFIX, KeptSession, runs_with_session
 from resources.dagster.storage import storage_url
 from resources.endpoints import Endpoints
@@ -112,6 +112,15 @@ def test_a_notification_alone_tells_the_modes_apart(
 def test_a_pooler_that_does_not_reset_sessions_is_refused(endpoints: Endpoints) -> None:
     with pgbouncer(endpoints.postgres_url, server_reset_query="") as url, pytest.raises(BadInput, match="DISCARD ALL"):
         connect(url)
+
+
+def test_a_pool_that_is_full_counts_as_a_system_that_is_away(endpoints: Endpoints) -> None:
+    """A pooler says everything with one SQLSTATE, which of Postgres is an error that may come again and again."""
+    for size in (1, 2):
+        with pgbouncer(endpoints.postgres_url, default_pool_size=size, query_wait_timeout=1) as url:
+            with pytest.raises(LedgerAway, match="query_wait_timeout") as full:
+                connect(url)
+            assert full.value.sqlstate is None
 
 
 def test_a_direct_server_is_asked_nothing_more(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> None:

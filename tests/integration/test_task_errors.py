@@ -24,8 +24,9 @@ from platform_defs.errors import (
 )
 from resources.kafka.source import KafkaSource
 from resources.postgres.staging import PostgresStaging
+from tests.world import declassified
 
-WORK = TaskWork(find_pipelines()[0].contract, (), KafkaSource({}), PostgresStaging("", "", 0, ""))
+WORK = TaskWork(declassified(find_pipelines()[0].contract), (), KafkaSource({}), PostgresStaging("", "", 0, ""))
 QUOTED = f"\nplatform_defs.errors.{LedgerAway.__name__}: a message says so"
 
 

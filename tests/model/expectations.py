@@ -26,6 +26,7 @@ from platform_defs.operations import settlement
 from platform_defs.operations.settled_gate import BatchChoice
 from resources.postgres.connection import connect
 from resources.postgres.ledger import Ledger
+from tests.model.cuts import continues
 from tests.model.judged import Judged
 from tests.model.log import Log, Part
 from tests.model.runs import Run, next_version
@@ -162,6 +163,7 @@ class Expectations(RuleBasedStateMachine):
             self.judged.published(self.log, run)
             self.fired["published"] += 1
             self._positions_know_their_leaders(run)
+            continues(run, self.look()["pipeline"]["pending"])
             if len(self.committed) % 3 == 1:
                 with pytest.raises(Fenced, match="no longer where batch"):  # once is enough
                     self._unchanged(run.publish)

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from platform_defs.engine.pauses import Counts
-from platform_defs.errors import BrokerAway, Fenced, LedgerAway, OutcomeUnknown, Retryable
+from platform_defs.errors import BrokerAway, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown, Retryable
 from platform_defs.halts import RetentionPassed
 from platform_defs.offsets import OffsetRange, Position
-from platform_defs.operations import settlement
+from platform_defs.operations import recut, settlement
 from platform_defs.operations.prune import prune
 from platform_defs.operations.settled_gate import BatchChoice
 from platform_defs.operations.settled_log import ResumeAt
@@ -61,7 +61,7 @@ class Machine(TopicEvents):
         """One of the things that can happen now: three times of four the next one of the path. (Not a rule each:
         hypothesis would leave half of them out of an example.)
         """
-        able = [name for name, (often, when) in EVENTS.items() for _ in range(often) if when(self)]
+        able = [name for name, (often, when) in EVENTS.items() for _ in range(often or name in self.path) if when(self)]
         ahead = [at for at in range(self.at, self.at + len(self.path)) if self.path[at % len(self.path)] in able]
         if ahead and data.draw(st.integers(0, 3), label="off the path at 0"):
             what, self.at = self.path[ahead[0] % len(self.path)], ahead[0] + 1
@@ -295,6 +295,17 @@ class Machine(TopicEvents):
     def settle_a_red_gate(self, draw: Draw) -> None:
         """Before it halts the pipeline. A run that is at work on the batch is fenced."""
         self._settle_gate(draw(st.sampled_from(get_args(BatchChoice))))
+
+    @event(0, lambda self: self.seen["pipeline"]["pending"] and self.halted in (None, "keeps_failing"))
+    def recut_the_batch(self, draw: Draw) -> None:
+        """The offsets of the pending batch and what it was cut from, in smaller batches. A run at work is fenced."""
+        decided = recut.propose(self.ledger, self.contract.pipeline, 1 + draw(some) % 3)
+        recut.cut(self.url, decided, "the model", "nobody")
+        with pytest.raises(ChangedMeanwhile):
+            self._unchanged(lambda: recut.cut(self.url, decided, "twice", "nobody"))
+        self.owner, self.halted, self.died, self.judged.tries = None, None, False, Counter()
+        self.failures.clear()
+        self.fired["recut"] += 1
 
     # What must hold.
 

@@ -18,7 +18,7 @@ from platform_defs.offsets import Position
 from platform_defs.operations import settlement
 from platform_defs.operations.settled_log import Decision, SettledLog
 from platform_defs.recent import Counted, Recent
-from resources.postgres import claims, prune_ledger, publish_statements
+from resources.postgres import claims, prune_ledger, publish_statements, staging_tables
 from resources.postgres.connection import queries
 from resources.postgres.contract_ledger import ContractLedger
 from resources.postgres.hold import PostgresHold
@@ -91,7 +91,7 @@ MUTANTS: dict[str, Mutate] = {
     "neither epoch nor owner is asked for": _without("lock_as_owner", OWNED),
     "a halted pipeline can be held": _without("lock_as_owner", " AND state = 'active'"),
     "whoever was fenced can halt": _without("halt", OWNED),
-    "the pending batch is not cleared": _without("clear_pending", "pending = NULL, "),
+    "the pending batch is not cleared": _with("clear_pending", "batch_id') END", "batch_id') ELSE pending END"),
     "a commit does not forget how often its batch failed": _without("clear_pending", "batch_failures = 0, "),
     "a system that is away counts against a batch": _with("back_off", "'never' THEN false", "'never' THEN true"),
     "a session that was cut counts against a batch": _with("back_off", "h.owner =", "false AND h.owner ="),
@@ -103,6 +103,9 @@ MUTANTS: dict[str, Mutate] = {
     "what ends with its server has died": _with("take_over", SAME_SERVER, "true"),
     "rows of attempts that lost are published": _instead(
         PostgresPublication, "winners", property(lambda _: sql.SQL("true"))
+    ),
+    "what other tries left is audited": _instead(
+        staging_tables, "_OF_WINNERS", "SELECT * FROM {} WHERE {} IS NOT NULL"
     ),
     "rows of offsets that were not planned are published": _instead(
         PostgresPublication,
@@ -124,6 +127,8 @@ MUTANTS: dict[str, Mutate] = {
     "added partitions overtake those that wait": _instead(planning, "next_added", first_positions),
     "positions of another topic are not seen": _instead(PostgresHold, "positions", _of_the_contracts_topic),
     "a partition that the answer lacks is forgotten": _forgetful,
+    "the rest of a batch that was cut is planned again": _instead(publish_statements, "next_part", lambda _: None),
+    "a batch is cut beside a run": _without("reactivate", "epoch = epoch + 1, owner = NULL, "),
     "a contract is applied beside a run": _instead(ContractLedger, "fence", lambda _: None),
     "a batch names another contract than its own": _with("write_batch", "(SELECT contract_digest FROM pinned)", "''"),
     "a version need not fit where a run took the one before": _with("record_contract", "was.by_command", "false"),
@@ -143,6 +148,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "a halted pipeline can be held": ("publish_a_batch", "create_again", "publish_a_batch", "start"),
     "whoever was fenced can halt": ("start", "be_refused"),
     "rows of attempts that lost are published": ("produce", "stage_a_batch", "publish_a_batch"),
+    "what other tries left is audited": ("produce", "stage_a_batch", "wake_a_straggler"),
     "rows of offsets that were not planned are published": ("produce", "stage_a_batch", "lose_staging"),
     "rows are not counted": ("produce", "stage_a_batch", "lose_staging"),
     "coverage is not proven": ("produce", "stage_a_batch", "lose_staging"),
@@ -191,6 +197,13 @@ PATHS: dict[str, tuple[str, ...]] = {
         "fall_behind",
         "settle",
     ),
+    "the rest of a batch that was cut is planned again": (
+        *["produce"] * 3,
+        "plan_a_batch",
+        "recut_the_batch",
+        "publish_a_batch",
+    ),
+    "a batch is cut beside a run": ("produce", "stage_a_batch", "recut_the_batch", "be_refused"),
     "a contract is applied beside a run": ("produce", "stage_a_batch", "apply_a_contract", "be_refused"),
     "a version need not fit where a run took the one before": (
         *("produce", "publish_a_batch", "apply_a_contract"),

@@ -40,6 +40,7 @@ RARE = (
     PATHS["a partition that the answer lacks is forgotten"],
     PATHS["a pruned range forgets its gaps"],
     PATHS["what a settlement has recorded as lost is pruned with what came after"],
+    (*["produce"] * 3, "plan_a_batch", "recut_the_batch", *["publish_a_batch"] * 2),
 )
 # What must have happened in one of all these examples at least, or the test has not tested it.
 HAPPENED = {
@@ -74,6 +75,7 @@ HAPPENED = {
     "stale",
     "stale at ack",
     "pruned",
+    "recut",
 }
 
 

@@ -98,7 +98,8 @@ def test_one_job_and_one_sensor_serve_all_pipelines() -> None:
     jobs = {job.name for job in repository.get_all_jobs()}
     assert {name for name in jobs if not name.startswith("__")} == {"drain", "prune", "verify"}
     assert {sensor.name for sensor in repository.sensor_defs} - {"broken_contracts"} == {"lag", "topics"}
-    assert [schedule.name for schedule in repository.schedule_defs] == ["nightly_prune", "nightly_verify"]
+    schedules = {schedule.name for schedule in repository.schedule_defs}
+    assert schedules == {"nightly_prune", "nightly_verify", "weekly_whole_verify"}
 
 
 def called(pipeline: str, table: str, topic: str = "web.page_views") -> Pipeline:

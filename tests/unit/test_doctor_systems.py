@@ -84,6 +84,7 @@ def test_two_hundred_topics_that_are_well_have_one_line_and_the_others_one_each(
         ({"sessions": 90}, Severity.WARNING, "connections"),
         ({"role_limit": 5}, Severity.WARNING, "connections"),
         ({"encrypted": False}, Severity.WARNING, "tls"),
+        ({"unprotected": "the connection to db is unencrypted where asked. Add sslmode"}, Severity.WARNING, "tls"),
     ],
 )
 def test_a_server_setting_that_matters_is_a_finding(
@@ -121,7 +122,7 @@ def test_the_ledger_is_explained(state: LedgerState, may_create: bool, severitie
 @pytest.mark.parametrize(
     ("heartbeats", "severity", "words"),
     [
-        (None, Severity.WARNING, "has never run"),
+        (None, Severity.WARNING, "may not read dagster.daemon_heartbeats"),
         ({}, Severity.WARNING, "has never run"),
         ({"SENSOR": 12.0, "SCHEDULER": 14.0}, Severity.OK, "12 seconds ago"),
         ({"SENSOR": 7_200.0, "SCHEDULER": 7_201.0}, Severity.WARNING, "120 minutes ago"),

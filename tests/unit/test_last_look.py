@@ -15,7 +15,7 @@ def staged(*epochs: tuple[int | None, int | None]) -> Staged:
     """Ranges of one partition: the leader epoch of the message before each, and of the last one in it."""
     ranges = tuple(OffsetRange("t", 0, 10 * n, 10 * n + 10, before) for n, (before, _) in enumerate(epochs))
     pending = PendingBatch(1, "cluster", "log", ranges)
-    coverage = (Coverage(r, uuid4(), 10, 10, 0, 0, (), last) for r, (_, last) in zip(ranges, epochs, strict=True))
+    coverage = (Coverage(r, uuid4(), 10, 10, 0, 0, "", last) for r, (_, last) in zip(ranges, epochs, strict=True))
     return Staged(pending, 1, {}, tuple(coverage))
 
 

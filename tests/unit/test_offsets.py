@@ -11,6 +11,7 @@ from platform_defs.engine.added_partitions import first_positions, note_ends, ol
 from platform_defs.errors import BrokerAway, Halt, Retryable
 from platform_defs.offsets import (
     MESSAGES_WORTH_A_TASK,
+    RANGES_WORTH_A_TASK,
     OffsetRange,
     PartitionView,
     PendingBatch,
@@ -304,3 +305,4 @@ def test_small_ranges_share_a_task_and_large_ones_do_not() -> None:
     assert tasks_for(sized(worth, 1)) == 2
     assert tasks_for(sized(worth, worth, worth, worth)) == 4
     assert tasks_for(sized(9 * worth)) == 1  # a range is never read by two
+    assert tasks_for(sized(*[3] * 2 * RANGES_WORTH_A_TASK, 3)) == 3  # each takes some time to begin

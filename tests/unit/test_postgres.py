@@ -1,9 +1,14 @@
 """How connections to Postgres are asked for, and what their sessions are set to."""
 
-from psycopg.conninfo import conninfo_to_dict
+from urllib.parse import quote
 
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import make_url
+
+from resources.dagster.storage import storage_url
 from resources.postgres.connection import limited, session_url
 from resources.postgres.session import session_settings, statement
+from resources.postgres.sqlalchemy_sessions import SEARCH_PATH, libpq_uri
 
 URL = "postgresql://user:p%40ss@host:5432/database"
 
@@ -44,3 +49,11 @@ def test_nothing_is_set_in_another_server_process() -> None:
     said = statement({"TimeZone": "UTC"}, pid=17)
     assert said.endswith(" WHERE pg_backend_pid() = 17")
     assert "WHERE" not in statement({"TimeZone": "UTC"})
+
+
+def test_an_engine_and_libpq_read_the_same_in_its_address() -> None:
+    password, options = "a+b c%/?", "-c statement_timeout=5s -c work_mem=1MB"
+    given = f"postgresql://me:{quote(password, safe='')}@db-1:1,db-2:2/shop?options={quote(options)}"
+    read = conninfo_to_dict(libpq_uri(make_url(storage_url(given)).difference_update_query(["plugin", SEARCH_PATH])))
+    assert (read["user"], read["password"], read["options"]) == ("me", password, options)
+    assert (read["host"], read["port"], read["dbname"]) == ("db-1,db-2", "1,2", "shop")

@@ -63,7 +63,7 @@ class Faults:
 
 
 def staged(*schemas: SchemaCount, **pending: Any) -> Staged:
-    coverage = Coverage(SPAN, UUID(int=1), 3, 0, 3, 0, (), None, schemas)
+    coverage = Coverage(SPAN, UUID(int=1), 3, 0, 3, 0, "", None, schemas)
     return Staged(PendingBatch(5, "c", "t", (SPAN,), **pending), 1, {}, (coverage,), "default")
 
 

@@ -25,8 +25,10 @@ from platform_defs.errors import BadInput
 from resources.endpoints import Endpoints, connection
 from resources.local import processes, stack, state
 from resources.postgres.connection import session_uri, session_url
+from resources.postgres.tls import address_of
 from resources.postgres_address import masked
 from resources.settings import PROJECT_ROOT, SETTINGS, Settings, settings, unknown_variables
+from resources.spark.session import SparkResource
 
 PIECE = "Hu7xQ"  # of a password
 HARMLESS = {  # these are of no client
@@ -87,6 +89,53 @@ def test_an_unusable_uri_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "db.example.com:5432")
     with pytest.raises(BadInput, match=r"TIDEGATE_POSTGRES_URL.*postgresql://user:password@host"):
         settings()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("postgresql://me:p%zz@db/shop", r"TIDEGATE_DAGSTER_URL.*percent-encoded"),
+        ("postgresql://me@db/shop?sslmod=require", "invalid URI query parameter"),
+        ("postgresql://me@db/shop?sslrootcert=system", "SSL_CERT_FILE"),
+    ],
+)
+def test_a_uri_that_no_client_could_go_by_is_refused_without_its_password(
+    given: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    monkeypatch.setenv("TIDEGATE_DAGSTER_URL", given)
+    with pytest.raises(BadInput, match=words) as refused:
+        settings()
+    assert "p%zz" not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("given", "warned"),
+    [
+        ("postgresql://me@db.example.com/shop", True),
+        ("postgresql://me@localhost:1,10.0.0.7:2/shop?sslmode=allow", True),
+        ("postgresql://me@db.example.com/shop?sslmode=require", False),
+        ("postgresql://me@db.example.com/shop?gssencmode=require", False),
+        ("postgresql://me@db.example.com/shop?sslmode=disable", False),  # they have said so
+        ("postgresql://me@127.0.0.1,[::1]/shop", False),
+        ("postgresql:///shop?host=/run/postgresql", False),
+    ],
+)
+def test_a_database_elsewhere_that_need_not_be_encrypted_is_a_warning_once(
+    given: str, warned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", f"{given}{'&' if '?' in given else '?'}application_name={warned}")
+    for _ in range(2):
+        settings()
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == ["TIDEGATE_POSTGRES_URL"] * warned
+    assert ("sslmode=verify-full" in caplog.text) is warned
+
+
+def test_a_variable_of_libpqs_counts_where_the_uri_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert address_of("postgresql://me@db/shop").unprotected
+    monkeypatch.setenv("PGSSLMODE", "verify-full")
+    assert not address_of("postgresql://me@db/shop").unprotected
 
 
 def test_spark_connect_is_refused_with_what_to_set_instead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,12 +251,16 @@ def test_every_setting_has_a_description_and_an_example_that_it_takes(monkeypatc
         "TIDEGATE_HOME",
         "TIDEGATE_CONTRACTS",
         "TIDEGATE_POSTGRES_URL",
+        "TIDEGATE_DAGSTER_URL",
         "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS",
         "TIDEGATE_REGISTRY_URL",
         "TIDEGATE_REGISTRY_NAME",
         "TIDEGATE_SPARK_MASTER",
+        "TIDEGATE_SPARK_SECRET",
+        "TIDEGATE_SPARK_UNENCRYPTED",
         "TIDEGATE_SPARK_REMOTE",
         "TIDEGATE_BATCH_TIMEOUT_SECONDS",
+        "TIDEGATE_DAGSTER_RETENTION_DAYS",
         "TIDEGATE_KAFKA_*",
         "TIDEGATE_REGISTRY_*",
         "TIDEGATE_*_FILE",
@@ -420,3 +473,8 @@ def test_the_log_level_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
     options = Endpoints("", "broker:9092", settings().librdkafka_options).kafka_options()
     assert options == {"bootstrap.servers": "broker:9092", "log_level": "7"}
     AdminClient(options)  # librdkafka takes it
+
+
+def test_a_run_cannot_configure_spark() -> None:
+    with pytest.raises(ValueError, match="TIDEGATE_SPARK_"):
+        SparkResource(spark_config={"spark.driver.extraJavaOptions": "-XX:OnError=whatever"})

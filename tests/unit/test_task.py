@@ -1,9 +1,11 @@
 """What a task records about the range that it read."""
 
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -12,6 +14,7 @@ from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.engine.task import _Tally
 from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import InternalError, MessageMisplaced
+from platform_defs.formats.arrow import int64s
 from platform_defs.formats.block import message_blocks
 from platform_defs.formats.decoded import Decoded
 from platform_defs.offsets import OffsetRange
@@ -47,20 +50,43 @@ NOTHING = DecodedBlock(
 )
 
 
-def covered(until: int, *blocks: Sequence[int]) -> Coverage:
-    """The coverage of [90, until) after messages at these offsets were delivered, block by block."""
+def tallied(until: int, *blocks: Sequence[int]) -> _Tally:
+    """[90, until), after messages at these offsets were delivered, block by block."""
     tally = _Tally(OffsetRange("topic", 0, 90, until))
     for offsets in blocks:
         for block in message_blocks([Delivered(at) for at in offsets]):
             tally.add(block, len(offsets), 0, NOTHING)
-    return tally.coverage(uuid4())
+    tally.coverage(uuid4())
+    return tally
+
+
+def covered(until: int, *blocks: Sequence[int]) -> Coverage:
+    return tallied(until, *blocks).coverage(uuid4())
 
 
 def test_offsets_that_were_never_delivered_are_gaps() -> None:
-    assert covered(100, range(90, 100)).gaps == ()
-    assert covered(100, [90, 91, 95, 99]).gaps == ((92, 95), (96, 99))
-    assert covered(101, range(90, 95), range(95, 100)).gaps == ((100, 101),)
-    assert covered(100, []).gaps == ((90, 100),)
+    assert tallied(100, range(90, 100)).gaps.spans == []
+    assert tallied(100, [90, 91, 95, 99]).gaps.spans == [(92, 95), (96, 99)]
+    assert tallied(101, range(90, 95), range(95, 100)).gaps.spans == [(100, 101)]
+    assert tallied(102, [92, 95], [97]).gaps.spans == [(90, 92), (93, 95), (96, 97), (98, 102)]
+    assert tallied(102, [92, 95], [97]).gaps.text == "{[90,92),[93,95),[96,97),[98,102)}"
+    assert tallied(100, []).gaps.spans == [(90, 100)]
+
+
+def test_attempts_that_missed_the_same_offsets_agree_however_blocks_were_cut() -> None:
+    once, again, otherwise = covered(100, [92, 95, 99]), covered(100, [92], [95, 99]), covered(100, [92, 96, 99])
+    assert once.gap_digest == again.gap_digest != otherwise.gap_digest
+    assert covered(100, range(90, 100)).gap_digest == ""
+
+
+def test_half_a_million_gaps_are_kept_in_columns() -> None:
+    tally = _Tally(OffsetRange("topic", 0, 0, 1_000_000))
+    tracemalloc.start()
+    for start in range(0, 1_000_000, 20_000):
+        tally._note_gaps(int64s(np.arange(start, start + 20_000, 2)))
+    (_, peak), _ = tracemalloc.get_traced_memory(), tracemalloc.stop()
+    assert peak < 1_000_000  # of Python's; as tuples they take 70 MB
+    assert len(tally.gaps.parts) <= 100
 
 
 def test_the_leader_epoch_of_the_last_message_is_kept() -> None:

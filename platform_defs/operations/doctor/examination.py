@@ -31,6 +31,7 @@ class Examination:
     contracts: Contracts
     spark_master: str | None
     home: Path
+    dagster_url: str | None = field(default=None, repr=False)  # None: Dagster's storage is beside the ledger
     write: str | None = None
     seconds: float = 3.0
 
@@ -73,9 +74,20 @@ class Examination:
         return [
             *of_postgres.server(seen.vitals),
             *of_postgres.ledger(seen.ledger, seen.vitals),
-            of_postgres.daemon(seen.heartbeats),
+            self._daemon(seen.heartbeats),
             of_postgres.clock(seen.vitals.behind),
         ]
+
+    def _daemon(self, beside_the_ledger: Mapping[str, float] | None) -> Finding:
+        if self.dagster_url is None:
+            return of_postgres.daemon(beside_the_ledger)
+        from resources.postgres.vitals import heartbeats
+
+        try:
+            return of_postgres.daemon(heartbeats(self.dagster_url, self.seconds))
+        except TidegateError as refused:
+            said = " ".join(str(refused.__cause__ or refused).split())
+            return error("dagster", "storage", f"Dagster's storage cannot be used: {said}", "See TIDEGATE_DAGSTER_URL.")
 
     def _spark(self) -> list[Finding]:
         from resources.spark.master import look

@@ -1,6 +1,5 @@
 -- The ledger: what became of every message, in the database that holds the rows.
-CREATE SCHEMA IF NOT EXISTS tidegate;
-CREATE SCHEMA IF NOT EXISTS tidegate_staging;
+-- The schemas are there already: tidegate, and tidegate_staging for what is not published yet.
 
 CREATE SEQUENCE tidegate.batch_id;
 CREATE SEQUENCE tidegate.staging_id;

@@ -17,3 +17,6 @@ CREATE UNLOGGED TABLE tidegate_staging.winner (
     attempt    uuid NOT NULL,
     PRIMARY KEY (staging_id, attempt)
 );
+
+-- Of the offsets that never arrived, by which two attempts at a range are compared.
+ALTER TABLE tidegate_staging.coverage ADD COLUMN gap_digest text NOT NULL DEFAULT '';

@@ -14,7 +14,9 @@ SELECT current_setting('server_version') AS version,
        extract(epoch FROM clock_timestamp())::float8 AS clock,
        current_user::text AS role,
        current_database()::text AS database,
-       has_database_privilege(current_database(), 'CREATE') AS may_create;
+       has_database_privilege(current_database(), 'CREATE')
+         OR coalesce(has_schema_privilege(to_regnamespace('tidegate'), 'CREATE')
+                     AND has_schema_privilege(to_regnamespace('tidegate_staging'), 'CREATE'), false) AS may_create;
 
 -- ledger_rights: the ledger's tables that this role may not read, and those it may not write to; and what it may not
 -- make a table in.
@@ -25,12 +27,17 @@ SELECT coalesce(array_agg(c.relname::text ORDER BY c.relname) FILTER (WHERE NOT 
   FROM (SELECT relname, has_table_privilege(oid, 'SELECT') AS readable, has_table_privilege(oid, 'INSERT') AS writable
           FROM pg_class WHERE relnamespace = to_regnamespace('tidegate') AND relkind IN ('r', 'p')) AS c;
 
--- may_read_heartbeats: a row where Dagster's table is there and this role may read it. By the catalogue: to_regclass is
--- an error where the schema may not be used.
-SELECT c.oid
+-- may_read_heartbeats: whether this role may read Dagster's table; no row where there is none. By the catalogue:
+-- to_regclass is an error where the schema may not be used.
+SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') AS readable
   FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
- WHERE n.nspname = 'dagster' AND c.relname = 'daemon_heartbeats'
-   AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT');
+ WHERE n.nspname = 'dagster' AND c.relname = 'daemon_heartbeats';
+
+-- may_create_in: whether a schema is there, and whether this role may create it or tables in it.
+SELECT current_user::text, n.oid IS NOT NULL,
+       coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_schema_privilege(n.oid, 'CREATE'),
+                has_database_privilege(current_database(), 'CREATE'))
+  FROM (SELECT) AS one LEFT JOIN pg_namespace AS n ON n.nspname = %(schema)s;
 
 -- daemon_heartbeats: the seconds since each of Dagster's daemons was last heard of.
 SELECT daemon_type, extract(epoch FROM (now() AT TIME ZONE 'UTC') - "timestamp")::float8 AS seconds

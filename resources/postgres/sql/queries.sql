@@ -83,24 +83,28 @@ VALUES (%(staging_id)s, %(table_id)s, %(pipeline)s, %(batch_id)s, %(epoch)s, %(c
 -- stale_staging: tries that will not be published any more.
 SELECT staging_id, table_id FROM tidegate.staging WHERE pipeline = %(pipeline)s AND epoch <= %(epoch)s;
 
--- forget_staging: the coverage, dead letters and winners of such a try, and the try itself.
-WITH a AS (DELETE FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s),
-     b AS (DELETE FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s),
-     c AS (DELETE FROM tidegate_staging.winner WHERE staging_id = %(staging_id)s)
+-- forget_staging: the coverage, dead letters and winners of such a try, and the try itself; and what tasks have written
+-- for tries that had been forgotten by then.
+WITH alive AS (SELECT min(staging_id) AS first FROM tidegate.staging),
+     a AS (DELETE FROM tidegate_staging.coverage
+            WHERE staging_id = %(staging_id)s OR staging_id < (SELECT first FROM alive)),
+     b AS (DELETE FROM tidegate_staging.dead_letter
+            WHERE staging_id = %(staging_id)s OR staging_id < (SELECT first FROM alive)),
+     c AS (DELETE FROM tidegate_staging.winner
+            WHERE staging_id = %(staging_id)s OR staging_id < (SELECT first FROM alive))
 DELETE FROM tidegate.staging WHERE staging_id = %(staging_id)s;
 
 -- cover: the proof that one attempt read its range to the end.
 INSERT INTO tidegate_staging.coverage
        (staging_id, attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields, gaps,
-        leader_epoch, schemas, skipped_records)
+        gap_digest, leader_epoch, schemas, skipped_records)
 VALUES (%(staging_id)s, %(attempt)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s, %(rows)s,
-        %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(leader_epoch)s, %(schemas)s,
+        %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(gap_digest)s, %(leader_epoch)s, %(schemas)s,
         %(skipped_records)s);
 
--- coverage: every complete attempt of a try.
-SELECT attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields,
-       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(gaps) AS g) AS gaps, leader_epoch, schemas,
-       skipped_records
+-- coverage: every complete attempt of a try. Its gaps, of which there may be as many as messages, stay here.
+SELECT attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields, gap_digest,
+       leader_epoch, schemas, skipped_records
   FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s ORDER BY partition, from_offset, attempt;
 
 -- fault_counts: messages that did not become rows, by the rule they broke, with ten samples each.
@@ -136,11 +140,14 @@ VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages
         %(unknown_fields)s, %(contract_version)s, (SELECT contract_digest FROM pinned),
         (SELECT transform_digest FROM pinned), %(timings)s);
 
--- write_batch_range: which offsets the batch read.
+-- write_batch_ranges: which offsets the batch read, and which of them never arrived, from one attempt a range.
 INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps,
                                   leader_epoch, skipped_records)
-VALUES (%(batch_id)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s,
-        %(gaps)s::int8multirange, %(leader_epoch)s, %(skipped_records)s);
+SELECT %(batch_id)s, %(topic)s, %(topic_id)s, c.partition, c.from_offset, c.until_offset, c.messages, c.gaps,
+       chosen.leader_epoch, c.skipped_records
+  FROM unnest(%(attempts)s::uuid[], %(leader_epochs)s::int[]) AS chosen (attempt, leader_epoch)
+  JOIN tidegate_staging.coverage AS c USING (attempt)
+ WHERE c.staging_id = %(staging_id)s;
 
 -- write_check: what a check found in it.
 INSERT INTO tidegate.check_result (batch_id, check_name, table_name, severity, passed, observed)
@@ -159,10 +166,12 @@ SELECT %(pipeline)s, %(batch_id)s, %(topic)s, %(topic_id)s, partition, "offset",
 -- write_lineage: the event waits in this outbox, from which it is sent once the batch has committed.
 INSERT INTO tidegate.lineage_event (batch_id, pipeline, event) VALUES (%(batch_id)s, %(pipeline)s, %(event)s);
 
--- clear_pending: the batch has committed, is not read again, and counts.
+-- clear_pending: the batch has committed, is not read again, and counts. Of one that was cut, the next part follows.
 UPDATE tidegate.pipeline
    SET messages_total = messages_total + %(messages)s, rows_total = rows_total + %(rows)s,
-       pending = NULL, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
+       pending = CASE WHEN %(following)s::jsonb IS NOT NULL
+                      THEN %(following)s::jsonb || jsonb_build_object('batch_id', nextval('tidegate.batch_id')) END,
+       failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
        updated_at = now()
  WHERE name = %(pipeline)s;
 

@@ -3,16 +3,16 @@ SELECT partition, topic, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
 -- verify_ranges: what the committed batches say they read, with the offsets that never came, and by which contract and
--- transform. Of pruned batches, which no log holds, only where they were.
+-- transform; of the batches after one, up to another. Of pruned batches, which no log holds, only where they were.
 SELECT r.partition, r.from_offset, r.until_offset, r.batch_id,
        ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(r.gaps) AS g) AS gaps,
        b.contract_digest, b.transform_digest, false AS pruned
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
- WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL
+ WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id > %(after)s AND b.batch_id <= %(until)s
  UNION ALL
 SELECT partition, from_offset, until_offset, last_batch,
        ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(gaps) AS g), NULL, NULL, true
-  FROM tidegate.pruned_range WHERE pipeline = %(pipeline)s
+  FROM tidegate.pruned_range WHERE pipeline = %(pipeline)s AND last_batch > %(after)s
  ORDER BY partition, from_offset;
 
 -- verify_settled: offsets of dead letters that were settled and are pruned.
@@ -24,7 +24,8 @@ SELECT d.partition, lower(g), upper(g)
 -- verify_skipped_records: how many messages of each committed range are of records that the contract skips.
 SELECT r.partition, r.from_offset, r.until_offset, r.batch_id, r.messages, r.skipped_records
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
- WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL ORDER BY r.partition, r.from_offset;
+ WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id > %(after)s AND b.batch_id <= %(until)s
+ ORDER BY r.partition, r.from_offset;
 
 -- verify_skips: offsets that a person gave up.
 SELECT s.partition, s.from_offset, s.until_offset
@@ -41,10 +42,54 @@ SELECT s.partition, s.from_offset, r.until_offset, s.registry, s.generation, s.k
   JOIN tidegate.batch_range AS r USING (batch_id, partition, from_offset)
   JOIN tidegate.batch AS b USING (batch_id)
   JOIN tidegate.source_position AS p ON (p.pipeline, p.partition, p.topic_id) = (b.pipeline, s.partition, r.topic_id)
- WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL ORDER BY s.partition, s.from_offset;
+ WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id > %(after)s AND b.batch_id <= %(until)s
+ ORDER BY s.partition, s.from_offset;
 
 -- verify_schemas: these schemas.
 SELECT registry, generation, key, format, document, "references", encrypted FROM tidegate.schema
  WHERE (registry, generation, key) IN (
          SELECT registry, generation, key FROM tidegate.batch_schema JOIN tidegate.batch USING (batch_id)
           WHERE pipeline = %(pipeline)s);
+
+-- verify_batches: the next committed batches after one, with how many messages each has read.
+SELECT batch_id, messages FROM tidegate.batch
+ WHERE pipeline = %(pipeline)s AND batch_id > %(after)s AND replaced_by IS NULL ORDER BY batch_id LIMIT %(most)s;
+
+-- verify_left: how many messages the batches after one have read.
+SELECT coalesce(sum(messages), 0)::bigint FROM tidegate.batch
+ WHERE pipeline = %(pipeline)s AND batch_id > %(after)s AND replaced_by IS NULL;
+
+-- verify_basis: what else than a new batch may change what was compared. Settlements count that moved a position, or
+-- gave offsets up.
+SELECT (SELECT max(replay_id)::text FROM tidegate.replay
+         WHERE pipeline = %(pipeline)s AND executed_at IS NOT NULL) AS replay,
+       (SELECT max(adoption_id)::text FROM tidegate.adoption WHERE pipeline = %(pipeline)s) AS adoption,
+       (SELECT max(settlement_id)::text FROM tidegate.settlement
+         WHERE pipeline = %(pipeline)s AND coalesce(actions->'steps', 'null') <> '[]') AS settlement,
+       (SELECT contract_digest FROM tidegate.pipeline WHERE name = %(pipeline)s) AS contract,
+       (SELECT string_agg(concat_ws(' ', table_name, table_oid, definition), ', ' ORDER BY table_name)
+          FROM tidegate.output WHERE pipeline = %(pipeline)s) AS tables,
+       (SELECT string_agg(DISTINCT topic || ' ' || topic_id, ', ')
+          FROM tidegate.source_position WHERE pipeline = %(pipeline)s) AS log;
+
+-- verified: up to where the pipeline was compared, and what the last check of what was new has said.
+SELECT moves, batch_id, offsets, sums, basis, moved_at, checked_at, passed, explanation
+  FROM tidegate.verified WHERE pipeline = %(pipeline)s;
+
+-- move_verified: a compare-and-swap; touches one row, or another check has moved it.
+INSERT INTO tidegate.verified AS v (pipeline, moves, batch_id, offsets, sums, basis)
+VALUES (%(pipeline)s, %(moves)s + 1, %(batch_id)s, %(offsets)s, %(sums)s, %(basis)s)
+    ON CONFLICT (pipeline) DO UPDATE
+    SET moves = excluded.moves, batch_id = excluded.batch_id, offsets = excluded.offsets, sums = excluded.sums,
+        basis = excluded.basis, moved_at = now()
+  WHERE v.moves = %(moves)s;
+
+-- record_check: what a check of what was new has said.
+INSERT INTO tidegate.verified AS v (pipeline, batch_id, offsets, sums, basis, checked_at, passed, explanation)
+VALUES (%(pipeline)s, 0, '{}', '{}', '{}', now(), %(passed)s, %(explanation)s)
+    ON CONFLICT (pipeline) DO UPDATE
+    SET checked_at = now(), passed = excluded.passed, explanation = excluded.explanation;
+
+-- indexed_by_batch: whether an index begins with _batch_id.
+SELECT EXISTS (SELECT FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+                WHERE i.indrelid = to_regclass(%(table)s) AND i.indisvalid AND a.attname = '_batch_id') AS indexed;

@@ -1,0 +1,58 @@
+"""A batch whose offsets are fixed, cut into smaller ones: the same offsets, in the same order in each partition."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from platform_defs import offsets
+from platform_defs.offsets import OffsetRange, PendingBatch, Position, Rest, split, whole_spans
+
+TASKS = 4  # a large part is split into about so many ranges, as any batch (engine/planning.py)
+
+
+def recut(pending: PendingBatch, messages: int) -> PendingBatch:
+    """`pending` with about so many offsets, and the others as its rest. What a person decided about it holds for each
+    part; what its last try found is found again.
+
+    The first range of each partition keeps its leader epoch, as it begins where the partition's position is.
+    """
+    ranges = [*pending.ranges, *(pending.rest.ranges if pending.rest else ())]
+    first, rest = _cut(_joined(ranges), messages)
+    return replace(pending, ranges=first, rest=Rest(messages, rest) if rest else None, suspects=())
+
+
+def next_part(pending: PendingBatch) -> PendingBatch | None:
+    """What is pending once `pending` has committed; its batch id is still to be given."""
+    if pending.rest is None:
+        return None
+    return recut(replace(pending, ranges=()), pending.rest.messages)
+
+
+def from_positions(ranges: Iterable[OffsetRange], positions: Sequence[Position]) -> tuple[OffsetRange, ...]:
+    """`ranges`, those that begin at a position with its leader epoch: a part that was cut off had none yet."""
+    epochs = {(at.partition, at.next_offset): at.leader_epoch for at in positions}
+    return tuple(
+        replace(item, leader_epoch=epochs.get((item.partition, item.from_offset)))
+        if item.leader_epoch is None
+        else item
+        for item in ranges
+    )
+
+
+def _joined(ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
+    """A range for each partition. Raises Retryable where they do not continue each other."""
+    first = {item.partition: item for item in sorted(ranges, reverse=True)}
+    return [replace(first[span.partition], until_offset=span.until_offset) for span in whole_spans(ranges)]
+
+
+def _cut(wholes: Sequence[OffsetRange], messages: int) -> tuple[tuple[OffsetRange, ...], tuple[OffsetRange, ...]]:
+    """About so many offsets, shared among the partitions by what is left of each, and the others."""
+    total = sum(map(len, wholes))
+    first: list[OffsetRange] = []
+    rest: list[OffsetRange] = []
+    for whole in wholes:
+        share = len(whole) if total <= messages else max(1, messages * len(whole) // total)
+        middle = whole.from_offset + share
+        first += split(replace(whole, until_offset=middle), max(offsets.MESSAGES_WORTH_A_TASK, -(-messages // TASKS)))
+        if middle < whole.until_offset:
+            rest.append(replace(whole, from_offset=middle, leader_epoch=None, new_leader=False, end_epoch=None))
+    return tuple(first), tuple(rest)

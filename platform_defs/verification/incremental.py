@@ -1,0 +1,177 @@
+"""`tidegate verify --new`: what has been committed since the last check, in windows of whole batches.
+
+Each window is compared in a snapshot of its own, so that none is held for hours, and moves the checkpoint in the ledger
+where it is exact: the next check begins there. What a window covers:
+
+    the ledger    its batches and skips cover each partition without a hole, and once
+    append        each message of its offsets is the rows of its batches that it must be; dead letters by offset
+    upsert        the row of each key of its messages is the newest one's, or a later batch's
+    accumulate    its sums are those at the checkpoint plus those of the rows since (sums.py)
+
+A row of an older batch that was changed afterwards is not looked at again: only `verify` sees it.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.verification import sums
+from platform_defs.verification.report import Findings, New, Report
+from platform_defs.verification.snapshot import Snapshot, take_snapshot
+from platform_defs.verification.touched import MOST_WAITING, TouchedKeys
+from platform_defs.verification.upserts import Newest
+from platform_defs.verification.verify import (
+    Compared,
+    Progress,
+    coverage,
+    refuse_unlike,
+    same_topic,
+    start_spark,
+    topic_of,
+)
+from platform_defs.verification.windows import Window, next_window, why_void
+from resources.postgres.connection import queries
+from resources.postgres.verified import Checkpoint, move_checkpoint, read_basis, read_checkpoint, record_check
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from resources.endpoints import Endpoints
+
+WINDOW = 1_000_000  # messages of a window, or one batch: a snapshot is held for about as long as these take
+BATCHES = 10_000  # of a window: the batches of a slow topic are small
+BUDGET = 7_200.0  # seconds after which no further window is begun; the next check goes on
+
+
+def verify_new(
+    pipeline: Pipeline,
+    endpoints: "Endpoints",
+    spark: "Callable[[], SparkSession] | None" = None,
+    progress: Progress | None = None,
+    *,
+    window: int = WINDOW,
+    seconds: float = BUDGET,
+) -> Report:
+    """Compare what was committed since the checkpoint, and move it as far as everything is exact.
+
+    What has changed under the checkpoint voids it (windows.why_void): the check then begins at the first message.
+    Raises what `verify` raises.
+    """
+    started = time.monotonic()
+    check = _Check(pipeline, endpoints, spark or start_spark, progress or (lambda _done, _total: None), window)
+    while check.window(late=time.monotonic() - started > seconds):
+        pass
+    report = check.findings.report(time.monotonic() - started, "", check.about())
+    if check.snapshots:
+        record_check(endpoints.postgres_url, pipeline.name, passed=report.ok, explanation=report.explanation)
+    return report
+
+
+@dataclass
+class _Check:
+    """A check while it goes from window to window."""
+
+    pipeline: Pipeline
+    endpoints: "Endpoints"
+    spark: "Callable[[], SparkSession]"
+    progress: Progress
+    most: int
+    findings: Findings = field(init=False)
+    snapshots: int = 0
+    began: int = 0  # the batch after which it began
+    began_again: str = ""
+    reached: Checkpoint = field(default_factory=Checkpoint)  # as the ledger has it, or further: while keys wait
+    waiting: dict[str, Newest] = field(default_factory=dict[str, Newest])
+    left: int = 0
+    hint: str = ""
+
+    def __post_init__(self) -> None:
+        self.findings = Findings.of(self.pipeline.contract)
+
+    def about(self) -> New:
+        """What was compared."""
+        return New(self.began, self.reached.batch_id, self.snapshots, self.left, self.began_again, self.hint)
+
+    def window(self, *, late: bool) -> bool:
+        """Compare the next one; whether there is another. `late`: this is the last one that there is time for."""
+        with take_snapshot(self.endpoints.postgres_url, self.pipeline.contract, self._choose) as snapshot:
+            if not snapshot.partitions:
+                return False
+            refuse_unlike(snapshot)
+            self._compare(snapshot)
+            found, ends = self._found(snapshot), late or snapshot.window.last
+            if ends and self.findings.ok:
+                sums.compare(snapshot, found.sums, self.began, self.findings)
+            exact = self.findings.ok
+            self.left = snapshot.left_after(found.batch_id if exact else self.reached.batch_id)
+            self.hint = self._hint(snapshot)
+        return exact and self._move(found, ends=ends) and not ends
+
+    def _choose(self, connection: psycopg.Connection[Any]) -> Window:
+        """The batches after those that were compared, or from the first one on where that no longer counts."""
+        name = self.pipeline.name
+        at = self.reached if self.snapshots else read_checkpoint(connection, name)
+        asked = {"pipeline": name, "after": at.batch_id, "most": BATCHES}
+        positions = connection.execute(queries()["verify_positions"], asked).fetchall()
+        basis = read_basis(connection, name)
+        why = why_void(at, basis, {number: next_offset for number, *_, next_offset in positions})
+        if at.batch_id == 0 or why:
+            at = Checkpoint(at.moves, basis=basis)
+            self.findings, self.waiting = Findings.of(self.pipeline.contract), {}
+            self.began_again = why if at.moves and why else ""
+        if not self.snapshots or why:
+            self.began = at.batch_id
+        self.reached, self.snapshots = at, self.snapshots + 1
+        rows = connection.execute(queries()["verify_batches"], {**asked, "after": at.batch_id}).fetchall()
+        batches = [(batch, messages) for batch, messages in rows]
+        return next_window(at, batches, self.most, more=len(batches) == BATCHES)
+
+    def _compare(self, snapshot: Snapshot) -> None:
+        done = self.findings.counts.get("messages", 0)
+        left = snapshot.left_after(snapshot.window.after)
+        with closing(topic_of(self.endpoints, snapshot.eras)) as topic:
+            same_topic(topic, snapshot)
+            coverage(snapshot, self.findings)
+            compared = Compared(snapshot, topic, self.findings, lambda now, _: self.progress(done + now, done + left))
+            table = snapshot.contract.row_table
+            if table.disposition == "upsert":
+                keys = TouchedKeys(compared.keys(), snapshot.window, self.waiting, self.findings)
+                keys.compare(lambda some: snapshot.rows_of_keys(table, some))
+            else:
+                compared.rows(self.pipeline, self.spark)
+            same_topic(topic, snapshot)
+
+    def _found(self, snapshot: Snapshot) -> Checkpoint:
+        """The checkpoint behind the window, if it is exact."""
+        offsets = {part.number: part.next for part in snapshot.partitions.values()}
+        total = sums.added(self.reached.sums, sums.of_window(snapshot))
+        return replace(self.reached, batch_id=snapshot.window.until, offsets=offsets, sums=total)
+
+    def _move(self, found: Checkpoint, *, ends: bool) -> bool:
+        """Move the checkpoint, once no key waits for a later batch; whether the check may go on."""
+        if self.waiting and (ends or len(self.waiting) > MOST_WAITING):
+            self.findings.count("unverifiable", len(self.waiting))
+            self.waiting.clear()
+        if self.waiting or found == self.reached:
+            self.reached = found
+            return True
+        if not move_checkpoint(self.endpoints.postgres_url, self.pipeline.name, found):
+            self.hint = "Another check has moved the checkpoint meanwhile, so this one ended"
+            return False
+        self.reached = replace(found, moves=found.moves + 1)
+        return True
+
+    def _hint(self, snapshot: Snapshot) -> str:
+        """How to find an append table's new rows without reading all of it, where it has no index for that."""
+        table = snapshot.contract.row_table
+        if table.disposition != "append" or snapshot.indexed_by_batch(table):
+            return ""
+        return (
+            f"{table.name} has no index on _batch_id, so each check reads the whole table. To change that: "
+            f"CREATE INDEX CONCURRENTLY ON {table.name} USING brin (_batch_id) WITH (autosummarize = on)"
+        )

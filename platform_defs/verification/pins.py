@@ -1,0 +1,27 @@
+"""Which contract and transform judged which offsets of a partition."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """What judged the messages of a batch and made its rows, by digests; None where the ledger names none."""
+
+    contract: str | None = None
+    transform: str | None = None  # empty: there was none
+
+
+Judged = tuple[int, int, Pinned]  # from (included), until (excluded)
+
+
+def one_after_another(judged: Sequence[Judged]) -> tuple[Judged, ...]:
+    """In ascending order, pieces of one pin that touch as one; of pieces that overlap, the first has it."""
+    found: list[Judged] = []
+    for low, high, pinned in sorted(judged, key=lambda item: item[:2]):
+        start = max(low, found[-1][1]) if found else low
+        if found and start == found[-1][1] and found[-1][2] == pinned:
+            found[-1] = (found[-1][0], max(found[-1][1], high), pinned)
+        elif start < high:
+            found.append((start, high, pinned))
+    return tuple(found)

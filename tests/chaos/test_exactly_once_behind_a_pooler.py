@@ -1,0 +1,61 @@
+"""The exactly-once suite again, with Postgres behind PgBouncer in session mode: the promises of one batch, and the runs
+that are killed, stopped or meet each other.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from resources.endpoints import Endpoints
+from tests.chaos.catalogue import SCENARIOS
+from tests.chaos.runs import POSTGRES, Run
+from tests.chaos.scenario import Chaos, FaultClass
+from tests.chaos.three_brokers import wait_until
+from tests.integration import test_exactly_once as suite
+from tests.pgbouncer import needs_pgbouncer, pgbouncer
+from tests.world import World, transfers
+
+pytestmark = [pytest.mark.slow, needs_pgbouncer, pytest.mark.timeout(300)]
+RUNS = (FaultClass.RUN_KILLED, FaultClass.RUN_OVERTAKEN, FaultClass.TWO_RUNS)
+
+# Each test of the suite, here with the world below.
+globals().update({name: test for name, test in vars(suite).items() if name.startswith("test_")})
+
+
+@pytest.fixture(scope="module")
+def pooled(endpoints: Endpoints) -> Iterator[Endpoints]:
+    """Postgres by way of a pooler, to which runs in processes of their own are led as well."""
+    with pgbouncer(endpoints.postgres_url) as url, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(POSTGRES, url)
+        yield replace(endpoints, postgres_url=url)
+
+
+@pytest.fixture
+def world(world: World, pooled: Endpoints) -> World:
+    return replace(world, endpoints=pooled)
+
+
+def test_the_suite_is_behind_a_pooler(world: World) -> None:
+    with world.session() as session:
+        (pid,) = session.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+        assert pid != session.info.backend_pid
+
+
+@pytest.mark.parametrize("name", [name for name, found in SCENARIOS.items() if found.fault_class in RUNS])
+def test_nothing_is_lost_or_doubled_by_runs(world: World, name: str) -> None:
+    verdict = SCENARIOS[name].play(Chaos(world, random.Random(name), kills=2))
+    assert verdict.kept, verdict
+
+
+def test_a_run_that_is_killed_is_found_dead_within_seconds(world: World) -> None:
+    """Its connections end with it, and the pooler gives what they held back."""
+    pipeline = world.new_pipeline()
+    world.send(pipeline, transfers(80))
+    run = Run(pipeline, "after_audit", "STOP", spark=world.spark())
+    run.wait_until_stopped()
+    assert world.ledger.status(pipeline.name).held
+    run.kill()
+    wait_until(lambda: not world.ledger.status(pipeline.name).held, "the run is known to be dead", 5)
+    assert Chaos(world, random.Random(0), 0).judge(pipeline, 1, "exact").kept

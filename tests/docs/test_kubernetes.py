@@ -1,0 +1,134 @@
+"""docs/examples/kubernetes: every manifest, and the Job of a run, as the schemas of Kubernetes have them.
+
+There is no cluster here: what only a cluster would show (images, networks, rights, probes) is not tried.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import kubernetes_validate
+import pytest
+import yaml
+from dagster._config import process_config
+from dagster._core.instance.ref import InstanceRef
+from dagster._core.workspace.load_target import WorkspaceFileTarget
+from dagster_k8s import K8sRunLauncher
+from dagster_k8s.job import construct_dagster_k8s_job
+from kubernetes import client
+
+from resources.settings import unknown_variables
+from tests.docs.test_commands import ROOT
+
+FOLDER = ROOT / "docs" / "examples" / "kubernetes"
+VERSIONS = ("1.30", "1.37")
+NOWHERE = {
+    "clusters": [{"name": "nowhere", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "contexts": [{"name": "nowhere", "context": {"cluster": "nowhere", "user": "nobody"}}],
+    "users": [{"name": "nobody", "user": {}}],
+    "current-context": "nowhere",
+}
+pytestmark = pytest.mark.slow
+
+
+def manifests() -> list[tuple[str, dict[str, Any]]]:
+    """Each, with the name of its file, apart from what only kustomize reads."""
+    files = [path for path in sorted(FOLDER.glob("*.yaml")) if path.name != "kustomization.yaml"]
+    return [(path.name, item) for path in files for item in yaml.safe_load_all(path.read_text())]
+
+
+def data(name: str) -> dict[str, str]:
+    """What a ConfigMap or a Secret holds, by key."""
+    (found,) = [
+        item.get("data") or item["stringData"]
+        for _, item in manifests()
+        if item["kind"] in ("ConfigMap", "Secret") and item["metadata"]["name"] == name
+    ]
+    return found
+
+
+def named(item: Any, key: str) -> Iterator[Any]:
+    """Every value of this key, however deep."""
+    for name, value in item.items() if isinstance(item, dict) else enumerate(item) if isinstance(item, list) else ():
+        if name == key:
+            yield value
+        yield from named(value, key)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("manifest", [pytest.param(item, id=f"{file}-{item['kind']}") for file, item in manifests()])
+def test_a_manifest_is_as_kubernetes_has_it(manifest: dict[str, Any], version: str) -> None:
+    kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_every_file_is_applied() -> None:
+    listed = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["resources"]
+    assert sorted(["kustomization.yaml", *listed]) == sorted(path.name for path in FOLDER.glob("*.yaml"))
+
+
+def test_what_a_pod_refers_to_is_there() -> None:
+    there = {(item["kind"], item["metadata"]["name"]) for _, item in manifests()}
+    for file, item in manifests():
+        assert {("ConfigMap", one["name"]) for one in named(item, "configMapRef")} <= there, file
+        assert {("ConfigMap", one["name"]) for one in named(item, "configMap")} <= there, file
+        assert {("Secret", one["secretName"]) for one in named(item, "secret")} <= there, file
+        assert {("ServiceAccount", one) for one in named(item, "serviceAccountName")} <= there, file
+
+
+def test_the_settings_are_settings_and_each_secret_is_a_file_that_is_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = data("tidegate-settings")
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert unknown_variables() == []
+    files = {value for name, value in given.items() if name.endswith("_FILE")}
+    assert files == {f"/run/secrets/tidegate/{key}" for key in data("tidegate")}
+
+
+def launcher(folder: Path) -> K8sRunLauncher:
+    """The one of the manifests, which would ask a cluster that is not there."""
+    config = yaml.safe_load(data("tidegate-dagster")["dagster.yaml"])["run_launcher"]["config"]
+    checked = process_config(K8sRunLauncher.config_type(), config)
+    assert checked.success, checked.errors
+    nowhere = folder / "kubeconfig"
+    nowhere.write_text(yaml.safe_dump(NOWHERE))
+    outside = {"load_incluster_config": False, "kubeconfig_file": str(nowhere)}
+    return K8sRunLauncher(**{**(checked.value or {}), **outside})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_job_of_a_run_is_as_kubernetes_has_it_and_has_its_secrets(version: str, tmp_path: Path) -> None:
+    running = launcher(tmp_path)
+    run = dg.DagsterRun("drain", run_id="5f2c1a52-0000-4000-8000-000000000000")
+    context = running.get_container_context_for_run(run)
+    made = construct_dagster_k8s_job(
+        context.get_k8s_job_config(None, running),
+        ["dagster", "api", "execute_run"],
+        "dagster-run-5f2c1a52",
+        context.run_k8s_config,
+    )
+    job: Any = client.ApiClient().sanitize_for_serialization(made)
+    kubernetes_validate.validate(job, version, strict=True)
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    assert {"/run/secrets/tidegate", "/var/lib/tidegate", "/dagster"} <= set(mounts)
+    assert {volume["name"] for volume in pod["volumes"]} >= set(mounts.values())
+    assert container["envFrom"] == [{"configMapRef": {"name": "tidegate-settings"}}]
+    assert (pod["serviceAccountName"], pod["terminationGracePeriodSeconds"]) == ("tidegate", 120)
+    assert container["image"] == "registry.example.com/tidegate:0.2.0"
+
+
+def test_dagster_takes_the_instance_and_the_workspace(tmp_path: Path) -> None:
+    for name, text in data("tidegate-dagster").items():
+        (tmp_path / name).write_text(text)
+    ref = InstanceRef.from_dir(str(tmp_path))
+    parts = (ref.compute_logs_data, ref.run_launcher_data, ref.local_artifact_storage_data)
+    classes = {one.module_name: one.class_name for one in parts if one}
+    assert classes == {
+        "dagster._core.storage.noop_compute_log_manager": "NoOpComputeLogManager",
+        "dagster_k8s": "K8sRunLauncher",
+        "resources.dagster.storage": "Artifacts",
+    }
+    (origin,) = WorkspaceFileTarget([str(tmp_path / "workspace.yaml")]).create_origins()
+    assert origin.location_name == "tidegate"

@@ -1,0 +1,118 @@
+"""docs/how-to/production.md is walked: every block of it, in order, against real servers with TLS, logins and ACLs.
+
+What the reader of the page has, its variables say; there is nothing else of TIDEGATE_* or libpq's in the environment.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.kafka_scripts import write_scripts
+from tests.secured_kafka import ADMIN, PASSWORDS, SecuredKafka, secured_kafka
+from tests.tls_postgres import DATABASE, TlsPostgres, tls_postgres
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs" / "how-to" / "production.md").read_text()
+BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n", re.DOTALL)
+PROPERTIES = """\
+security.protocol=SASL_SSL
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="{user}" password="{word}";
+ssl.truststore.type=PEM
+ssl.truststore.location={authority}
+"""
+
+
+@dataclass(frozen=True)
+class Walked:
+    """What each block of the page printed, and the server that it was walked with."""
+
+    said: list[str]
+    postgres: TlsPostgres
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        """As the administrator, in the page's database."""
+        with psycopg.connect(self.postgres.url().replace(f"/{DATABASE}?", "/warehouse?")) as session:
+            return session.execute(query.encode()).fetchall()
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walked]:
+    if shutil.which("psql") is None:
+        pytest.skip("the page calls psql, which is not installed (Debian: apt install postgresql-client)")
+    home = tmp_path_factory.mktemp("production")
+    with tls_postgres(tmp_path_factory.mktemp("postgres")) as postgres, secured_kafka(home) as kafka:
+        environment = _environment(home, postgres, kafka)
+        # One shell, as a reader has it: a later block uses what an earlier one has set.
+        script = "\n".join(["set -eu -o pipefail", *(f"echo '{_mark(n)}'\n{text}" for n, text in enumerate(BLOCKS))])
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=420, check=False
+        )
+        assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-4000:]}"
+        yield Walked(re.split("|".join(_mark(n) for n in range(len(BLOCKS))), done.stdout)[1:], postgres)
+
+
+def _mark(number: int) -> str:
+    return f"--- block {number} ---"
+
+
+def _environment(home: Path, postgres: TlsPostgres, kafka: SecuredKafka) -> dict[str, str]:
+    """What the page calls its names, and Kafka's scripts on the PATH."""
+    secrets, scripts = home / "secrets", home / "scripts"
+    secrets.mkdir(mode=0o700)
+    scripts.mkdir()
+    write_scripts(scripts)
+    authority = home / "authorities.pem"
+    authority.write_text("".join(CERTIFICATE.findall(postgres.authority.read_text() + kafka.authority.read_text())))
+    word = PASSWORDS[ADMIN]
+    (secrets / "admin.properties").write_text(PROPERTIES.format(user=ADMIN, word=word, authority=authority))
+    (secrets / "kafka-admin").write_text(word)
+    path = os.pathsep.join([str(Path(sys.executable).parent), str(scripts), os.environ["PATH"]])
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TIDEGATE_", "DAGSTER_", "PG"))}
+    named = {"DB": f"localhost:{postgres.port}", "BROKERS": f"127.0.0.1:{kafka.port}", "CA": str(authority)}
+    named |= {"SECRETS": str(secrets), "ADMIN": postgres.url(), "REPLICAS": "1", "STATE": str(home / "state")}
+    contracts = home / "contracts"
+    shutil.copytree(ROOT / "assets" / "bank", contracts / "bank")
+    return {**kept, **named, "TIDEGATE_CONTRACTS": str(contracts), "PATH": path}
+
+
+def _block(words: str) -> int:
+    (number,) = [number for number, text in enumerate(BLOCKS) if words in text]
+    return number
+
+
+def test_every_block_of_the_page_works_with_the_rights_that_the_page_gives(walked: Walked) -> None:
+    assert len(walked.said) == len(BLOCKS) > 6
+    assert "Created: bank.postings, bank.balances, dagster" in walked.said[_block("migrate --tables")]
+    assert walked.rows("SELECT sum(balance), count(*) > 0 FROM bank.balances") == [(0, True)]
+    assert walked.rows("SELECT sum(messages) FROM tidegate.batch") == [(1000,)]
+
+
+def test_the_doctor_finds_every_connection_encrypted_and_every_right_there(walked: Walked) -> None:
+    said = walked.said[_block("<<END")]
+    assert "The connection is encrypted (TLS)." in said
+    assert "The role tidegate_publisher may read and write the ledger." in said
+    assert " 0 errors" in said
+
+
+def test_a_reader_sees_what_there_is_to_watch(walked: Walked) -> None:
+    said = walked.said[_block("url reader")]
+    assert "bank_transfers: 0 messages behind bank.transfers, active" in said
+    assert "may read the ledger and may not write" in said
+
+
+def test_no_role_is_more_than_it_says_and_the_owner_owns_what_lasts(walked: Walked) -> None:
+    more = " OR ".join(f"rol{name}" for name in ("super", "createrole", "createdb", "bypassrls", "replication"))
+    assert walked.rows(f"SELECT count(*) FROM pg_roles WHERE rolname ~ '^tidegate_' AND NOT ({more})") == [(3,)]
+    owners = "SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname IN"
+    assert walked.rows(f"{owners} ('tidegate', 'bank', 'crm', 'web', 'dagster')") == [("tidegate_owner",)]

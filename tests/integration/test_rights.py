@@ -1,0 +1,303 @@
+"""Three roles with the rights that `tidegate rights` prints, and no other: an owner, a publisher, a reader."""
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import click
+import dagster as dg
+import psycopg
+import pytest
+from psycopg.errors import InsufficientPrivilege
+from pyspark.sql import SparkSession
+
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.replay_plan import ReplayStart
+from platform_defs.errors import BadInput, LedgerAway
+from platform_defs.operations.replay import Replay
+from platform_defs.verification.verify import verify
+from resources.dagster import storage
+from resources.endpoints import Endpoints
+from resources.postgres.claims import create_unclaimed
+from resources.postgres.migrations import KNOWN
+from resources.postgres.rights import Roles
+from resources.postgres.vitals import heartbeats, look
+from resources.settings import PROJECT_ROOT
+from tests.world import World, transfers
+
+FORBIDDEN = {
+    "publisher": (
+        "create schema mine",
+        "create table public.mine ()",
+        "create table {schema}.mine ()",
+        "create table tidegate.mine ()",
+        "create table dagster.mine ()",
+        "alter table {table} add mine int",
+        "truncate {table}",
+        "delete from {table}",
+        "drop table {table}",
+        "truncate tidegate.batch",
+        "drop table tidegate.batch",
+        "insert into tidegate.migration values ('999.sql')",
+        "delete from tidegate.migration",
+        "select pg_terminate_backend(pid) from pg_stat_activity where usename <> current_user",
+    ),
+    "reader": ("select from tidegate_staging.coverage", "create temporary table mine ()", "delete from tidegate.batch"),
+}
+WRITABLE = """
+select format('%%I.%%I', n.nspname, c.relname) from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+ where c.relkind in ('r', 'p', 'v', 'S') and n.nspname not in ('pg_catalog', 'information_schema')
+   and case c.relkind when 'S' then has_sequence_privilege(%s, c.oid, 'USAGE, UPDATE')
+                      else has_table_privilege(%s, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') end
+"""
+
+
+@dataclass(frozen=True)
+class Company:
+    """A database of three roles. `urls`: by what each is for."""
+
+    database: str
+    urls: Mapping[str, str]
+    roles: Roles
+    world: World
+
+    def as_(self, role: str) -> World:
+        """The world, as this role sees it."""
+        return replace(self.world, endpoints=replace(self.world.endpoints, postgres_url=self.urls[role]))
+
+    def grant(self, *pipelines: Pipeline) -> None:
+        """What the owner does by the page: migrate, create the tables, and execute what is printed."""
+        owner = self.as_("owner")
+        owner.ledger.migrate()
+        contracts = [pipeline.contract for pipeline in pipelines]
+        create_unclaimed(self.urls["owner"], contracts)
+        for statements in self.roles.grants(contracts, dagster=self.has_dagster):
+            self.execute("owner", statements)
+
+    @property
+    def has_dagster(self) -> bool:
+        """Whether Dagster's tables are there."""
+        (found,) = self.as_("administrator").rows("select to_regnamespace('dagster') is not null as there")
+        return found["there"]
+
+    def execute(self, role: str, statement: str) -> None:
+        with psycopg.connect(self.urls[role], autocommit=True) as session:
+            session.execute(statement.encode())
+
+
+@pytest.fixture
+def company(world: World) -> Iterator[Company]:
+    """A company of the test's own, in which nothing is there yet."""
+    with _company(world) as made:
+        yield made
+
+
+@contextmanager
+def _company(world: World) -> Generator[Company]:
+    """Roles without any right, but that the owner may create schemas, and is a member of the publisher's."""
+    name = f"company_{uuid4().hex[:10]}"
+    roles = {role: f"{name}_{role}" for role in ("owner", "publisher", "reader")}
+    with psycopg.connect(world.endpoints.postgres_url, autocommit=True) as session:
+        for role in roles.values():
+            session.execute(f"create role {role} login nosuperuser password 'secret'".encode())
+        session.execute(f"create database {name}".encode())
+        session.execute(f"revoke all on database {name} from public".encode())
+        session.execute(f"grant connect on database {name} to {', '.join(roles.values())}".encode())
+        session.execute(f"grant create, temporary on database {name} to {roles['owner']}".encode())
+        session.execute(f"grant {roles['publisher']} to {roles['owner']}".encode())
+        given = urlsplit(world.endpoints.postgres_url)._replace(path=f"/{name}")
+        place = given.netloc.rpartition("@")[2]
+        urls = {role: given._replace(netloc=f"{roles[role]}:secret@{place}").geturl() for role in roles}
+        yield Company(name, {**urls, "administrator": given.geturl()}, Roles(**roles), world)
+        session.execute(f"drop database {name} with (force)".encode())
+        session.execute(f"drop role {', '.join(roles.values())}".encode())
+
+
+@pytest.fixture(scope="module")
+def governed(endpoints: Endpoints, spark: Callable[[], SparkSession]) -> Iterator[tuple[Company, Pipeline]]:
+    """A database in which everything is there, and its pipeline, for what changes nothing."""
+    world = World(endpoints, spark)
+    with _company(world) as company, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEGATE_DAGSTER_URL", company.urls["owner"])
+        assert storage.create_missing_tables()
+        assert not storage.create_missing_tables()
+        pipeline = world.new_pipeline()
+        company.grant(pipeline)
+        yield company, pipeline
+
+
+def _messages(disposition: str) -> tuple[list[bytes | None], list[bytes | None] | None]:
+    """Some good messages, and one that becomes no row; and their keys."""
+    customer = '{"customer_id": "C%d", "name": "Ada", "tier": "gold", "signed_up": "2026-11-01"}'
+    view = '{"event_id": "e%d", "visitor": "v", "url": "https://a.b/", "viewed_at": "2026-11-01T10:00:00Z"}'
+    match disposition:
+        case "upsert":
+            keys: list[bytes | None] = [*(f"C{n}".encode() for n in range(4)), b"C0", b"C9"]
+            return [*((customer % n).encode() for n in range(4)), None, b"{"], keys
+        case "append":
+            return [*((view % n).encode() for n in range(4)), b"{"], None
+        case _:
+            return [*transfers(8), b"{"], None
+
+
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "disposition", [pytest.param("append", marks=slow), pytest.param("upsert", marks=slow), "accumulate"]
+)
+def test_a_publisher_runs_a_pipeline_and_a_reader_verifies_it(company: Company, disposition: str) -> None:
+    pipeline = company.world.new_pipeline(disposition)
+    company.grant(pipeline)
+    publisher, reader = company.as_("publisher"), company.as_("reader")
+    values, keys = _messages(disposition)
+    for _ in range(2):  # the second run sweeps what the first has left, and finds its tables
+        publisher.send(pipeline, values, keys=keys)
+        publisher.drain(pipeline)
+    found = verify(pipeline, reader.endpoints, reader.spark)
+    assert found.ok
+    assert found.dead_letters == len(reader.ledger.dead_letters(pipeline.name, None, 100)) > 0
+
+
+@slow
+def test_a_publisher_ends_the_sessions_of_the_run_that_it_fences(company: Company) -> None:
+    pipeline = company.world.new_pipeline()
+    company.grant(pipeline)
+    ledger = company.as_("publisher").ledger
+    with closing(ledger.acquire(pipeline.contract)) as first:
+        assert company.as_("reader").ledger.status(pipeline.name).held
+        with closing(ledger.acquire(pipeline.contract)), pytest.raises(LedgerAway, match="terminating connection"):
+            first.ping()
+
+
+@slow
+@pytest.mark.parametrize(("role", "statement"), [(role, one) for role, all_ in FORBIDDEN.items() for one in all_])
+def test_a_role_may_not(governed: tuple[Company, Pipeline], role: str, statement: str) -> None:
+    company, pipeline = governed
+    named = {"schema": pipeline.name, "table": pipeline.contract.row_table.name}
+    with pytest.raises(InsufficientPrivilege):
+        company.execute(role, statement.format(**named))
+
+
+@slow
+def test_a_reader_may_write_to_nothing_and_a_publisher_to_no_more_than_its_work_needs(
+    governed: tuple[Company, Pipeline],
+) -> None:
+    company, pipeline = governed
+    administrator = company.as_("administrator")
+
+    def writable(role: str) -> set[str]:
+        return {next(iter(row.values())) for row in administrator.rows(WRITABLE, role, role)}
+
+    assert writable(company.roles.reader) == set()
+    found = writable(company.roles.publisher)
+    assert "tidegate.migration" not in found
+    assert {name.partition(".")[0] for name in found} == {"tidegate", "tidegate_staging", "dagster", pipeline.name}
+
+
+def test_what_a_later_migration_adds_needs_no_further_grant(company: Company) -> None:
+    company.grant()
+    company.execute("owner", "create table tidegate.later (id bigserial, said text)")
+    company.execute("owner", "create unlogged table tidegate_staging.later (said text)")
+    company.execute("publisher", "insert into tidegate.later (said) values ('x')")
+    company.execute("publisher", "insert into tidegate_staging.later (said) values ('x')")
+    assert company.as_("reader").rows("select said from tidegate.later") == [{"said": "x"}]
+
+
+def test_an_owner_of_schemas_that_are_there_needs_no_right_on_the_database(company: Company) -> None:
+    pipeline = company.world.new_pipeline()
+    owner = company.roles.owner
+    company.execute("administrator", f"revoke create on database {company.database} from {owner}")
+    with pytest.raises(BadInput, match=f"CREATE SCHEMA tidegate AUTHORIZATION .{owner}."):
+        company.grant(pipeline)
+    for schema in ("tidegate", "tidegate_staging", pipeline.name):
+        company.execute("administrator", f"create schema {schema} authorization {owner}")
+    company.grant(pipeline)
+    company.as_("publisher").drain(pipeline)
+
+
+def test_a_table_that_is_missing_is_the_owners_to_create(company: Company) -> None:
+    pipeline = company.world.new_pipeline()
+    company.grant()
+    with pytest.raises(BadInput, match=r"tidegate migrate --tables.*tidegate rights"):
+        company.as_("publisher").drain(pipeline)
+    create_unclaimed(company.urls["owner"], [pipeline.contract])
+    usage = rf"grant usage on schema {pipeline.name} to {company.roles.publisher}"
+    with pytest.raises(BadInput, match=usage):
+        company.as_("publisher").drain(pipeline)
+    company.execute("owner", usage)
+    with pytest.raises(BadInput, match=rf"grant select, insert on {pipeline.name}.* to {company.roles.publisher}"):
+        company.as_("publisher").drain(pipeline)
+    company.grant(pipeline)
+    company.as_("publisher").drain(pipeline)
+
+
+@slow
+def test_a_publisher_that_may_not_stage_is_told_what_prints_the_grant(company: Company) -> None:
+    pipeline = company.world.new_pipeline()
+    company.grant(pipeline)
+    company.execute("owner", f"revoke create on schema tidegate_staging from {company.roles.publisher}")
+    company.world.send(pipeline, transfers(4))
+    with pytest.raises(BadInput, match=r"(?s)permission denied for schema tidegate_staging.*tidegate rights"):
+        company.as_("publisher").drain(pipeline)
+
+
+def test_a_table_that_its_pipeline_has_filled_is_not_created_again(company: Company) -> None:
+    pipeline = company.world.new_pipeline()
+    company.grant(pipeline)
+    company.as_("publisher").drain(pipeline)
+    company.execute("owner", f"drop table {pipeline.contract.row_table.name}")
+    assert create_unclaimed(company.urls["owner"], [pipeline.contract]) == []
+
+
+def test_a_ledger_that_is_older_is_the_owners_to_migrate(company: Company) -> None:
+    company.grant()
+    company.execute("owner", f"delete from tidegate.migration where name = '{KNOWN[-1]}'")
+    with pytest.raises(BadInput, match=rf"belongs to {company.roles.owner}.*tidegate migrate.*tidegate rights"):
+        company.as_("publisher").ledger.migrate()
+
+
+@slow
+def test_an_owner_replays_what_a_publisher_has_published(company: Company) -> None:
+    pipeline = company.world.new_pipeline()
+    company.grant(pipeline)
+    publisher, owner = company.as_("publisher"), company.as_("owner")
+    publisher.send(pipeline, transfers(8))
+    publisher.drain(pipeline)
+    for replaying in (publisher, owner):
+        replay = Replay(pipeline, replaying.endpoints, replaying.spark)
+        if replaying is publisher:
+            with pytest.raises(BadInput, match="replay as its owner"):
+                replay.execute(ReplayStart(), "a test", "a test", lambda _: None)
+        else:
+            replay.execute(ReplayStart(), "a test", "a test", lambda _: None)
+    publisher.send(pipeline, transfers(4, start=8))
+    publisher.drain(pipeline)
+    assert verify(pipeline, company.as_("reader").endpoints, owner.spark).ok
+
+
+@slow
+def test_dagster_keeps_its_state_in_tables_that_the_owner_has_created(
+    governed: tuple[Company, Pipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    company, _ = governed
+
+    @dg.asset
+    def numbers() -> None: ...
+
+    monkeypatch.setenv("TIDEGATE_DAGSTER_URL", company.urls["publisher"])
+    company.execute("owner", f"revoke insert on dagster.runs from {company.roles.publisher}")
+    with pytest.raises(click.ClickException, match=r"TIDEGATE_DAGSTER_URL.*tidegate migrate --tables.*tidegate rights"):
+        storage.Storage.from_config_value(None, {})
+    company.execute("owner", f"grant insert on dagster.runs to {company.roles.publisher}")
+    with dg.DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
+        assert dg.materialize([numbers], instance=instance).success
+        assert instance.get_runs_count() >= 1
+    assert look(company.urls["reader"]).heartbeats == heartbeats(company.urls["reader"]) == {}
+    company.execute("owner", f"revoke all on dagster.daemon_heartbeats from {company.roles.reader}")
+    try:
+        assert look(company.urls["reader"]).heartbeats is None
+    finally:
+        company.execute("owner", f"grant select on dagster.daemon_heartbeats to {company.roles.reader}")

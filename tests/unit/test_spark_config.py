@@ -1,0 +1,46 @@
+"""How Spark is started: encrypted where tasks go to other machines, and by nobody's options but the settings'."""
+
+import pytest
+
+from resources.settings import Settings
+from resources.spark.session import ENCRYPTED, is_encrypted, is_local, spark_config
+
+GIVEN = "Xr3PasswordSpark"
+
+
+def config(master: str | None, secret: str | None = None) -> dict[str, str]:
+    return spark_config(Settings(spark_master=master, spark_secret=secret))  # type: ignore[arg-type]  # pydantic's
+
+
+@pytest.mark.parametrize(
+    ("master", "secret", "encrypted"),
+    [
+        (None, None, False),
+        ("local[2]", GIVEN, False),
+        ("spark://a:7077", GIVEN, True),
+        ("spark://a:7077", None, False),  # the secret has to be the cluster's; a spark-defaults.conf may know it
+        ("local-cluster[2,1,1024]", GIVEN, True),
+        ("yarn", None, True),
+        ("k8s://https://a:6443", None, True),
+    ],
+)
+def test_tasks_for_other_machines_are_encrypted(master: str | None, secret: str | None, encrypted: bool) -> None:
+    made = config(master, secret)
+    assert (ENCRYPTED.items() <= made.items()) == encrypted
+    assert GIVEN not in str(made)  # these options are in the JVM's command line
+    assert is_encrypted(made) == (encrypted or is_local(made["spark.master"]))
+
+
+@pytest.mark.parametrize(
+    ("conf", "encrypted"),
+    [
+        ({}, False),
+        ({"spark.authenticate": "true"}, False),
+        ({"spark.network.crypto.enabled": "true"}, False),
+        ({"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}, True),
+        ({"spark.authenticate": "true", "spark.ssl.rpc.enabled": "true"}, True),
+        ({"spark.authenticate": "true", "spark.ssl.enabled": "false"}, False),
+    ],
+)
+def test_what_a_spark_defaults_conf_says_counts(conf: dict[str, str], encrypted: bool) -> None:
+    assert is_encrypted({"spark.master": "spark://a:7077", **conf}) == encrypted
