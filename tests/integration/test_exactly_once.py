@@ -298,9 +298,10 @@ def test_what_a_late_task_records_for_a_try_that_is_forgotten_is_deleted_by_a_la
 
     def record(staging_id: int) -> None:
         for name in ("dead_letter", "winner"):
-            found = f"(select * from tidegate_staging.{name} where staging_id = {staging_id}) as t"
-            as_of_0 = "(jsonb_populate_record(t, '{\"staging_id\": 0}')).*"
-            into = f"insert into tidegate_staging.{name} select {as_of_0} from {found} returning staging_id"
+            table = f"tidegate_staging.{name}"
+            row = f"jsonb_populate_record(null::{table}, to_jsonb(t) || '{{\"staging_id\": 0}}')"
+            found = f"select ({row}).* from {table} as t where staging_id = {staging_id}"
+            into = f"insert into {table} {found} returning staging_id"
             copied.append(len(world.rows(into)))
 
     Intruder("before_publish", record).drain(world, pipeline)

@@ -36,7 +36,12 @@ from resources.postgres.staging import PostgresRecording
 from tests.model.log import Log
 
 NO_THIRTEENS = BatchRule(
-    "no_thirteens", "rows", "ExpectNoThirteens", {}, "blocking", "No number is a multiple of thirteen."
+    "no_thirteens",
+    "rows",
+    "ExpectTableRowCountToBeBetween",
+    {"min_value": 0},
+    "blocking",
+    "No number is a multiple of thirteen.",
 )
 
 
