@@ -13,6 +13,7 @@ from dagster import AssetMaterialization, DagsterEvent, DagsterEventType, Dagste
 from dagster._core.events import StepMaterializationData
 
 from platform_defs.contract.model import CheckResult, Contract
+from platform_defs.engine.gaps import Gaps
 from platform_defs.engine.ports import Broker, Published, Staged
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.task_ports import Coverage
@@ -81,13 +82,14 @@ class History:
             area, attempt = held.open_staging(pending), uuid4()
             self._stage(tasks, area.table, start, attempt)
             with PostgresRecording(tasks, area.staging_id).recorder(0, attempt) as recorder:
-                recorder.cover(Coverage(pending.ranges[0], attempt, MESSAGES, MESSAGES, 0, 0, (), None))
+                gaps = Gaps()
+                counts = (MESSAGES, MESSAGES, 0, 0)
+                recorder.cover(Coverage(pending.ranges[0], attempt, *counts, gaps.digest, None), gaps)
             coverage = tuple(held.coverage(area.staging_id))
             staged = Staged(pending, area.staging_id, {attempt: MESSAGES}, coverage)
             timings: dict[str, float] = {"plan": 0.05, "stage": 0.05, "audit": 0.05, "publish": 0.05}
             event = events.of_batch(self.contract, staged, self.checks)
             publish(held, Known(self.view), self.contract, staged, BatchRecord(self.checks, timings, event))
-            counts = (MESSAGES, MESSAGES, 0, 0)
             yield Published(
                 pending.batch_id, self.contract.pipeline, pending.ranges, *counts, tuple(self.checks), timings
             )

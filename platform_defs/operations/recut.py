@@ -56,7 +56,8 @@ def propose(ledger: Ledger, pipeline: str, messages: int) -> Recut:
     status = ledger.status(pipeline)
     if status.pending is None:
         raise BadInput(
-            f"{pipeline} has no batch whose offsets are fixed: the next run plans one (limits: batchMessages)"
+            f"{pipeline} has no batch that is planned and not committed: there is nothing to cut. How large the next "
+            "one may be says its contract (batchMessages)"
         )
     _refuse_other_halts(status)
     becomes = recut(status.pending, messages)

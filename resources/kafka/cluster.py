@@ -1,6 +1,6 @@
 """What a cluster says of itself and librdkafka cannot ask: its quorum, fenced brokers, log folders, reassignments.
 
-This and second_client.py alone import kafka-python (docs/decisions/0022-kafka-python.md). Each question opens a
+The only module that imports kafka-python (docs/decisions/0022-kafka-python.md). Each question opens a
 connection of its own and closes it. A third of the time limit without an answer, and another bootstrap server is asked.
 """
 
@@ -18,6 +18,7 @@ import confluent_kafka
 from kafka import errors
 from kafka.admin import KafkaAdminClient
 from kafka.net.compat import KafkaNetClient
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.structs import TopicPartition
 
 from platform_defs.cluster.observed import Broker, Moving, Quorum, Voter
@@ -135,7 +136,7 @@ class KafkaCluster:
         `operation`: the ACL on the cluster that it takes.
         """
         needed = on_cluster(operation)
-        given, said = second_options(self.options), ""
+        given, said = _with_tokens(second_options(self.options)), ""
         until = time.monotonic() + self.timeout
         for server in cycle(str(given.get("bootstrap_servers", "")).split(",")):
             if (left := until - time.monotonic()) <= 0:
@@ -155,6 +156,21 @@ class KafkaCluster:
             f"Kafka at {servers} could not be asked {place} within {self.timeout:g} s: {why}. Are its brokers "
             "up, and most of its controllers (`tidegate stack status`)?"
         )
+
+
+class Tokens(AbstractTokenProvider):
+    """The same tokens as librdkafka's, one for each connection: `give` is asked for it."""
+
+    def __init__(self, give: Callable[[], tuple[Any, ...]]) -> None:
+        self._give = give
+
+    def token(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]  # kafka-python's has no type
+        return self._give()[0]
+
+
+def _with_tokens(options: Mapping[str, Any]) -> dict[str, Any]:
+    give = options.get("sasl_oauth_token_provider")
+    return {**options, "sasl_oauth_token_provider": Tokens(give)} if give else dict(options)
 
 
 def _within(seconds: float, options: Mapping[str, Any], question: Callable[[Any], Any]) -> Any:

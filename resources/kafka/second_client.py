@@ -4,11 +4,10 @@ What decides how a broker is reached and who asks is translated or refused, neve
 go another way than the rest of Tidegate.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from platform_defs.errors import BadInput
 from resources.kafka.tokens import CONFIG
@@ -22,7 +21,6 @@ _NAMES: Mapping[str, str] = {
     "sasl.mechanisms": "sasl_mechanism",
     "sasl.username": "sasl_plain_username",
     "sasl.password": "sasl_plain_password",
-    "oauth_cb": "sasl_oauth_token_provider",
     "ssl.ca.location": "ssl_cafile",
     "ssl.certificate.location": "ssl_certfile",
     "ssl.key.location": "ssl_keyfile",
@@ -38,18 +36,7 @@ _OF_NO_CONCERN = (
     *("enable.gapless", "enable.idempotence", "enable.metrics", "enable.partition", "enable.random", "fetch."),
     *("group.", "heartbeat.", "internal.", "isolation.", "linger.", "log", "max.", "message.", "metadata.max."),
     *("metadata.recovery", "offset.", "opaque", "partition.", "partitioner", "queue", "receive.", "reconnect."),
-    *(
-        "request.",
-        "retries",
-        "retry.",
-        CONFIG,
-        "session.",
-        "socket.",
-        "statistics.",
-        "sticky.",
-        "topic.",
-        "transaction",
-    ),
+    *("request.", "retries", "retry.", "session.", "socket.", "statistics.", "sticky.", "topic.", "transaction"),
 )
 _FILES = {"ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"}
 _CHOICES: Mapping[str, Mapping[str, str | bool]] = {
@@ -60,26 +47,17 @@ _CHOICES: Mapping[str, Mapping[str, str | bool]] = {
 _AS_IT_IS = {"enable.ssl.certificate.verification": "true"}  # the only value that kafka-python can follow
 
 
-class Tokens(AbstractTokenProvider):
-    """The same tokens as librdkafka's, one for each connection."""
-
-    def __init__(self, callback: Callable[[str], tuple[Any, ...]], config: str) -> None:
-        self._callback, self._config = callback, config
-
-    def token(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]  # kafka-python's has no type
-        return self._callback(self._config)[0]
-
-
 def second_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """kafka-python's options for the same brokers and the same user.
 
     Raises BadInput, naming the option, for one that cannot be translated or a file that is not there.
     """
-    translated: dict[str, Any] = {}
-    for name, value in options.items():
+    given, translated = dict(options), dict[str, Any]()
+    if (callback := given.pop("oauth_cb", None)) is not None:
+        translated["sasl_oauth_token_provider"] = partial(callback, given.pop(CONFIG, ""))  # see cluster.py
+    for name, value in given.items():
         if (known := _NAMES.get(name)) is not None:
-            token = known == "sasl_oauth_token_provider"
-            translated[known] = Tokens(value, options.get(CONFIG, "")) if token else _value(name, known, value)
+            translated[known] = _value(name, known, value)
         elif not name.startswith(_OF_NO_CONCERN) and _AS_IT_IS.get(name) != str(value).lower():
             raise BadInput(
                 f"the option {name} ({_variable(name)}) cannot be used here: what Tidegate asks the controllers of "

@@ -12,6 +12,7 @@ from platform_defs.engine.crash_points import CrashPoint
 from resources.postgres import hold
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
+from tests.chaos.three_brokers import wait_until
 from tests.world import World, transfers
 
 COMMITTED = {"after_commit"}  # points at which the batch is real already
@@ -34,8 +35,7 @@ def killed_at_each_named_point(chaos: Chaos) -> Verdict:
         fired += 1
         assert len(chaos.world.table(pipeline)) - before == (1_600 if point in COMMITTED else 0), point
         chaos.world.drain(pipeline)
-        sessions = f"tidegate/{pipeline.name}/%"
-        assert chaos.world.rows("select 1 from pg_stat_activity where application_name like %s", sessions) == []
+        _wait_until_sessions_are_gone(chaos.world, pipeline)
     return chaos.judge(pipeline, fired, "whole or not at all")
 
 
@@ -94,6 +94,12 @@ def two_runs_at_once(chaos: Chaos) -> Verdict:
     assert len(batches) == len(set(batches)) == 10, batches
     fenced = sum(end != ("done",) for end in ends)
     return chaos.judge(pipeline, 2, f"{fenced} of them fenced")
+
+
+def _wait_until_sessions_are_gone(world: World, pipeline: Pipeline) -> None:
+    """A pooler gives a server process its next name a moment after its client has gone."""
+    left = "select 1 from pg_stat_activity where application_name like %s"
+    wait_until(lambda: not world.rows(left, f"tidegate/{pipeline.name}/%"), "its sessions are gone", 5)
 
 
 def _kill_at_random(chaos: Chaos, run: Run) -> None:

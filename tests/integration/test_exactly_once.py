@@ -291,6 +291,24 @@ def test_what_a_late_task_of_an_earlier_try_stages_is_neither_judged_nor_publish
     assert len(world.table(pipeline)) == 80
 
 
+def test_what_a_late_task_records_for_a_try_that_is_forgotten_is_deleted_by_a_later_batch(world: World) -> None:
+    pipeline = world.new_pipeline()
+    world.send(pipeline, [*transfers(8), b"not json"])
+    copied: list[int] = []
+
+    def record(staging_id: int) -> None:
+        for name in ("dead_letter", "winner"):
+            found = f"(select * from tidegate_staging.{name} where staging_id = {staging_id}) as t"
+            as_of_0 = "(jsonb_populate_record(t, '{\"staging_id\": 0}')).*"
+            into = f"insert into tidegate_staging.{name} select {as_of_0} from {found} returning staging_id"
+            copied.append(len(world.rows(into)))
+
+    Intruder("before_publish", record).drain(world, pipeline)
+    assert min(copied) > 0
+    for name in ("dead_letter", "winner"):
+        assert world.rows(f"select * from tidegate_staging.{name} where staging_id = 0") == []
+
+
 def test_a_fenced_run_empties_no_table_that_its_successor_has_taken(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))

@@ -55,7 +55,7 @@ def sections() -> dict[str, list[str]]:
 def single(line: str) -> list[str]:
     """A line for each operation that the line grants."""
     operations = re.findall(r"--operation (\w+)", line)
-    rest = re.sub(r" --operation \w+", "", line)
+    rest = re.sub(r"--operation \w+ ", "", line)
     return [f"{rest} --operation {operation}" for operation in operations]
 
 

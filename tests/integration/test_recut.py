@@ -46,7 +46,7 @@ def test_a_batch_that_is_cut_becomes_the_same_rows_and_its_run_is_fenced(world: 
 def test_what_is_cut_is_what_was_shown(world: World) -> None:
     world.ledger.migrate()
     pipeline = world.new_pipeline()
-    with pytest.raises(BadInput, match="no batch whose offsets are fixed"):
+    with pytest.raises(BadInput, match="there is nothing to cut"):
         recut.propose(world.ledger, pipeline.name, MESSAGES)
     world.send(pipeline, transfers(40))
     _plan(world, pipeline)

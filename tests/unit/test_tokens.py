@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 from platform_defs.errors import AccessDenied, BadInput
 from resources.endpoints import Endpoints
 from resources.kafka.admin import admin_client
+from resources.kafka.cluster import Tokens
 from resources.kafka.second_client import second_options
 from resources.kafka.tokens import TokenCallback
 
@@ -49,7 +50,7 @@ def test_the_function_is_called_with_the_config_and_goes_to_tasks_by_its_name() 
 
 def test_the_second_client_gets_the_same_tokens() -> None:
     translated = second_options(options(f"{HERE}:in_milliseconds"))
-    assert translated.pop("sasl_oauth_token_provider").token() == "token of eu-west-1"
+    assert Tokens(translated.pop("sasl_oauth_token_provider")).token() == "token of eu-west-1"
     assert translated == {
         "bootstrap_servers": "127.0.0.1:1",
         "security_protocol": "SASL_PLAINTEXT",

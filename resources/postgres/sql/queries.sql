@@ -83,10 +83,15 @@ VALUES (%(staging_id)s, %(table_id)s, %(pipeline)s, %(batch_id)s, %(epoch)s, %(c
 -- stale_staging: tries that will not be published any more.
 SELECT staging_id, table_id FROM tidegate.staging WHERE pipeline = %(pipeline)s AND epoch <= %(epoch)s;
 
--- forget_staging: the coverage, dead letters and winners of such a try, and the try itself.
-WITH a AS (DELETE FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s),
-     b AS (DELETE FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s),
-     c AS (DELETE FROM tidegate_staging.winner WHERE staging_id = %(staging_id)s)
+-- forget_staging: the coverage, dead letters and winners of such a try, and the try itself; and what tasks have written
+-- for tries that had been forgotten by then.
+WITH alive AS (SELECT min(staging_id) AS first FROM tidegate.staging),
+     a AS (DELETE FROM tidegate_staging.coverage
+            WHERE staging_id = %(staging_id)s OR staging_id < (SELECT first FROM alive)),
+     b AS (DELETE FROM tidegate_staging.dead_letter
+            WHERE staging_id = %(staging_id)s OR staging_id < (SELECT first FROM alive)),
+     c AS (DELETE FROM tidegate_staging.winner
+            WHERE staging_id = %(staging_id)s OR staging_id < (SELECT first FROM alive))
 DELETE FROM tidegate.staging WHERE staging_id = %(staging_id)s;
 
 -- cover: the proof that one attempt read its range to the end.
