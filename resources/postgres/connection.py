@@ -155,7 +155,8 @@ def refusal(error: psycopg.Error, *, hides: bool) -> str:
 def hidden_refusal(state: str, names: Mapping[str, str]) -> str:
     """What stands in the place of Postgres' words, where these may quote classified values."""
     named = "".join(f", {word} {name}" for word, name in names.items())
-    return f"{_error_class(state)}{named}; what else Postgres says of it may quote classified values, and is not shown"
+    refused = _error_class(state) if state else "a value"
+    return f"{refused}{named}; what else Postgres says of it may quote classified values, and is not shown"
 
 
 def state_of(error: BaseException) -> str | None:

@@ -116,7 +116,7 @@ def with_constraint(table: int, clause: str) -> Break:
         world.drain(pipeline)  # creates the tables
         name = pipeline.contract.tables[table].name
         for statement in clause.format(table=name, schema=name.partition(".")[0]).split(";;"):
-            world.rows(statement.replace("%", "%%"))
+            world.rows(statement)
         return pipeline
 
     return break_it
@@ -158,7 +158,7 @@ BREAKS: dict[str, Break] = {
     "a rule of values": with_rule("ExpectColumnDistinctValuesToBeInSet", column="account", value_set=["A00000"]),
     "a rule that cannot be judged": with_rule("ExpectColumnMeanToBeBetween", column="account", min_value=1),
 }
-SAYS_NO_VALUE = {"a rule that cannot be judged"}  # where nothing is classified either
+SAYS_NO_VALUE = {"COPY", "a rule that cannot be judged"}  # where nothing is classified either
 
 
 def played(world: World, instance: DagsterInstance, name: str, planted: Planted, *, classified: bool) -> str:
@@ -204,8 +204,9 @@ def test_no_classified_value_is_kept_or_said_whatever_breaks(
     for text in (planted.secret, planted.account):
         assert places(world, text) == set()
         assert text not in said
-    assert places(world, planted.open) >= {"tidegate.dead_letter"}  # what is open is shown
-    if name != "messages":
+    if name == "messages":
+        assert places(world, planted.open) >= {"tidegate.dead_letter", "dagster.event_logs"}  # what is open is shown
+    else:
         said = played(world, instance, name, control, classified=False)
         found = places(world, control.account) | places(world, control.secret)
         assert found or name in SAYS_NO_VALUE  # so the same pipeline says it where nothing is classified

@@ -32,11 +32,12 @@ PASSWORDS = {
 NAME = "leaks_transfers"
 DATA = ("kafka/data", "postgres/data", "unsent", "postgres.password")  # messages and the password themselves
 FAILING = """
+import pandas as pd
 from pyspark.sql import functions as F
 
 
 def transform(messages):
-    def check(memos):
+    def check(memos: pd.Series) -> pd.Series:
         for memo in memos:
             if "Zq7Planted" in memo:
                 raise ValueError(f"cannot do {memo}")
@@ -58,7 +59,7 @@ COMMANDS = [
     f"verify {NAME}",
     f"replay {NAME} --from earliest",
     f"contract diff {NAME}",
-    f"topics plan {NAME}",
+    "topics plan",
     "cluster health",
     "doctor",
     "stack status",
