@@ -102,7 +102,7 @@ def test_the_doctor_finds_every_connection_encrypted_and_every_right_there(walke
     said = walked.said[_block("<<END")]
     assert "The connection is encrypted (TLS)." in said
     assert "The role tidegate_publisher may read and write the ledger." in said
-    assert " 0 errors" in said
+    assert "\n0 errors, " in said
 
 
 def test_a_reader_sees_what_there_is_to_watch(walked: Walked) -> None:
