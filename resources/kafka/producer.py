@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Self, cast
 
@@ -155,6 +155,8 @@ class Producer:
             self._abort_unsent(aborted)
             raise aborted from error
         except ProducerBroken as error:
+            with suppress(KafkaException, SystemError):  # of the same cause: it is what was reported before that counts
+                self._client.poll(0)
             self._abort_unsent(error)
             if self._cause is None:
                 raise

@@ -61,6 +61,6 @@ def commands(code: str, needed: Iterable[Right], options: Mapping[str, Any]) -> 
     """The commands that grant those of `needed` that the error of this name is about; all, where it is about none:
     Kafka names the cluster where a producer may write to no topic.
     """
-    rights = tuple(needed)
+    rights = tuple(needed) if code in KINDS else ()  # a password is nothing that is granted
     meant = [right for right in rights if right.kind == KINDS.get(code)]
     return tuple(right.command(options) for right in meant or rights)

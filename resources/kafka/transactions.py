@@ -31,7 +31,9 @@ class Transactions:
     def __init__(self, client: ListeningProducer, topic: str, patience: float, options: Mapping[str, Any]) -> None:
         """`patience`: seconds for which a call that can be repeated is. `options`: those of the client."""
         self._client, self._topic, self._patience, self._options = client, topic, patience, options
-        self._needed = [to_write(topic), Right("transactional-id", str(options.get("transactional.id")), ("Write",))]
+        self._needed = [to_write(topic)]
+        if (name := options.get("transactional.id")) is not None:
+            self._needed.append(Right("transactional-id", name, ("Write",)))
         self._known = False  # to the coordinator
 
     @contextmanager

@@ -20,9 +20,11 @@ from platform_defs import errors, verdicts
 from platform_defs.engine.stage import stage_frame
 from platform_defs.engine.task import TaskWork
 from platform_defs.engine.task_errors import from_envelope, to_envelope
-from platform_defs.errors import BrokerAway, InternalError, LedgerAway, TidegateError
+from platform_defs.errors import AccessDenied, BrokerAway, InternalError, LedgerAway, TidegateError
 from platform_defs.offsets import OffsetRange
 from platform_defs.verdicts import JavaCause, Place, Ruling, Verdict, of_error, of_kafka, of_spark, of_sqlstate
+from resources.kafka.refusals import refusal
+from resources.kafka.rights import Right, to_run
 from tests.unit.test_errors import example, tree
 
 NONCE = "3f1c"
@@ -217,3 +219,25 @@ def test_nothing_that_a_message_says_is_taken_for_an_error_of_ours(before: str, 
 def test_an_error_may_say_anything(said: str) -> None:
     found = from_envelope(str(to_envelope(BrokerAway(said), NONCE * 8)), NONCE * 8)
     assert (type(found), str(found)) == (BrokerAway, said)
+
+
+def test_a_right_that_is_missing_is_named_with_the_command_that_grants_it() -> None:
+    options = {"bootstrap.servers": "kafka:9092", "sasl.username": "tidegate"}
+    needed = (to_run("payments"), Right("group", "tidegate-payments", ("Read",)))
+    begins = "kafka-acls.sh --bootstrap-server kafka:9092 --add --allow-principal User:tidegate"
+    topic = f"{begins} --operation Read --operation DescribeConfigs --topic payments"
+    group = f"{begins} --operation Read --group tidegate-payments"
+    for name, grants in {
+        "TOPIC_AUTHORIZATION_FAILED": (topic,),
+        "GROUP_AUTHORIZATION_FAILED": (group,),
+        "CLUSTER_AUTHORIZATION_FAILED": (topic, group),
+    }.items():
+        denied = refusal(KafkaError(getattr(KafkaError, name)), "to read payments", needed, options)
+        assert isinstance(denied, AccessDenied)
+        assert denied.grants == grants
+        assert " && ".join(grants) in str(denied)
+        assert of_error(denied) is Verdict.DENIED
+    wrong = refusal(KafkaError(KafkaError._AUTHENTICATION), "to read payments", needed, options)
+    assert isinstance(wrong, AccessDenied)
+    assert wrong.grants == ()
+    assert "TIDEGATE_KAFKA_SASL_PASSWORD" in str(wrong)
