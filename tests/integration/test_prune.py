@@ -28,6 +28,7 @@ from platform_defs.offsets import PartitionView, TopicView
 from platform_defs.operations.prune import Pruned, prune
 from platform_defs.operations.replay import Replay
 from platform_defs.orchestration.keys import table_key
+from platform_defs.verification.incremental import verify_new
 from platform_defs.verification.snapshot import take_snapshot
 from platform_defs.verification.spans import tiling, united
 from platform_defs.verification.verify import verify
@@ -160,6 +161,24 @@ def test_open_dead_letters_unreported_batches_and_what_a_replay_is_being_built_o
     assert found.kept["unreported"] == 1
     assert len(world.dead_letters(pipeline)) == 1
     assert judged(world, pipeline)["ok"]
+
+
+def test_windows_cover_what_is_pruned_around_batches_that_are_kept(world: World) -> None:
+    """Of a put-together range no part belongs to one window alone; nor do the batches that stayed between."""
+    pipeline = world.new_pipeline()
+    for number in range(6):
+        world.send(pipeline, [*transfers(39, start=39 * number), *([b"no JSON"] if number in (1, 3) else [])])
+        world.drain(pipeline)
+    aged(world, pipeline)
+    ends = {at.partition: at.next_offset for at in world.ledger.positions(pipeline.name)}
+    delete_up_to(world, pipeline, {partition: max(0, end - 1) for partition, end in ends.items()})
+    before = verify(pipeline, world.endpoints, world.spark)
+    assert before.ok, before.explanation
+    done = pruned(world, pipeline)
+    assert done.batches
+    assert done.kept["dead_letters"] == 2
+    report = verify_new(pipeline, world.endpoints, world.spark, window=1)
+    assert report.ok, report.explanation
 
 
 def test_a_settled_dead_letter_goes_when_its_message_is_gone_and_is_counted_for_ever(world: World) -> None:

@@ -55,6 +55,9 @@ SELECT registry, generation, key, format, document, "references", encrypted FROM
 SELECT batch_id, messages FROM tidegate.batch
  WHERE pipeline = %(pipeline)s AND batch_id > %(after)s AND replaced_by IS NULL ORDER BY batch_id LIMIT %(most)s;
 
+-- verify_pruned: the last batch that is pruned. What is put together of it and those before cannot be told apart by batch.
+SELECT coalesce(max(last_batch), 0) FROM tidegate.pruned_range WHERE pipeline = %(pipeline)s;
+
 -- verify_left: how many messages the batches after one have read.
 SELECT coalesce(sum(messages), 0)::bigint FROM tidegate.batch
  WHERE pipeline = %(pipeline)s AND batch_id > %(after)s AND replaced_by IS NULL;
