@@ -35,6 +35,7 @@ from platform_defs.verification.verify import verify
 from resources.kafka.broker import KafkaBroker
 from resources.postgres import prune_ledger
 from resources.postgres.ledger import Ledger
+from resources.postgres.lineage_outbox import outbox
 from tests.world import World, renamed, transfers
 
 
@@ -220,6 +221,18 @@ def test_a_prune_that_is_ended_halfway_has_done_whole_pages_and_the_next_one_doe
     assert pruned(world, pipeline).batches > 0
     assert of(world, pipeline, "batch") < left
     assert judged(world, pipeline) == before
+
+
+def test_a_sender_of_lineage_events_and_a_prune_wait_for_each_other_neither_way(world: World) -> None:
+    """The sender may be at it for long, and the prune holds the pipeline's row."""
+    pipeline = eight_batches(world)
+    with outbox(world.endpoints.postgres_url, pipeline.name) as sending:
+        assert sending is not None
+        first, *_, last = sending.waiting(100)
+        sending.sent(first.sequence)
+        assert pruned(world, pipeline).lineage_events >= 5
+        sending.sent(last.sequence)
+    assert of(world, pipeline, "lineage_event") == 1, "the one that had just left"
 
 
 def test_what_the_benchmark_of_growth_records_is_what_runs_record(world: World) -> None:

@@ -94,14 +94,16 @@ SELECT (SELECT max(batch_id) FROM page) AS until_batch, (SELECT count(*) FROM pa
 -- checks_pruned_until: up to which batch that was done before.
 SELECT checks_pruned_until FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
--- prune_passed: removes them.
+-- prune_passed: removes them, except events that are being sent at this moment: the sender holds the ones that have
+-- left, one after the other, and neither is to wait for the other. Those go with their batch.
 WITH page AS (
   SELECT batch_id, told_at IS NOT NULL OR replaced_by IS NOT NULL AS told FROM tidegate.batch
    WHERE pipeline = %(pipeline)s AND batch_id > %(after)s AND batch_id <= %(until_batch)s
      AND committed_at < now() - make_interval(secs => %(seconds)s)),
      gone AS (DELETE FROM tidegate.check_result AS c USING page WHERE c.batch_id = page.batch_id AND passed AND told
               RETURNING c.table_name, c.check_name, c.severity),
-     events AS (DELETE FROM tidegate.lineage_event AS e USING page WHERE e.batch_id = page.batch_id),
+     free AS (SELECT e.sequence FROM tidegate.lineage_event AS e JOIN page USING (batch_id) FOR UPDATE OF e SKIP LOCKED),
+     events AS (DELETE FROM tidegate.lineage_event WHERE sequence IN (SELECT sequence FROM free)),
      done AS (UPDATE tidegate.pipeline SET checks_pruned_until = greatest(checks_pruned_until, %(until_batch)s)
                WHERE name = %(pipeline)s)
 INSERT INTO tidegate.pruned_check AS p (pipeline, table_name, check_name, severity, passed, failed)
