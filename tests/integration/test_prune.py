@@ -393,3 +393,23 @@ def test_of_any_history_verify_is_told_the_same_after_a_prune_as_before(world: W
     assert seen(world, pipeline, history["lows"]) == before
     assert world.ledger.read_before(pipeline.name, "id") == read or history["replaced"]
     assert sum(found.kept.values()) + found.batches == len(history["batches"])
+
+
+def test_what_is_read_of_batches_to_be_pruned_does_not_grow_with_their_gaps(world: World) -> None:
+    """Of a topic whose producer commits each message by itself, they are as many as messages."""
+    Ledger(world.endpoints.postgres_url).migrate()
+    name = f"t{uuid4().hex[:10]}"
+    history = {"at": {0: 50_000}, "batches": [[(0, 0, 50_000)]], "lost": [], "skips": [], "replaced": 0}
+    with world.session() as session, session.transaction():
+        written(session, name, history)
+        session.execute(
+            "update tidegate.batch_range set gaps = (select range_agg(int8range(n, n + 1))"
+            " from generate_series(0, 49999, 2) as n) where topic = %s", [name])  # fmt: skip
+    (batch,) = world.rows("select batch_id from tidegate.batch where pipeline = %s", name)
+    with prune_ledger.PruneLedger(
+        world.endpoints.postgres_url, name, 0.0, "id", {0: 50_000}, known=True
+    ).page() as held:
+        assert held is not None
+        (read,) = held.ranges([batch["batch_id"]])
+        assert read["spans"] == 25_000
+        assert len(repr(read)) < 1_000
