@@ -164,7 +164,7 @@ def _remove(held: PrunePage, page: list[OldBatch]) -> None:
     batches = [item.batch_id for item in page if item.kept_by is None]
     there = [PrunedRange(**row) for row in held.newest_ranges()]
     pruned = [PrunedRange(**row) for row in held.ranges(batches)]
-    held.write_ranges([asdict(item) for item in put_together(there, pruned, held.lost_after())])
+    held.write_ranges(batches, [asdict(item) for item in put_together(there, pruned, held.lost_after())])
     held.remove_batches(batches)
 
 

@@ -21,10 +21,10 @@ class PrunedRange:
     from_offset: int
     until_offset: int
     messages: int
-    gaps: str  # an int8multirange
-    spans: int  # how many `gaps` has
+    spans: int  # how many gaps it has; what they are never leaves Postgres: there may be as many as messages
     first_batch: int
     last_batch: int
+    added_after: int  # the last batch whose gaps it has: those of the batches after it are still to be added
 
     @property
     def place(self) -> tuple[str, str, int]:
@@ -37,7 +37,7 @@ def put_together(
 ) -> list[PrunedRange]:
     """What is to be written of `pruned`, which come in the order of their batches.
 
-    One that continues a range of `there` has its first offset and first batch; its gaps are those to be added.
+    One that continues a range of `there` has its first offset and first batch.
     `lost_after`, ascending: the batches up to which history has been recorded as lost.
     """
     newest = {item.place: item for item in there}
@@ -60,7 +60,6 @@ def _joined(before: PrunedRange, item: PrunedRange) -> PrunedRange:
         before,
         until_offset=item.until_offset,
         messages=before.messages + item.messages,
-        gaps=f"{{{', '.join(filter(None, (before.gaps[1:-1], item.gaps[1:-1])))}}}",
         spans=before.spans + item.spans,
         last_batch=item.last_batch,
     )

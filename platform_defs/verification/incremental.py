@@ -127,9 +127,10 @@ class _Check:
         if not self.snapshots or why:
             self.began = at.batch_id
         self.reached, self.snapshots = at, self.snapshots + 1
-        rows = connection.execute(queries()["verify_batches"], {**asked, "after": at.batch_id}).fetchall()
-        batches = [(batch, messages) for batch, messages in rows]
-        return next_window(at, batches, self.most, more=len(batches) == BATCHES)
+        (pruned,) = connection.execute(queries()["verify_pruned"], asked).fetchone() or (0,)
+        later = {**asked, "after": max(at.batch_id, pruned)}
+        batches = [(batch, messages) for batch, messages in connection.execute(queries()["verify_batches"], later)]
+        return next_window(at, batches, self.most, more=len(batches) == BATCHES, pruned=pruned)
 
     def _compare(self, snapshot: Snapshot) -> None:
         done = self.findings.counts.get("messages", 0)

@@ -31,6 +31,12 @@ from resources.postgres.connection import connect, database_errors, queries, ses
 from resources.postgres.migrations import require_current
 
 VERIFY = "tidegate verify"  # the name of its sessions
+_PRINTED = {  # how values are printed that digests and sums are made of, whatever a role has set
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+}
 _AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # how items of arrays are printed, whatever a role has set
 OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
 # contract/own_columns.py's: where the engine's idea of its columns changes, verify must say so
@@ -321,7 +327,7 @@ def take_snapshot(
 
     Raises LedgerMissing, LedgerOutdated or LedgerTooNew where this version of Tidegate cannot read the ledger.
     """
-    with database_errors(), closing(connect(url, VERIFY)) as connection:
+    with database_errors(), closing(connect(url, VERIFY, _PRINTED)) as connection:
         require_current(connection)
         connection.autocommit = False
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

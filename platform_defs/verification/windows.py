@@ -57,18 +57,20 @@ WHOLE = Window()
 
 
 def next_window(
-    checkpoint: "Checkpoint", batches: Sequence[tuple[int, int]], most: int, *, more: bool = False
+    checkpoint: "Checkpoint", batches: Sequence[tuple[int, int]], most: int, *, more: bool = False, pruned: int = 0
 ) -> Window:
     """The window after the checkpoint: batches (id, messages) in their order, until they have `most` messages.
 
-    It has one batch at least, however large. `more`: whether there are others after `batches`.
+    It has one batch at least, however large. `more`: whether there are others after `batches`. `pruned`: the last batch
+    that is pruned, before all of `batches`. What is left of pruned batches is put together, around those that were
+    kept: all that come after the checkpoint are in this window. The log has next to none of their messages.
     """
     taken, messages = 0, 0
     for _, count in batches:
         if taken and messages + count > most:
             break
         taken, messages = taken + 1, messages + count
-    until = batches[taken - 1][0] if taken else checkpoint.batch_id
+    until = batches[taken - 1][0] if taken else max(checkpoint.batch_id, pruned)
     last = taken == len(batches) and not more
     return Window(checkpoint.batch_id, until, checkpoint.offsets, last)
 

@@ -159,17 +159,19 @@ class PrunePage:
         return fetched(self.connection, "ranges_to_prune", self._key(batches=list(batches)))
 
     def newest_ranges(self) -> list[dict[str, Any]]:
-        """Of each partition, the range that was pruned last, without its gaps."""
+        """Of each partition, the range that was pruned last."""
         return fetched(self.connection, "newest_pruned", self._key())
 
     def lost_after(self) -> list[int]:
         """The batches up to which history has been recorded as lost, ascending."""
         return [row["until_batch"] for row in fetched(self.connection, "lost_boundaries", self._key())]
 
-    def write_ranges(self, ranges: Sequence[Mapping[str, Any]]) -> None:
-        """What is left of batches that are removed."""
+    def write_ranges(self, batches: Sequence[int], ranges: Sequence[Mapping[str, Any]]) -> None:
+        """What is left of these batches, before they are removed."""
+        added = [[one for one in batches if item["added_after"] < one <= item["last_batch"]] for item in ranges]
+        given = [self._key(**item, added=new) for item, new in zip(ranges, added, strict=True)]
         with self.connection.cursor() as cursor:
-            cursor.executemany(queries()["write_pruned_range"], [self._key(**item) for item in ranges])
+            cursor.executemany(queries()["write_pruned_range"], given)
 
     def remove_batches(self, batches: Sequence[int]) -> None:
         """Remove them, with everything that refers to them summed up."""

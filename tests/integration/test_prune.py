@@ -28,12 +28,14 @@ from platform_defs.offsets import PartitionView, TopicView
 from platform_defs.operations.prune import Pruned, prune
 from platform_defs.operations.replay import Replay
 from platform_defs.orchestration.keys import table_key
+from platform_defs.verification.incremental import verify_new
 from platform_defs.verification.snapshot import take_snapshot
 from platform_defs.verification.spans import tiling, united
 from platform_defs.verification.verify import verify
 from resources.kafka.broker import KafkaBroker
 from resources.postgres import prune_ledger
 from resources.postgres.ledger import Ledger
+from resources.postgres.lineage_outbox import outbox
 from tests.world import World, renamed, transfers
 
 
@@ -162,6 +164,24 @@ def test_open_dead_letters_unreported_batches_and_what_a_replay_is_being_built_o
     assert judged(world, pipeline)["ok"]
 
 
+def test_windows_cover_what_is_pruned_around_batches_that_are_kept(world: World) -> None:
+    """Of a put-together range no part belongs to one window alone; nor do the batches that stayed between."""
+    pipeline = world.new_pipeline()
+    for number in range(6):
+        world.send(pipeline, [*transfers(39, start=39 * number), *([b"no JSON"] if number in (1, 3) else [])])
+        world.drain(pipeline)
+    aged(world, pipeline)
+    ends = {at.partition: at.next_offset for at in world.ledger.positions(pipeline.name)}
+    delete_up_to(world, pipeline, {partition: max(0, end - 1) for partition, end in ends.items()})
+    before = verify(pipeline, world.endpoints, world.spark)
+    assert before.ok, before.explanation
+    done = pruned(world, pipeline)
+    assert done.batches
+    assert done.kept["dead_letters"] == 2
+    report = verify_new(pipeline, world.endpoints, world.spark, window=1)
+    assert report.ok, report.explanation
+
+
 def test_a_settled_dead_letter_goes_when_its_message_is_gone_and_is_counted_for_ever(world: World) -> None:
     pipeline = world.new_pipeline("append", batch_messages=8)
     world.send(pipeline, [b"no JSON", b"neither"], partition=0)
@@ -201,6 +221,18 @@ def test_a_prune_that_is_ended_halfway_has_done_whole_pages_and_the_next_one_doe
     assert pruned(world, pipeline).batches > 0
     assert of(world, pipeline, "batch") < left
     assert judged(world, pipeline) == before
+
+
+def test_a_sender_of_lineage_events_and_a_prune_wait_for_each_other_neither_way(world: World) -> None:
+    """The sender may be at it for long, and the prune holds the pipeline's row."""
+    pipeline = eight_batches(world)
+    with outbox(world.endpoints.postgres_url, pipeline.name) as sending:
+        assert sending is not None
+        first, *_, last = sending.waiting(100)
+        sending.sent(first.sequence)
+        assert pruned(world, pipeline).lineage_events >= 5
+        sending.sent(last.sequence)
+    assert of(world, pipeline, "lineage_event") == 1, "the one that had just left"
 
 
 def test_what_the_benchmark_of_growth_records_is_what_runs_record(world: World) -> None:
@@ -361,3 +393,23 @@ def test_of_any_history_verify_is_told_the_same_after_a_prune_as_before(world: W
     assert seen(world, pipeline, history["lows"]) == before
     assert world.ledger.read_before(pipeline.name, "id") == read or history["replaced"]
     assert sum(found.kept.values()) + found.batches == len(history["batches"])
+
+
+def test_what_is_read_of_batches_to_be_pruned_does_not_grow_with_their_gaps(world: World) -> None:
+    """Of a topic whose producer commits each message by itself, they are as many as messages."""
+    Ledger(world.endpoints.postgres_url).migrate()
+    name = f"t{uuid4().hex[:10]}"
+    history = {"at": {0: 50_000}, "batches": [[(0, 0, 50_000)]], "lost": [], "skips": [], "replaced": 0}
+    with world.session() as session, session.transaction():
+        written(session, name, history)
+        session.execute(
+            "update tidegate.batch_range set gaps = (select range_agg(int8range(n, n + 1))"
+            " from generate_series(0, 49999, 2) as n) where topic = %s", [name])  # fmt: skip
+    (batch,) = world.rows("select batch_id from tidegate.batch where pipeline = %s", name)
+    with prune_ledger.PruneLedger(
+        world.endpoints.postgres_url, name, 0.0, "id", {0: 50_000}, known=True
+    ).page() as held:
+        assert held is not None
+        (read,) = held.ranges([batch["batch_id"]])
+        assert read["spans"] == 25_000
+        assert len(repr(read)) < 1_000

@@ -9,6 +9,7 @@ from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced
 from platform_defs.halts import KeepsFailing
 from platform_defs.operations import recut
 from platform_defs.verification.verify import verify
+from resources.postgres.verified import read_basis
 from tests.chaos.dagster import views
 from tests.integration.test_cli import answer, tidegate
 from tests.world import World, transfers
@@ -55,7 +56,10 @@ def test_what_is_cut_is_what_was_shown(world: World) -> None:
     _plan(world, pipeline)  # under another epoch
     with pytest.raises(ChangedMeanwhile, match="Look again"):
         recut.cut(world.endpoints.postgres_url, decided, "too slow", "a person")
-    recut.cut(world.endpoints.postgres_url, recut.propose(world.ledger, pipeline.name, 8), "too slow", "a person")
+    with world.session() as session:
+        verified_for = read_basis(session, pipeline.name)
+        recut.cut(world.endpoints.postgres_url, recut.propose(world.ledger, pipeline.name, 8), "too slow", "a person")
+        assert read_basis(session, pipeline.name) == verified_for, "nothing that was compared has changed"
     again = recut.propose(world.ledger, pipeline.name, 4)  # the whole of it
     assert (again.offsets, again.parts) == (40, 10)
 

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import pytest
 from confluent_kafka import TopicPartition
+from psycopg import sql
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.replay_plan import ReplayStart
 from platform_defs.operations.replay import Replay
 from platform_defs.verification.incremental import verify_new
 from platform_defs.verification.report import Report
+from platform_defs.verification.snapshot import take_snapshot
 from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints
 from tests.integration.test_settlement import decide, filled, halted, recreate, settle
@@ -54,6 +57,15 @@ def bank(endpoints: Endpoints, spark: Callable[[], Any]) -> NewDoctor:
 def new(where: str = "") -> str:
     """A row of the newest batch."""
     return f"(SELECT ctid FROM {{table}} {where} ORDER BY _batch_id DESC, _partition, _offset LIMIT 1)"
+
+
+def test_what_sums_are_made_of_is_printed_alike_whatever_a_role_has_set(bank: NewDoctor) -> None:
+    """A checkpoint keeps them for another session, whose groups must have the same hashes."""
+    url, german = bank.world.endpoints.postgres_url, "-c DateStyle=German -c IntervalStyle=iso_8601"
+    other = f"{url}{'&' if '?' in url else '?'}{urlencode({'options': german}, quote_via=quote)}"
+    group = sql.SQL("SELECT ROW(date '2026-02-01', interval '1 day 2 hours')::text").format()
+    with take_snapshot(url, bank.pipeline.contract) as one, take_snapshot(other, bank.pipeline.contract) as two:
+        assert one.ask(group) == two.ask(group) == ('(2026-02-01,"1 day 02:00:00")',)
 
 
 @pytest.mark.parametrize(

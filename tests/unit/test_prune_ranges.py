@@ -13,8 +13,8 @@ Read = tuple[int, int, int, int]  # partition, from, until, batch
 
 
 def _range(partition: int, start: int, until: int, batch: int) -> PrunedRange:
-    gaps = f"{{[{until - 1},{until})}}" if batch % 3 == 0 else "{}"
-    return PrunedRange("t", "id", partition, start, until, until - start, gaps, int(batch % 3 == 0), batch, batch)
+    gaps = int(batch % 3 == 0)
+    return PrunedRange("t", "id", partition, start, until, until - start, gaps, batch, batch, batch - 1)
 
 
 @st.composite
@@ -30,18 +30,24 @@ def histories(draw: st.DrawFn) -> list[PrunedRange]:
     return found
 
 
-def _written(table: dict[tuple[int, int, int], PrunedRange], found: Sequence[PrunedRange]) -> None:
-    """As sql/prune.sql writes them: the gaps are added."""
+Table = dict[tuple[int, int, int], tuple[PrunedRange, int]]
+
+
+def _written(table: Table, found: Sequence[PrunedRange], page: Sequence[PrunedRange]) -> None:
+    """As sql/prune.sql writes them: the gaps of the page's batches that are to be added are counted."""
     for item in found:
         key = (item.partition, item.first_batch, item.from_offset)
-        before = table.get(key)
-        table[key] = item if before is None else replace(item, gaps=f"{{{before.gaps[1:-1]},{item.gaps[1:-1]}}}")
+        _, gaps = table.get(key, (None, 0))
+        here = [one for one in page if one.place == item.place and item.added_after < one.last_batch <= item.last_batch]
+        inside = [one for one in here if item.from_offset <= one.from_offset and one.until_offset <= item.until_offset]
+        table[key] = item, gaps + sum(one.spans for one in inside)
 
 
-def _newest(table: dict[tuple[int, int, int], PrunedRange]) -> list[PrunedRange]:
-    """As sql/prune.sql gives them, without their gaps."""
-    newest = {item.place: item for item in sorted(table.values(), key=lambda i: (i.last_batch, i.from_offset))}
-    return [replace(item, gaps="{}") for item in newest.values()]
+def _newest(table: Table) -> list[PrunedRange]:
+    """As sql/prune.sql gives them."""
+    rows = sorted((item for item, _ in table.values()), key=lambda item: (item.last_batch, item.from_offset))
+    newest = {item.place: item for item in rows}
+    return [replace(item, added_after=item.last_batch) for item in newest.values()]
 
 
 def _of_each_offset(ranges: Sequence[PrunedRange], lost: Sequence[int]) -> list[tuple[int, int, tuple[bool, ...]]]:
@@ -57,13 +63,15 @@ def _of_each_offset(ranges: Sequence[PrunedRange], lost: Sequence[int]) -> list[
 def test_each_offset_is_covered_as_often_and_lost_by_the_same_records(
     history: list[PrunedRange], lost: list[int], page: int
 ) -> None:
-    table: dict[tuple[int, int, int], PrunedRange] = {}
+    table: Table = {}
     for start in range(0, len(history), page):
-        _written(table, put_together(_newest(table), history[start : start + page], lost))
-    left = list(table.values())
+        batches = history[start : start + page]
+        _written(table, put_together(_newest(table), batches, lost), batches)
+    left = [item for item, _ in table.values()]
     assert _of_each_offset(left, lost) == _of_each_offset(history, lost)
     assert sum(item.messages for item in left) == sum(item.messages for item in history)
-    assert sum(item.gaps.count("[") for item in left) == sum(item.gaps.count("[") for item in history)
+    assert all(item.spans == gaps for item, gaps in table.values())
+    assert sum(item.spans for item in left) == sum(item.spans for item in history)
 
 
 def test_what_lies_next_to_each_other_is_one_row_however_many_batches_there_were() -> None:

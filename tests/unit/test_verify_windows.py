@@ -102,6 +102,14 @@ def test_pruned_ranges_count_from_where_the_window_begins_and_others_are_not_cut
     assert _bad(window.of(replace(pruned, forgotten=0, covered=[(12, 15), (20, 30)])))
 
 
+def test_a_window_has_all_of_the_pruned_batches_after_the_checkpoint_or_none() -> None:
+    at = Checkpoint(1, 5)
+    assert next_window(at, [(12, 9), (13, 9)], 10, pruned=11) == Window(5, 12, last=False)
+    assert next_window(at, [], 10, pruned=11) == Window(5, 11)
+    assert next_window(at, [(12, 9)], 10, pruned=3) == Window(5, 12)
+    assert next_window(at, [], 10, pruned=3) == Window(5, 5)
+
+
 def test_a_window_of_everything_leaves_a_partition_as_it_is() -> None:
     part = Partition(0, "id", 3, 9, [(3, 9)], [], [])
     assert WHOLE.of(part) is part

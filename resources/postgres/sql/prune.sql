@@ -37,23 +37,29 @@ SELECT b.batch_id, b.messages, b.replaced_by IS NOT NULL AS replaced,
   FROM old AS b ORDER BY b.batch_id;
 
 -- ranges_to_prune: what these batches read, as far as they count.
-SELECT r.topic, r.topic_id, r.partition, r.from_offset, r.until_offset, r.messages, r.gaps::text AS gaps,
-       (SELECT count(*) FROM unnest(r.gaps)) AS spans, r.batch_id AS first_batch, r.batch_id AS last_batch
+SELECT r.topic, r.topic_id, r.partition, r.from_offset, r.until_offset, r.messages,
+       (SELECT count(*) FROM unnest(r.gaps)) AS spans, r.batch_id AS first_batch, r.batch_id AS last_batch,
+       r.batch_id - 1 AS added_after
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE r.batch_id = ANY(%(batches)s) AND b.replaced_by IS NULL ORDER BY r.batch_id, r.partition, r.from_offset;
 
 -- newest_pruned: of each partition of each log, what was pruned last: what is next to it can be added.
 SELECT DISTINCT ON (topic, topic_id, partition)
-       topic, topic_id, partition, from_offset, until_offset, messages, '{}' AS gaps,
-       (SELECT count(*) FROM unnest(gaps)) AS spans, first_batch, last_batch
+       topic, topic_id, partition, from_offset, until_offset, messages,
+       (SELECT count(*) FROM unnest(gaps)) AS spans, first_batch, last_batch, last_batch AS added_after
   FROM tidegate.pruned_range WHERE pipeline = %(pipeline)s
  ORDER BY topic, topic_id, partition, last_batch DESC, from_offset DESC;
 
--- write_pruned_range: what is left of batches, added to what there is.
+-- write_pruned_range: what is left of batches, added to what there is, while they are still there.
 INSERT INTO tidegate.pruned_range AS p (pipeline, topic, topic_id, partition, from_offset, until_offset, messages, gaps,
                                         first_batch, last_batch)
 VALUES (%(pipeline)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s,
-        %(gaps)s::int8multirange, %(first_batch)s, %(last_batch)s)
+        (SELECT coalesce(range_agg(g), '{}') FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id),
+                unnest(r.gaps) AS g
+          WHERE r.batch_id = ANY(%(added)s) AND b.replaced_by IS NULL
+            AND (r.topic, r.topic_id, r.partition) = (%(topic)s, %(topic_id)s, %(partition)s)
+            AND r.from_offset >= %(from_offset)s AND r.until_offset <= %(until_offset)s),
+        %(first_batch)s, %(last_batch)s)
     ON CONFLICT (pipeline, topic_id, partition, first_batch, from_offset) DO UPDATE
     SET until_offset = excluded.until_offset, messages = excluded.messages, gaps = p.gaps + excluded.gaps,
         last_batch = excluded.last_batch;
@@ -94,14 +100,16 @@ SELECT (SELECT max(batch_id) FROM page) AS until_batch, (SELECT count(*) FROM pa
 -- checks_pruned_until: up to which batch that was done before.
 SELECT checks_pruned_until FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
--- prune_passed: removes them.
+-- prune_passed: removes them, except events that are being sent at this moment: the sender holds the ones that have
+-- left, one after the other, and neither is to wait for the other. Those go with their batch.
 WITH page AS (
   SELECT batch_id, told_at IS NOT NULL OR replaced_by IS NOT NULL AS told FROM tidegate.batch
    WHERE pipeline = %(pipeline)s AND batch_id > %(after)s AND batch_id <= %(until_batch)s
      AND committed_at < now() - make_interval(secs => %(seconds)s)),
      gone AS (DELETE FROM tidegate.check_result AS c USING page WHERE c.batch_id = page.batch_id AND passed AND told
               RETURNING c.table_name, c.check_name, c.severity),
-     events AS (DELETE FROM tidegate.lineage_event AS e USING page WHERE e.batch_id = page.batch_id),
+     free AS (SELECT e.sequence FROM tidegate.lineage_event AS e JOIN page USING (batch_id) FOR UPDATE OF e SKIP LOCKED),
+     events AS (DELETE FROM tidegate.lineage_event WHERE sequence IN (SELECT sequence FROM free)),
      done AS (UPDATE tidegate.pipeline SET checks_pruned_until = greatest(checks_pruned_until, %(until_batch)s)
                WHERE name = %(pipeline)s)
 INSERT INTO tidegate.pruned_check AS p (pipeline, table_name, check_name, severity, passed, failed)

@@ -55,17 +55,21 @@ SELECT registry, generation, key, format, document, "references", encrypted FROM
 SELECT batch_id, messages FROM tidegate.batch
  WHERE pipeline = %(pipeline)s AND batch_id > %(after)s AND replaced_by IS NULL ORDER BY batch_id LIMIT %(most)s;
 
+-- verify_pruned: the last batch that is pruned. What is put together of it and those before cannot be told apart by batch.
+SELECT coalesce(max(last_batch), 0) FROM tidegate.pruned_range WHERE pipeline = %(pipeline)s;
+
 -- verify_left: how many messages the batches after one have read.
 SELECT coalesce(sum(messages), 0)::bigint FROM tidegate.batch
  WHERE pipeline = %(pipeline)s AND batch_id > %(after)s AND replaced_by IS NULL;
 
 -- verify_basis: what else than a new batch may change what was compared. Settlements count that moved a position, or
--- gave offsets up.
+-- gave offsets up; a batch that was cut has read the same ones.
 SELECT (SELECT max(replay_id)::text FROM tidegate.replay
          WHERE pipeline = %(pipeline)s AND executed_at IS NOT NULL) AS replay,
        (SELECT max(adoption_id)::text FROM tidegate.adoption WHERE pipeline = %(pipeline)s) AS adoption,
        (SELECT max(settlement_id)::text FROM tidegate.settlement
-         WHERE pipeline = %(pipeline)s AND coalesce(actions->'steps', 'null') <> '[]') AS settlement,
+         WHERE pipeline = %(pipeline)s AND halt_code <> 'recut'
+           AND coalesce(actions->'steps', 'null') <> '[]') AS settlement,
        (SELECT contract_digest FROM tidegate.pipeline WHERE name = %(pipeline)s) AS contract,
        (SELECT string_agg(concat_ws(' ', table_name, table_oid, definition), ', ' ORDER BY table_name)
           FROM tidegate.output WHERE pipeline = %(pipeline)s) AS tables,
