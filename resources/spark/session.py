@@ -27,7 +27,8 @@ ENCRYPTED = {
     "spark.io.encryption.enabled": "true",
 }
 SECRET = "spark.authenticate.secret"  # noqa: S105  # the option's name
-ENCRYPTIONS = ("spark.network.crypto.enabled", "spark.ssl.enabled", "spark.ssl.rpc.enabled")
+# Of what driver and executors say. spark.ssl.enabled alone is about web pages: spark.ssl.rpc.* does not inherit it.
+ENCRYPTIONS = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
 # They log what a task raises, which may quote a message. It reaches whoever asked for the job, and is judged there.
 QUOTING = (
     "org.apache.spark.executor.Executor",
