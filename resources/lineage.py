@@ -7,6 +7,7 @@ A receiver that is away is waited for. An event that it refuses holds back those
 """
 
 import json
+import logging
 import os
 import re
 import time
@@ -36,6 +37,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0  # seconds for which a receiver that is 
 # and 408, 425 and 429 that it has no time: no event is given up for those.
 REFUSALS = frozenset({400, 406, 409, 410, 411, 413, 414, 415, 416, 417, 422, 431})
 PRODUCER = "https://pypi.org/project/tidegate"
+logging.getLogger("openlineage.client").setLevel(logging.INFO)  # below, it logs the address with the password in it
 _LOGIN = re.compile(r"(?<=://)[^/\s]*@")  # of an address: a client's error quotes all of it
 _PARAMETERS = re.compile(r"\?\S+?=\S*")
 

@@ -1,5 +1,6 @@
 """Spark: one session for each run, started when first asked for."""
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from platform_defs.errors import BadInput
 from resources.settings import Settings, settings
 from resources.spark.archive import java_options
 
+logging.getLogger("py4j").setLevel(logging.INFO)  # below, it logs what the JVM is told and says: the secret, rows
 # All cores, and four tries of a task: plain local[N] never retries one.
 LOCAL_MASTER = "local[*,4]"
 LOCAL_DRIVER = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
