@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from platform_defs.errors import BadInput
 from resources.home import private_home
 from resources.local import postgres, processes
 from resources.local.passage import let_pass
@@ -35,6 +36,18 @@ def test_an_open_home_is_narrowed(tmp_path: Path, wide: int) -> None:
     home.chmod(wide)
     assert mode_of(private_home(home)) & 0o067 == 0
     assert ROOT or mode_of(home) == 0o700
+
+
+def test_a_folder_that_everybody_shares_is_not_closed_to_them(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "of somebody").touch()
+    with pytest.raises(BadInput, match=r"TIDEGATE_HOME.*such as .*shared/tidegate"):
+        private_home(shared)
+    assert mode_of(shared) == 0o1777
+    (shared / "of somebody").unlink()
+    assert mode_of(private_home(shared)) & 0o1067 == 0  # a new one, as Docker mounts it (--tmpfs)
 
 
 def test_what_a_started_server_writes_is_its_users_alone(tmp_path: Path) -> None:
