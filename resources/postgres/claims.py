@@ -4,7 +4,7 @@ way as the contract fills it now.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from psycopg import sql
 from psycopg.rows import class_row, dict_row
@@ -21,10 +21,11 @@ def claim(connection: Connection, pipeline: str, table: Table, *, rebuilding: bo
     Raises BadInput where it belongs to another, is not as the pipeline left it, or cannot be filled exactly. A replay
     is `rebuilding` all its rows: they may be behind, made in another way, or of other columns.
     """
-    _refuse_missing_rights(connection, table)
+    _refuse_missing_rights(connection, table, "usage")
     owned = _owner(connection, pipeline, table)
     filled = {"table": table.name, "pipeline": pipeline, "definition": table.definition}
     if owned is None:
+        _refuse_missing_rights(connection, table, "create")
         create_target(connection, table)
         connection.execute(queries()["own_output"], {**filled, "disposition": table.disposition})
         check_target(connection, pipeline, table)
@@ -45,9 +46,10 @@ def create_unclaimed(url: str, contracts: Iterable[Contract]) -> list[str]:
     created = list[str]()
     with connect(url) as connection, database_errors(), connection.transaction():
         for pipeline, table in [(each.pipeline, table) for each in contracts for table in each.tables]:
-            _refuse_missing_rights(connection, table)
-            if _owner(connection, pipeline, table) is None and create_target(connection, table):
-                created.append(table.name)
+            _refuse_missing_rights(connection, table, "usage")
+            if _owner(connection, pipeline, table) is None:
+                _refuse_missing_rights(connection, table, "create")
+                created += [table.name] if create_target(connection, table) else []
     return created
 
 
@@ -101,21 +103,22 @@ def _owner(connection: Connection, pipeline: str, table: Table) -> Output | None
     return owned
 
 
-def _refuse_missing_rights(connection: Connection, table: Table) -> None:
-    """Raise BadInput, with what to grant, where the table cannot even be found or made."""
+def _refuse_missing_rights(connection: Connection, table: Table, right: Literal["usage", "create"]) -> None:
+    """Raise BadInput, with all that has to be granted, where the table cannot be found (`usage`), or is missing and
+    cannot be made (`create`).
+    """
     schema, _, name = table.name.partition(".")
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(queries()["schema_rights"], {"schema": schema, "name": name}).fetchone()
     assert row is not None  # noqa: S101  # it is of no table
-    lacking = [right for right in ("usage", "create") if not row[f"may_{right}"]]
-    if row["table_there"]:  # then nothing has to be created
-        lacking = [right for right in lacking if right == "usage"]
-    if not lacking:
+    needed = {"usage": row["schema_there"], "create": not row["table_there"]}
+    lacking = [name for name, is_needed in needed.items() if is_needed and not row[f"may_{name}"]]
+    if right not in lacking:
         return
     where = f"schema {schema}" if row["schema_there"] else f"database {row['database']}"
-    rights = ", ".join(lacking) if row["schema_there"] else "create"
+    granted = f"grant {', '.join(lacking)} on {where} to {row['role']}"
     raise BadInput(
-        f"{row['role']} cannot use or create {table.name}: grant {rights} on {where} to {row['role']}{_otherwise(row)}",
+        f"{row['role']} cannot use or create {table.name}: {granted}{_otherwise(row)}",
         field=table.name,
     )
 

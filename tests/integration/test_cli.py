@@ -79,7 +79,7 @@ def test_what_only_asks_imports_nothing_heavy(produced: Any, arguments: str) -> 
 
 
 def test_migrate_of_a_ledger_that_is_up_to_date_does_nothing(produced: Any) -> None:
-    assert answer("migrate") == {"applied": []}
+    assert answer("migrate") == {"applied": [], "created": []}
 
 
 def test_verify_answers_in_numbers_and_in_a_sentence(before: dict[str, Any], produced: Any) -> None:

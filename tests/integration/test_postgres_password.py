@@ -23,7 +23,7 @@ def test_the_password_may_come_from_the_environment_or_from_a_password_file(
     endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, driver: str
 ) -> None:
     url = sqlalchemy.make_url(endpoints.postgres_url)
-    without, connect = url.set(password=None).render_as_string(), DRIVERS[driver]
+    without, connect = url._replace(password=None).render_as_string(), DRIVERS[driver]
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
     with pytest.raises(Exception, match="no password supplied"):
         connect(without)

@@ -1,14 +1,10 @@
 """Three roles with the rights that `tidegate rights` prints, and no other: an owner, a publisher, a reader."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
-from uuid import uuid4
+from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import click
 import dagster as dg
-import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 from pyspark.sql import SparkSession
@@ -22,9 +18,9 @@ from resources.dagster import storage
 from resources.endpoints import Endpoints
 from resources.postgres.claims import create_unclaimed
 from resources.postgres.migrations import KNOWN
-from resources.postgres.rights import Roles
 from resources.postgres.vitals import heartbeats, look
 from resources.settings import PROJECT_ROOT
+from tests.company import Company, new_company
 from tests.world import World, transfers
 
 FORBIDDEN = {
@@ -54,72 +50,18 @@ select format('%%I.%%I', n.nspname, c.relname) from pg_class as c join pg_namesp
 """
 
 
-@dataclass(frozen=True)
-class Company:
-    """A database of three roles. `urls`: by what each is for."""
-
-    database: str
-    urls: Mapping[str, str]
-    roles: Roles
-    world: World
-
-    def as_(self, role: str) -> World:
-        """The world, as this role sees it."""
-        return replace(self.world, endpoints=replace(self.world.endpoints, postgres_url=self.urls[role]))
-
-    def grant(self, *pipelines: Pipeline) -> None:
-        """What the owner does by the page: migrate, create the tables, and execute what is printed."""
-        owner = self.as_("owner")
-        owner.ledger.migrate()
-        contracts = [pipeline.contract for pipeline in pipelines]
-        create_unclaimed(self.urls["owner"], contracts)
-        for statements in self.roles.grants(contracts, dagster=self.has_dagster):
-            self.execute("owner", statements)
-
-    @property
-    def has_dagster(self) -> bool:
-        """Whether Dagster's tables are there."""
-        (found,) = self.as_("administrator").rows("select to_regnamespace('dagster') is not null as there")
-        return found["there"]
-
-    def execute(self, role: str, statement: str) -> None:
-        with psycopg.connect(self.urls[role], autocommit=True) as session:
-            session.execute(statement.encode())
-
-
 @pytest.fixture
 def company(world: World) -> Iterator[Company]:
     """A company of the test's own, in which nothing is there yet."""
-    with _company(world) as made:
+    with new_company(world) as made:
         yield made
-
-
-@contextmanager
-def _company(world: World) -> Generator[Company]:
-    """Roles without any right, but that the owner may create schemas, and is a member of the publisher's."""
-    name = f"company_{uuid4().hex[:10]}"
-    roles = {role: f"{name}_{role}" for role in ("owner", "publisher", "reader")}
-    with psycopg.connect(world.endpoints.postgres_url, autocommit=True) as session:
-        for role in roles.values():
-            session.execute(f"create role {role} login nosuperuser password 'secret'".encode())
-        session.execute(f"create database {name}".encode())
-        session.execute(f"revoke all on database {name} from public".encode())
-        session.execute(f"grant connect on database {name} to {', '.join(roles.values())}".encode())
-        session.execute(f"grant create, temporary on database {name} to {roles['owner']}".encode())
-        session.execute(f"grant {roles['publisher']} to {roles['owner']}".encode())
-        given = urlsplit(world.endpoints.postgres_url)._replace(path=f"/{name}")
-        place = given.netloc.rpartition("@")[2]
-        urls = {role: given._replace(netloc=f"{roles[role]}:secret@{place}").geturl() for role in roles}
-        yield Company(name, {**urls, "administrator": given.geturl()}, Roles(**roles), world)
-        session.execute(f"drop database {name} with (force)".encode())
-        session.execute(f"drop role {', '.join(roles.values())}".encode())
 
 
 @pytest.fixture(scope="module")
 def governed(endpoints: Endpoints, spark: Callable[[], SparkSession]) -> Iterator[tuple[Company, Pipeline]]:
     """A database in which everything is there, and its pipeline, for what changes nothing."""
     world = World(endpoints, spark)
-    with _company(world) as company, pytest.MonkeyPatch.context() as patch:
+    with new_company(world) as company, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEGATE_DAGSTER_URL", company.urls["owner"])
         assert storage.create_missing_tables()
         assert not storage.create_missing_tables()

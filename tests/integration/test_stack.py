@@ -47,7 +47,7 @@ def running(home: Path) -> StackStatus:
 def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A home that no server has run over, with a database that is given: only Kafka would start."""
     monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path / "elsewhere"))
-    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://me@db.invalid/shop")
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://me@db.invalid/shop?sslmode=require")
     return tmp_path / "elsewhere"
 
 

@@ -91,7 +91,7 @@ MUTANTS: dict[str, Mutate] = {
     "neither epoch nor owner is asked for": _without("lock_as_owner", OWNED),
     "a halted pipeline can be held": _without("lock_as_owner", " AND state = 'active'"),
     "whoever was fenced can halt": _without("halt", OWNED),
-    "the pending batch is not cleared": _with("clear_pending", "batch_id') END", "batch_id') ELSE pending END"),
+    "the pending batch is not cleared": _with("clear_pending", "batch_id')) END", "batch_id')) ELSE pending END"),
     "a commit does not forget how often its batch failed": _without("clear_pending", "batch_failures = 0, "),
     "a system that is away counts against a batch": _with("back_off", "'never' THEN false", "'never' THEN true"),
     "a session that was cut counts against a batch": _with("back_off", "h.owner =", "false AND h.owner ="),

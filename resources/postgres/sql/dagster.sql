@@ -13,19 +13,22 @@ WITH latest AS MATERIALIZED (
                         WHERE asset_key = a.asset_key AND dagster_event_type = t.type ORDER BY id DESC LIMIT 1) AS e
    UNION
   SELECT run_id FROM dagster.asset_check_executions
-   WHERE id IN (SELECT max(id) FROM dagster.asset_check_executions GROUP BY asset_key, check_name))
+   WHERE id IN (SELECT max(id) FROM dagster.asset_check_executions
+                 GROUP BY asset_key, check_name, execution_status = 'PLANNED'))
 SELECT run_id FROM dagster.runs AS r
  WHERE status IN ('SUCCESS', 'FAILURE', 'CANCELED')
    AND update_timestamp < (now() AT TIME ZONE 'UTC') - make_interval(secs => %(seconds)s)
    AND NOT EXISTS (SELECT FROM latest WHERE latest.run_id = r.run_id)
  ORDER BY id LIMIT %(most)s;
 
--- dagster_forget_checks: at most so many evaluations of checks from before then, but the latest of each check.
+-- dagster_forget_checks: at most so many evaluations of checks from before then, but the latest of each check; one
+-- that a run in progress has planned is not the latest.
 DELETE FROM dagster.asset_check_executions WHERE id IN (
   SELECT id FROM dagster.asset_check_executions
    WHERE coalesce(evaluation_event_timestamp, create_timestamp)
          < (now() AT TIME ZONE 'UTC') - make_interval(secs => %(seconds)s)
-     AND id NOT IN (SELECT max(id) FROM dagster.asset_check_executions GROUP BY asset_key, check_name)
+     AND id NOT IN (SELECT max(id) FROM dagster.asset_check_executions
+                    GROUP BY asset_key, check_name, execution_status = 'PLANNED')
    ORDER BY id LIMIT %(most)s);
 
 -- dagster_forget_events: at most so many events of no run (sensors write them) from before then, but the latest of each
@@ -39,7 +42,8 @@ WITH old AS (
                                    ORDER BY later.id DESC LIMIT 1) AS latest WHERE latest.id = e.id)
      AND NOT EXISTS (SELECT FROM dagster.asset_check_executions AS c
                       WHERE c.evaluation_event_storage_id = e.id
-                        AND c.id IN (SELECT max(id) FROM dagster.asset_check_executions GROUP BY asset_key, check_name))
+                        AND c.id IN (SELECT max(id) FROM dagster.asset_check_executions
+                                     GROUP BY asset_key, check_name, execution_status = 'PLANNED'))
    ORDER BY id LIMIT %(most)s),
      tags AS (DELETE FROM dagster.asset_event_tags WHERE event_id IN (SELECT id FROM old))
 DELETE FROM dagster.event_logs WHERE id IN (SELECT id FROM old);

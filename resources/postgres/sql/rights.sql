@@ -10,9 +10,12 @@ ALTER DEFAULT PRIVILEGES FOR ROLE {owner} IN SCHEMA tidegate GRANT SELECT ON TAB
 ALTER DEFAULT PRIVILEGES FOR ROLE {owner} IN SCHEMA tidegate GRANT INSERT, UPDATE, DELETE ON TABLES TO {publisher};
 ALTER DEFAULT PRIVILEGES FOR ROLE {owner} IN SCHEMA tidegate GRANT USAGE ON SEQUENCES TO {publisher};
 
--- rights_on_staging: runs create tables for what is not published yet; nobody else has to see it.
+-- rights_on_staging: runs create tables for what is not published yet, and nobody else has to see it. Those of another
+-- role are not the owner's to grant.
 GRANT USAGE, CREATE ON SCHEMA tidegate_staging TO {publisher};
-GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tidegate_staging TO {publisher};
+GRANT SELECT, INSERT, UPDATE, DELETE
+   ON tidegate_staging.coverage, tidegate_staging.dead_letter, tidegate_staging.holder, tidegate_staging.winner
+   TO {publisher};
 ALTER DEFAULT PRIVILEGES FOR ROLE {owner} IN SCHEMA tidegate_staging
       GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {publisher};
 

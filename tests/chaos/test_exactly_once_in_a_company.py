@@ -1,0 +1,98 @@
+"""The exactly-once suite again, as a company has it: the publisher's role and no more, by way of PgBouncer in session
+mode, TLS with sslmode=verify-full on both sides of it, and a Kafka with SASL_SSL and the ACLs of a run.
+
+What the suite's tests do as an owner or an administrator (topics, tables, looking and meddling), those do.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.batch import Budget
+from platform_defs.engine.ports import Published
+from resources.endpoints import Endpoints
+from tests.company import Company, new_company
+from tests.integration import test_exactly_once as suite
+from tests.pgbouncer import needs_pgbouncer, pgbouncer
+from tests.secured_kafka import ADMIN, SecuredKafka
+from tests.tls_postgres import tls_postgres
+from tests.world import World
+
+pytestmark = [pytest.mark.slow, needs_pgbouncer, pytest.mark.xdist_group("secured"), pytest.mark.timeout(300)]
+# Names of topics and pipelines begin with t (tests/world.py).
+RUNS = (
+    "--operation Read --operation DescribeConfigs --topic t --resource-pattern-type prefixed",
+    "--operation Read --group tidegate- --resource-pattern-type prefixed",
+)
+
+OTHERWISE = "test_a_table_with_rows_of_somebody_else_is_refused"  # makes the table itself, which here is the owner's
+
+# Each test of the suite, here with the world below.
+globals().update({name: test for name, test in vars(suite).items() if name.startswith("test_") and name != OTHERWISE})
+
+
+@dataclass(frozen=True)
+class CompanysWorld(World):
+    """The world of the administrators, in which runs are the publisher's."""
+
+    company: Company | None = None
+    publishers: Endpoints | None = None
+
+    def new_pipeline(self, *args: Any, **chosen: Any) -> Pipeline:
+        assert self.company is not None
+        pipeline = super().new_pipeline(*args, **chosen)
+        self.company.grant(pipeline)
+        return pipeline
+
+    def open_run(self, pipeline: Pipeline) -> Any:
+        return self.as_publisher().open_run(pipeline)
+
+    def drain(self, pipeline: Pipeline, budget: Budget | None = None) -> list[Published]:
+        return self.as_publisher().drain(pipeline, budget)
+
+    def as_publisher(self) -> World:
+        assert self.publishers is not None
+        return World(self.publishers, self.spark)
+
+
+@pytest.fixture(scope="module")
+def companys(
+    endpoints: Endpoints,
+    spark: Callable[[], SparkSession],
+    secured: SecuredKafka,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[CompanysWorld]:
+    """A database of three roles on a Postgres that takes TLS alone, and a pooler before it."""
+    home = tmp_path_factory.mktemp("company")
+    secured.revoke_all()
+    secured.grant(*RUNS)
+    with tls_postgres(home) as postgres:
+        there = secured.endpoints(replace(endpoints, postgres_url=postgres.url()), secured.options(ADMIN))
+        key = home / "postgres" / "server.pem"  # whom the pooler runs as may read it
+        tls = {"server_tls_sslmode": "verify-full", "server_tls_ca_file": key, "client_tls_sslmode": "require"}
+        tls |= {"client_tls_key_file": key, "client_tls_cert_file": key}
+        with new_company(World(there, spark)) as company, pgbouncer(company.urls["publisher"], **tls) as url:
+            pooled = url.replace("@127.0.0.1:", "@localhost:")  # the name in the certificate
+            publishers = secured.endpoints(replace(endpoints, postgres_url=pooled))
+            as_administrator = replace(there, postgres_url=company.urls["administrator"])
+            yield CompanysWorld(as_administrator, spark, company=company, publishers=publishers)
+    secured.revoke_all()
+
+
+@pytest.fixture
+def world(companys: CompanysWorld) -> World:
+    return companys
+
+
+def test_runs_are_the_publishers_behind_a_pooler_and_encrypted(companys: CompanysWorld) -> None:
+    assert companys.company is not None
+    asked = "SELECT session_user, pg_backend_pid(), (SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid())"
+    with companys.as_publisher().session() as session:
+        user, pid, encrypted = session.execute(asked).fetchone() or ("", 0, False)
+        assert (user, encrypted) == (companys.company.roles.publisher, True)
+        assert pid != session.info.backend_pid
+        assert session.pgconn.ssl_in_use
