@@ -7,7 +7,9 @@ A receiver that is away is waited for. An event that it refuses holds back those
 """
 
 import json
+import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +37,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0  # seconds for which a receiver that is 
 # and 408, 425 and 429 that it has no time: no event is given up for those.
 REFUSALS = frozenset({400, 406, 409, 410, 411, 413, 414, 415, 416, 417, 422, 431})
 PRODUCER = "https://pypi.org/project/tidegate"
+logging.getLogger("openlineage.client").setLevel(logging.INFO)  # below, it logs the address with the password in it
+_LOGIN = re.compile(r"(?<=://)[^/\s]*@")  # of an address: a client's error quotes all of it
+_PARAMETERS = re.compile(r"\?\S+?=\S*")
 
 
 class OpenLineageEvents:
@@ -141,7 +146,7 @@ def _send(
 
 
 def _not_sent(waiting: LineageOutbox, item: LineageEvent, error: Exception, receiver: Receiver) -> str:
-    said = str(error)[:1000]
+    said = _without_secrets(str(error))[:1000]
     if getattr(getattr(error, "response", None), "status_code", None) not in REFUSALS:
         pause = receiver.failed()
         waiting.put_off(item.sequence, said, pause)
@@ -149,6 +154,11 @@ def _not_sent(waiting: LineageOutbox, item: LineageEvent, error: Exception, rece
     receiver.failures = 0
     what = f"lineage event {item.sequence} of {waiting.pipeline} was refused"
     return f"{what} for good: {said}" if waiting.refused(item.sequence, said) else f"{what}: {said}"
+
+
+def _without_secrets(said: str) -> str:
+    """What a client says, without the user, password and parameters of an address: it is kept in the ledger."""
+    return _PARAMETERS.sub("?***", _LOGIN.sub("***@", said))
 
 
 class _Stored(dict[str, Any]):

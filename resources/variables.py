@@ -5,6 +5,7 @@ TIDEGATE_POSTGRES_URL. A file is read each time that its variable is wanted, so 
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,6 +21,8 @@ _OWN = {
     KAFKA_PREFIX + "SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE",
     KAFKA_PREFIX + "SASL_OAUTHBEARER_ASSERTION_JWT_TEMPLATE_FILE",
 }
+_SERVICE = "_SERVICE_HOST"
+_LINK = re.compile(r"_SERVICE_HOST|_SERVICE_PORT(_[A-Z0-9_]+)?|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?")
 _UNDERSCORED = ("log_level",)  # options of librdkafka that have no dot
 
 
@@ -51,7 +54,16 @@ def from_files() -> Mapping[str, str]:
 
 
 def _given() -> Iterator[str]:
-    return (name for name, text in os.environ.items() if name.startswith(PREFIX) and text)
+    services = tuple(name.removesuffix(_SERVICE) for name in os.environ if name.endswith(_SERVICE))
+    given = (name for name, text in os.environ.items() if name.startswith(PREFIX) and text)
+    return (name for name in given if not any(_is_link(name, service) for service in services))
+
+
+def _is_link(name: str, service: str) -> bool:
+    """Whether Kubernetes has set it: it tells every pod where each Service is, TIDEGATE_KAFKA_PORT_9092_TCP say, where
+    one is named tidegate-kafka. https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+    """
+    return _LINK.fullmatch(name.removeprefix(service)) is not None
 
 
 def _variable(name: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer
@@ -37,6 +35,7 @@ def recut(
     """
     from assets import find_contract
     from platform_defs.operations import recut as operation
+    from resources.current_user import current_user
     from resources.endpoints import ledger_alone
     from resources.postgres.ledger import Ledger
 
@@ -52,5 +51,5 @@ def recut(
         )
         print_answer({**answer, "command": command}, f"{becomes} To do it: {command}", output)
         return
-    number = operation.cut(url, decided, why, getpass.getuser())
+    number = operation.cut(url, decided, why, current_user())
     print_answer({**answer, "settlement_id": number}, f"{becomes} (settlement {number})", output)

@@ -17,8 +17,13 @@ OPTION = "oauth.callback"  # TIDEGATE_KAFKA_OAUTH_CALLBACK; of Tidegate, not of 
 CONFIG = "sasl.oauthbearer.config"
 _VARIABLE = "TIDEGATE_KAFKA_OAUTH_CALLBACK"
 _FORM = re.compile(r"[\w.]+:[\w.]+")
+_PAIRS = re.compile(r"[\s,;&]+")  # of a config such as clientId=tidegate clientSecret=...
 _MILLISECONDS = 1e11  # seconds until the year 5138; so many milliseconds were over in 1973
 _failures: dict[str, str] = {}  # what each function raised last, by its name
+
+
+class NoToken(Exception):
+    """What the function raised, as it may be shown."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +39,14 @@ class TokenCallback:
     def __call__(self, config: str) -> tuple[Any, ...]:
         try:
             token, expires, *more = self._load()(config)
-        except Exception as error:
-            _failures[self.function] = f"{type(error).__name__}: {error}"
-            logging.getLogger("tidegate").warning("%s (%s) gave no token: %r", self.function, _VARIABLE, error)
-            raise
+            expires = float(expires) / (1000 if expires > _MILLISECONDS else 1)
+        except Exception as error:  # noqa: BLE001  # whatever a function of the user's raises
+            said = _without_values(f"{type(error).__name__}: {error}", config)
+            _failures[self.function] = said
+            logging.getLogger("tidegate").warning("%s (%s) gave no token: %s", self.function, _VARIABLE, said)
+            raise NoToken(said) from None
         _failures.pop(self.function, None)
-        return token, float(expires) / (1000 if expires > _MILLISECONDS else 1), *more
+        return token, expires, *more
 
     @property
     def failure(self) -> str | None:
@@ -53,6 +60,14 @@ class TokenCallback:
         for name in path.split("."):
             found = getattr(found, name)
         return found
+
+
+def _without_values(said: str, config: str) -> str:
+    """What the function says, without what it was called with: that may hold a client's secret."""
+    values = (pair.partition("=")[2].strip("\"'") for pair in _PAIRS.split(config))
+    for value in sorted({config, *values} - {""}, key=len, reverse=True):
+        said = said.replace(value, "***")
+    return said
 
 
 def with_callback(options: Mapping[str, str]) -> dict[str, Any]:

@@ -4,10 +4,14 @@ Postgres refuses to run as root, and so runs as a user of its own, which has to 
 its data. Their modes stay: nobody else gets in, and that user may pass, but not list. The standard library has no ACLs,
 and `setfacl` is not installed everywhere; Linux keeps them in an attribute of the file.
 https://man7.org/linux/man-pages/man5/acl.5.html, include/uapi/linux/posix_acl_xattr.h of Linux
+A file system may be without them (ZFS by default, network drives, what a container gets of another system): there the
+user's own group passes.
 """
 
 import errno
+import grp
 import os
+import pwd
 import stat
 import struct
 from collections.abc import Sequence
@@ -23,10 +27,26 @@ Entry = tuple[int, int, int]
 
 
 def let_pass(folder: Path, user: int) -> None:
-    """Let the user of this id through every folder above `folder`. Raises OSError where one has no access list."""
+    """Let the user of this id through every folder above `folder`. Raises OSError where one has no access list, and the
+    group that it belongs to must not change.
+    """
     for parent in folder.resolve().parents:
         if not parent.stat().st_mode & stat.S_IXOTH:
-            _grant(parent, user)
+            try:
+                _grant(parent, user)
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP or not _pass_by_group(parent, user):
+                    raise
+
+
+def _pass_by_group(folder: Path, user: int) -> bool:
+    """Let the user's own group through, in place of one that may do nothing else. Whether that could be done."""
+    found, account = folder.stat(), pwd.getpwuid(user)
+    if grp.getgrgid(account.pw_gid).gr_name != account.pw_name or found.st_mode & (stat.S_IRGRP | stat.S_IWGRP):
+        return False
+    os.chown(folder, -1, account.pw_gid)
+    folder.chmod(stat.S_IMODE(found.st_mode) | stat.S_IXGRP)
+    return True
 
 
 def _grant(folder: Path, user: int) -> None:

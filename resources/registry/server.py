@@ -1,5 +1,6 @@
 """One address of the registry, by confluent-kafka's REST client: its answers are bounded in time and in bytes."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -12,6 +13,7 @@ from confluent_kafka.schema_registry.common import _httpx_compat  # pyright: ign
 
 Answer = TypeVar("Answer")
 httpx: Any = _httpx_compat.httpx  # that of the two packages which the client uses
+logging.getLogger(httpx.__name__).setLevel(logging.WARNING)  # below, it logs each address with the password in it
 
 LARGEST_ANSWER = 16_000_000  # bytes
 _NUMBERS = (

@@ -1,5 +1,6 @@
 """Spark: one session for each run, started when first asked for."""
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from platform_defs.errors import BadInput
 from resources.settings import Settings, settings
 from resources.spark.archive import java_options
 
+logging.getLogger("py4j").setLevel(logging.INFO)  # below, it logs what the JVM is told and says: the secret, rows
 # All cores, and four tries of a task: plain local[N] never retries one.
 LOCAL_MASTER = "local[*,4]"
 LOCAL_DRIVER = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -27,7 +29,8 @@ ENCRYPTED = {
     "spark.io.encryption.enabled": "true",
 }
 SECRET = "spark.authenticate.secret"  # noqa: S105  # the option's name
-ENCRYPTIONS = ("spark.network.crypto.enabled", "spark.ssl.enabled", "spark.ssl.rpc.enabled")
+# Of what driver and executors say. spark.ssl.enabled alone is about web pages: spark.ssl.rpc.* does not inherit it.
+ENCRYPTIONS = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
 # They log what a task raises, which may quote a message. It reaches whoever asked for the job, and is judged there.
 QUOTING = (
     "org.apache.spark.executor.Executor",

@@ -117,6 +117,18 @@ def test_the_job_of_a_run_is_as_kubernetes_has_it_and_has_its_secrets(version: s
     assert container["envFrom"] == [{"configMapRef": {"name": "tidegate-settings"}}]
     assert (pod["serviceAccountName"], pod["terminationGracePeriodSeconds"]) == ("tidegate", 120)
     assert container["image"] == "registry.example.com/tidegate:0.2.0"
+    assert pod["enableServiceLinks"] is False
+
+
+def test_no_pod_gets_the_variables_of_services_which_begin_as_settings_do() -> None:
+    pods = {
+        file: spec["template"]["spec"]
+        for file, item in manifests()
+        for spec in named(item, "spec")
+        if "template" in spec
+    }
+    assert pods.keys() == {"code.yaml", "daemon.yaml", "webserver.yaml"}
+    assert {pod.get("enableServiceLinks") for pod in pods.values()} == {False}
 
 
 def test_dagster_takes_the_instance_and_the_workspace(tmp_path: Path) -> None:

@@ -150,3 +150,18 @@ def test_a_receiver_that_is_away_or_not_set_up_right_is_waited_for_and_nothing_i
     receiver.answer = lambda _: 201
     assert emit_waiting(url, name, tmp_path, seen).sent == 2
     assert receiver.taken == [(name, 1), (name, 2)]
+
+
+def test_why_events_wait_is_said_without_the_password_of_the_receiver(
+    url: str, receiver: Receiving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, name = receiver.server_address[1], pipeline_with(url, 1)
+    monkeypatch.setenv("OPENLINEAGE_URL", f"http://lineage:s3cret@127.0.0.1:{port}")
+    monkeypatch.setenv("OPENLINEAGE_ENDPOINT", "api/v1/lineage?code=k3y")
+    receiver.answer = lambda _: 401
+    problem = emit_waiting(url, name, tmp_path, Receiver()).problem or ""
+    with psycopg.connect(url) as connection:
+        asked = "SELECT problem FROM tidegate.lineage_event WHERE pipeline = %s"
+        (kept,) = connection.execute(asked, [name]).fetchone() or ("",)
+    for said in (problem, kept):
+        assert f"401 Client Error: Unauthorized for url: http://***@127.0.0.1:{port}/api/v1/lineage?***" in said

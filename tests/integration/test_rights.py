@@ -104,6 +104,18 @@ def test_a_publisher_runs_a_pipeline_and_a_reader_verifies_it(company: Company, 
 
 
 @slow
+@pytest.mark.parametrize("other", ["owner", "administrator"])
+def test_a_publisher_takes_over_from_a_session_that_it_sees_and_may_not_end(company: Company, other: str) -> None:
+    pipeline = company.world.new_pipeline()
+    company.grant(pipeline)
+    company.execute("administrator", f"grant pg_monitor to {company.roles.publisher}")
+    with closing(company.as_(other).ledger.acquire(pipeline.contract)) as fenced:
+        with closing(company.as_("publisher").ledger.acquire(pipeline.contract)) as taken:
+            taken.ping()
+        assert fenced.fenced()
+
+
+@slow
 def test_a_publisher_ends_the_sessions_of_the_run_that_it_fences(company: Company) -> None:
     pipeline = company.world.new_pipeline()
     company.grant(pipeline)

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from resources.current_user import current_user
+from resources.settings import PROJECT_ROOT
 
 
 def test_a_variable_names_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +25,10 @@ def test_a_user_without_a_name_is_its_number(monkeypatch: pytest.MonkeyPatch) ->
 def test_whoever_uses_sudo_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_USER", "alice")
     assert current_user().endswith(" (sudo by alice)")
+
+
+def test_no_command_asks_a_variable() -> None:
+    sources = [
+        path for room in ("platform_defs", "resources", "assets") for path in (PROJECT_ROOT / room).rglob("*.py")
+    ]
+    assert [path for path in sources if "import getpass" in path.read_text()] == []

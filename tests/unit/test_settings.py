@@ -478,3 +478,15 @@ def test_the_log_level_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_cannot_configure_spark() -> None:
     with pytest.raises(ValueError, match="TIDEGATE_SPARK_"):
         SparkResource(spark_config={"spark.driver.extraJavaOptions": "-XX:OnError=whatever"})
+
+
+def test_what_kubernetes_says_of_services_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    for service in ("TIDEGATE_CODE", "TIDEGATE_KAFKA"):
+        link = f"{service}_PORT_9092_TCP"
+        address = {link: "tcp://10.0.0.1:9092", f"{link}_PROTO": "tcp", f"{link}_PORT": "1", f"{link}_ADDR": "10.0.0.1"}
+        ports = {f"{service}_SERVICE_PORT": "1", f"{service}_SERVICE_PORT_GRPC": "1", f"{service}_PORT": "tcp://..."}
+        for name, text in {f"{service}_SERVICE_HOST": "10.0.0.1", **ports, **address}.items():
+            monkeypatch.setenv(name, text)
+    monkeypatch.setenv("TIDEGATE_KAFKA_CLIENT_ID", "mine")
+    assert unknown_variables() == []
+    assert settings().librdkafka_options == {"client.id": "mine"}

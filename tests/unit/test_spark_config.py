@@ -39,7 +39,7 @@ def test_tasks_for_other_machines_are_encrypted(master: str | None, secret: str 
         ({"spark.network.crypto.enabled": "true"}, False),
         ({"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}, True),
         ({"spark.authenticate": "true", "spark.ssl.rpc.enabled": "true"}, True),
-        ({"spark.authenticate": "true", "spark.ssl.enabled": "false"}, False),
+        ({"spark.authenticate": "true", "spark.ssl.enabled": "true"}, False),  # of web pages
     ],
 )
 def test_what_a_spark_defaults_conf_says_counts(conf: dict[str, str], encrypted: bool) -> None:

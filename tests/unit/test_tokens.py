@@ -12,7 +12,7 @@ from resources.endpoints import Endpoints
 from resources.kafka.admin import admin_client
 from resources.kafka.cluster import Tokens
 from resources.kafka.second_client import second_options
-from resources.kafka.tokens import TokenCallback
+from resources.kafka.tokens import NoToken, TokenCallback
 
 HERE = "tests.unit.test_tokens"
 OAUTH = {
@@ -33,6 +33,18 @@ def in_seconds(_: str) -> tuple[str, float, str, dict[str, str]]:
 
 def failing(_: str) -> tuple[str, float]:
     raise LookupError("no credentials found")
+
+
+def never(_: str) -> tuple[str, str]:
+    return "token", "tomorrow"
+
+
+def unfinished(_: str) -> str:
+    return "token"
+
+
+def quoting(config: str) -> tuple[str, float]:
+    raise ValueError(f"cannot read {config}: secret {config.partition('clientSecret=')[2]}")
 
 
 def options(function: str) -> dict[str, Any]:
@@ -62,6 +74,23 @@ def test_the_second_client_gets_the_same_tokens() -> None:
 def test_what_names_no_function_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match=r"TIDEGATE_KAFKA_OAUTH_CALLBACK.*write module:function"):
         options(name)
+
+
+def test_a_function_that_raises_is_not_quoted_with_what_it_was_called_with(caplog: pytest.LogCaptureFixture) -> None:
+    callback = TokenCallback(f"{HERE}:quoting")
+    with pytest.raises(NoToken, match="ValueError: cannot read") as raised:
+        callback("clientId=tidegate clientSecret=s3cret")
+    for said in (str(raised.value), str(callback.failure), caplog.text):
+        assert "ValueError: cannot read ***: secret ***" in said
+        assert "s3cret" not in said
+
+
+@pytest.mark.parametrize("function", ["never", "unfinished"])
+def test_a_function_that_returns_no_token_is_named_as_one_that_raises(function: str) -> None:
+    callback = TokenCallback(f"{HERE}:{function}")
+    with pytest.raises(NoToken):
+        callback("")
+    assert f"{HERE}:{function}" in (callback.failure or "")
 
 
 @pytest.mark.slow

@@ -36,9 +36,12 @@ RETURNING epoch, batch_failures;
 LOCK TABLE tidegate.pipeline IN SHARE ROW EXCLUSIVE MODE;
 UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL WHERE owner IS NOT NULL;
 
--- end_sessions: ends the sessions that a fenced owner still has; a stopped COPY reacts to nothing less.
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity
- WHERE application_name = %(application_name)s AND pid <> pg_backend_pid();
+-- end_sessions: ends the sessions that a fenced owner still has; a stopped COPY reacts to nothing less. Those of a role
+-- that may be seen (pg_monitor) and not ended stay: they publish nothing.
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity AS s LEFT JOIN pg_roles AS r ON r.oid = s.usesysid
+ WHERE application_name = %(application_name)s AND pid <> pg_backend_pid()
+   AND CASE WHEN r.rolsuper THEN current_setting('is_superuser')::bool
+            ELSE pg_has_role(s.usesysid, 'USAGE') OR pg_has_role('pg_signal_backend', 'USAGE') END;
 
 -- lock_as_owner: the pipeline's row for this transaction, as its owner, or no row at all.
 SELECT 1 FROM tidegate.pipeline
