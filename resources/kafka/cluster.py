@@ -26,6 +26,7 @@ from platform_defs.errors import BadInput, BrokerAway, TidegateError
 from resources.kafka.refusals import refusal
 from resources.kafka.rights import Right, on_cluster
 from resources.kafka.second_client import second_options
+from resources.kafka.tokens import NoToken
 
 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what it warns of is said once, in the error raised
 TRIES = 3  # that the time limit has room for, where nobody answers
@@ -165,7 +166,10 @@ class Tokens(AbstractTokenProvider):
         self._give = give
 
     def token(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]  # kafka-python's has no type
-        return self._give()[0]
+        try:
+            return self._give()[0]
+        except NoToken as error:
+            raise errors.SaslAuthenticationFailedError(str(error)) from error
 
 
 def _with_tokens(options: Mapping[str, Any]) -> dict[str, Any]:

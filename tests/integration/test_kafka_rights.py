@@ -324,6 +324,18 @@ def token(user: str) -> tuple[str, float]:
     ) + ".", expires
 
 
+def no_token(_: str) -> tuple[str, float]:
+    raise LookupError("no credentials found")
+
+
+@pytest.mark.slow
+def test_why_there_is_no_token_is_said_of_the_second_client_too(place: Place, secured: SecuredKafka) -> None:
+    given = secured.oauth_options() | {"oauth.callback": f"{__name__}:no_token"}
+    options = secured.endpoints(place.world.endpoints, given).kafka_options()
+    with pytest.raises(AccessDenied, match=r"no_token .* raised LookupError: no credentials found"):
+        KafkaCluster(options).quorum()
+
+
 def test_every_client_logs_in_with_tokens(place: Place, secured: SecuredKafka) -> None:
     """A run, whose tasks get the function by its name, and each client of ours, of the second library as well."""
     callback = {"oauth.callback": f"{__name__}:token", "sasl.oauthbearer.config": USER}
