@@ -1,6 +1,6 @@
 """PgBouncer in front of a Postgres, as companies run it: Debian's (apt install pgbouncer), of this machine.
 
-Tests that need it are skipped where it is not installed, unless TIDEGATE_TEST_PGBOUNCER=1, as in .ci/run.
+Tests that need it are skipped where it is not installed, unless TIDEGATES_TEST_PGBOUNCER=1, as in .ci/run.
 """
 
 import os
@@ -20,7 +20,7 @@ import pytest
 from resources.local.postgres import SYSTEM_USER
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-REQUIRED = os.environ.get("TIDEGATE_TEST_PGBOUNCER") == "1"
+REQUIRED = os.environ.get("TIDEGATES_TEST_PGBOUNCER") == "1"
 needs_pgbouncer = pytest.mark.skipif(
     PROGRAM is None and not REQUIRED, reason="PgBouncer is not installed (Debian, Ubuntu: apt install pgbouncer)"
 )

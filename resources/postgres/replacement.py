@@ -267,6 +267,7 @@ class Replacement:
         differing = Jsonb([asdict(item) for item in done.differences])
         if connection.execute(queries()["end_replay"], {**record, "differences": differing}).rowcount != 1:
             raise self._changed(f"its replay {done.replay_id} was discarded meanwhile; nothing was changed")
+        staging_tables.drop_free(connection, self.built.name)  # whose runs may be another role's than the replay
         connection.execute(queries()["forget_builder"], key)
 
     def _replace_rows(self, held: PostgresHold, history: History) -> None:

@@ -81,6 +81,13 @@ def drop_all(connection: Connection, pipeline: str) -> None:
         connection.execute(queries()["drop_staging"], {"table_id": table_id})
 
 
+def drop_free(connection: Connection, pipeline: str) -> None:
+    """Drop the pipeline's staging tables that no try uses and no other session has locked."""
+    for (table_id,) in connection.execute(queries()["free_staging"], {"pipeline": pipeline}).fetchall():
+        with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
+            _drop(connection, table_id)
+
+
 def view_of_winners(connection: Connection, staged: Staged) -> AuditView | None:
     """The view of what publish would write, which sees the winners of this try once the transaction has committed; None
     where they have no rows.

@@ -227,6 +227,8 @@ def test_an_owner_replays_what_a_publisher_has_published(company: Company) -> No
                 replay.execute(ReplayStart(), "a test", "a test", lambda _: None)
         else:
             replay.execute(ReplayStart(), "a test", "a test", lambda _: None)
+    left = "select tableowner from pg_tables where schemaname = 'tidegate_staging' and tablename ~ '^rows_'"
+    assert {row["tableowner"] for row in company.as_("administrator").rows(left)} == {company.roles.publisher}
     publisher.send(pipeline, transfers(4, start=8))
     publisher.drain(pipeline)
     assert verify(pipeline, company.as_("reader").endpoints, owner.spark).ok

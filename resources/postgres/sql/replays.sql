@@ -86,8 +86,8 @@ WITH gone AS (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(beside)s),
      e AS (DELETE FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL)
 DELETE FROM tidegate.batch WHERE pipeline = %(beside)s;
 
--- forget_builder: deletes the building pipeline, once nothing else is left of it. Its staging tables, which are empty,
--- are the live one's.
+-- forget_builder: deletes the building pipeline, once nothing else is left of it. Staging tables that are
+-- left of it, and are empty, are the live one's.
 WITH a AS (DELETE FROM tidegate.output WHERE pipeline = %(beside)s),
      b AS (DELETE FROM tidegate.source_position WHERE pipeline = %(beside)s),
      c AS (DELETE FROM tidegate.schema_use WHERE pipeline = %(beside)s),

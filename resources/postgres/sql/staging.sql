@@ -25,6 +25,12 @@ DELETE FROM tidegate.staging_table WHERE table_id = %(table_id)s;
 -- staging_tables: those of a pipeline.
 SELECT table_id FROM tidegate.staging_table WHERE pipeline = %(pipeline)s;
 
+-- free_staging: those of a pipeline that no try uses, and that this role may drop.
+SELECT t.table_id FROM tidegate.staging_table AS t
+  LEFT JOIN pg_class AS c ON c.oid = to_regclass('tidegate_staging.rows_' || t.table_id)
+ WHERE pipeline = %(pipeline)s AND coalesce(pg_has_role(c.relowner, 'USAGE'), true)
+   AND NOT EXISTS (SELECT FROM tidegate.staging AS s WHERE s.table_id = t.table_id);
+
 -- staging_table: the one that a try has.
 SELECT table_id FROM tidegate.staging WHERE staging_id = %(staging_id)s;
 
