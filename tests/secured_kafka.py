@@ -150,7 +150,8 @@ CLUSTER = "kafka-cluster"
 
 def acls(rights: Iterable[str]) -> list[AclBinding]:
     """The ACLs that kafka-acls.sh would add for these arguments, for User:tidegate where they name no principal."""
-    return [acl for right in rights for acl in _acls(_ARGUMENTS.parse_args(shlex.split(right)))]
+    found = (acl for right in rights for acl in _acls(_ARGUMENTS.parse_args(shlex.split(right))))
+    return list(dict.fromkeys(found))  # what two of them grant is granted once
 
 
 def _acls(given: argparse.Namespace) -> list[AclBinding]:

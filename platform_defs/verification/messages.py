@@ -118,7 +118,7 @@ class Topic:
                 if message.partition() != partition:  # left over from the partition before
                     continue
                 if error is not None:
-                    reached = self._end(error, partition, until)
+                    reached = self._end(error, partition, reached, until)
                 elif offset >= until:
                     reached = until
                 else:
@@ -140,10 +140,14 @@ class Topic:
             "(`tidegate stack status`)?"
         )
 
-    def _end(self, error: KafkaError, partition: int, until: int) -> int:
-        """`until`, where `error` says that the log ends here; any other is raised."""
+    def _end(self, error: KafkaError, partition: int, reached: int, until: int) -> int:
+        """`until`, where `error` says that the log ends here; `reached` for what is not about the log. Any other is
+        raised.
+        """
         if error.code() == KafkaError._PARTITION_EOF:
             return until
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:  # of a group that nothing joins
+            return reached
         raise _refused(error, f"partition {partition} of {self.topic}")
 
 
