@@ -141,7 +141,7 @@ class Settings(BaseSettings):
         allow_inf_nan=False,
         description=(
             "After how many days Dagster's runs, with their events and output, are removed by the nightly job `prune`. "
-            "The latest event of each asset and check stays. What is kept of batches says each contract (`retention`)."
+            "The latest event of each asset and check stays. Each contract says what is kept of batches (`retention`)."
         ),
         examples=["90"],
     )

@@ -38,7 +38,7 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "topics": "Topics as contracts and topics.yaml declare them: planned, applied, imported.",
     "prune": "Remove what the ledger no longer needs of old batches.",
     "migrate": "Create the ledger in Postgres, or bring it up to date.",
-    "rights": "Print the GRANT statements by which three roles have no right too many.",
+    "rights": "Print the GRANT statements that three roles need, and no others.",
 }
 
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_json, print_line
+from platform_defs.cli.output import Output, OutputOption, print_error, print_json, print_line
 
 app = typer.Typer(add_completion=False)
 
@@ -45,7 +45,6 @@ def migrate(
 
 def _created() -> list[str]:
     from assets import read_contracts
-    from platform_defs.cli.output import print_error
     from resources.dagster.storage import SCHEMA, create_missing_tables
     from resources.endpoints import ledger_alone
     from resources.postgres.claims import create_unclaimed

@@ -14,7 +14,7 @@ def rights(
     reader: str = typer.Option("tidegate_reader", help="Who only reads: tables, ledger, and what shows them."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Print the GRANT statements by which three roles have no right too many.
+    """Print the GRANT statements that three roles need, and no others.
 
     Nothing is executed, and no database is asked. The owner executes them,
     after tidegate migrate --tables, and again when a contract has a new table:

@@ -56,8 +56,8 @@ def propose(ledger: Ledger, pipeline: str, messages: int) -> Recut:
     status = ledger.status(pipeline)
     if status.pending is None:
         raise BadInput(
-            f"{pipeline} has no batch that is planned and not committed: there is nothing to cut. How large the next "
-            "one may be says its contract (batchMessages)"
+            f"{pipeline} has no batch that is planned and not committed: there is nothing to cut. Its contract says "
+            "how large the next one may be (batchMessages)"
         )
     _refuse_other_halts(status)
     becomes = recut(status.pending, messages)
@@ -84,10 +84,8 @@ def cut(postgres_url: str, decided: Recut, reason: str, who: str) -> int:
 
 
 def _pending(connection: Connection, decided: Recut) -> PendingBatch | None:
-    (stored,) = (connection.execute(queries()["pending"], {"pipeline": decided.pipeline}).fetchone() or (None, None))[
-        :1
-    ]
-    return PendingBatch.from_json(stored) if stored else None
+    found = connection.execute(queries()["pending"], {"pipeline": decided.pipeline}).fetchone()
+    return PendingBatch.from_json(found[0]) if found and found[0] else None
 
 
 def _refuse_other_halts(status: PipelineStatus) -> None:

@@ -54,7 +54,7 @@ def _verify(
         free = [contract for contract in contracts if contract.pipeline not in busy]
         moment = context.scheduled_execution_time.isoformat()
         requests = [_request(contract, f"{name} {moment}", whole=whole) for contract in free]
-        return requests or dg.SkipReason("every pipeline is being verified, or waits for it")
+        return requests or dg.SkipReason("every pipeline is already being verified, or queued for it")
 
     return each
 
