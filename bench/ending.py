@@ -1,12 +1,16 @@
 """What a benchmark starts is stopped when it ends, also when it is interrupted or cut off by a time limit."""
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from resources.local import stack
+from resources.settings import settings
 
 CUT_OFF = (signal.SIGTERM, signal.SIGHUP)  # what `timeout` and a closed terminal send; Ctrl-C raises by itself
 
@@ -30,6 +34,22 @@ def _answered(signals: Iterable[signal.Signals], answer: Any) -> Generator[None]
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def own_home(name: str, first: Callable[[Path], None] = lambda _home: None) -> Generator[Path]:
+    """TIDEGATE_HOME for all that is started, below the one that was set; deleted at the end. `first` tidies it."""
+    before, home = os.environ.get("TIDEGATE_HOME"), settings().home / name
+    os.environ["TIDEGATE_HOME"] = str(home)
+    try:
+        first(home)
+        yield home
+    finally:
+        with undisturbed():
+            rmtree(home, ignore_errors=True)
+        os.environ.pop("TIDEGATE_HOME")
+        if before is not None:
+            os.environ["TIDEGATE_HOME"] = before
 
 
 @contextmanager

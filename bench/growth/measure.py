@@ -3,12 +3,10 @@
 import os
 import statistics
 import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
-from shutil import copy, rmtree
+from shutil import copy
 
 import dagster as dg
 import psycopg
@@ -19,7 +17,7 @@ from dagster import DagsterInstance
 from typing_extensions import override
 
 from assets import find_pipeline
-from bench.ending import stack_up, undisturbed
+from bench.ending import own_home, stack_up
 from bench.growth.history import MESSAGES, History, message
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.contract.pipeline import Pipeline
@@ -31,7 +29,7 @@ from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints, connection
 from resources.kafka.broker import KafkaBroker
 from resources.postgres.ledger import Ledger
-from resources.settings import PROJECT_ROOT, settings
+from resources.settings import PROJECT_ROOT
 from resources.spark.session import SparkResource
 
 TOPIC = "growth"
@@ -81,26 +79,11 @@ class Measured:
 
 def measure(days: int, batches: int, say: Progress) -> Measured:
     """In a home of its own, which is deleted at the end."""
-    with _home() as home, stack_up(say):
+    with own_home("bench-growth") as home, stack_up(say):
         (home / "instance").mkdir()
         copy(PROJECT_ROOT / "dagster.yaml", home / "instance")
         with DagsterInstance.from_config(str(home / "instance")) as instance:
             return _measured(Growing(connection(), instance, KeptSpark(), say), days, batches)
-
-
-@contextmanager
-def _home() -> Generator[Path]:
-    """TIDEGATE_HOME for all that is started, below the one that was set."""
-    before, home = os.environ.get("TIDEGATE_HOME"), settings().home / "bench-growth"
-    os.environ["TIDEGATE_HOME"] = str(home)
-    try:
-        yield home
-    finally:
-        with undisturbed():
-            rmtree(home, ignore_errors=True)
-        os.environ.pop("TIDEGATE_HOME")
-        if before is not None:
-            os.environ["TIDEGATE_HOME"] = before
 
 
 @dataclass(frozen=True)
@@ -135,7 +118,7 @@ class Growing:
         """Seconds from commit to commit of so many batches that a run of Dagster's reads, with Spark."""
         self.fill(batches * MESSAGES)
         job = compose([Pipeline(self.contract, None)], spark=self.spark).resolve_job_def(DRAIN_JOB)
-        assert job.execute_in_process(instance=self.instance).success  # noqa: S101
+        assert job.execute_in_process(instance=self.instance).success  # noqa: S101  # else nothing was measured
         query = "SELECT extract(epoch FROM committed_at)::float8 FROM tidegate.batch ORDER BY batch_id DESC LIMIT %s"
         with psycopg.connect(self.endpoints.postgres_url) as session:
             times = [at for (at,) in session.execute(query, [batches]).fetchall()]
@@ -157,7 +140,7 @@ class Growing:
         job = compose([Pipeline(replace(self.contract, limits=limits), None)], spark=self.spark).resolve_job_def(JOB)
         os.environ["TIDEGATE_DAGSTER_RETENTION_DAYS"] = str(seconds / 86_400)
         started = time.monotonic()
-        assert job.execute_in_process(instance=self.instance).success  # noqa: S101
+        assert job.execute_in_process(instance=self.instance).success  # noqa: S101  # else nothing was measured
         return time.monotonic() - started
 
     def seen(self, batches: int, seconds: float) -> Night:
@@ -172,7 +155,7 @@ class Growing:
     def verify(self) -> None:
         """Raises AssertionError unless the table holds just what the topic says, as far as it still does."""
         found = verify(Pipeline(self.contract, None), self.endpoints)
-        assert found.ok, found.explanation  # noqa: S101
+        assert found.ok, found.explanation  # noqa: S101  # else nothing was measured
         self.say(found.explanation)
 
     def position(self) -> int:

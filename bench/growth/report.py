@@ -9,9 +9,8 @@ from textwrap import fill
 
 from bench.growth.history import MESSAGES, OF_A_RUN
 from bench.growth.measure import COLD, REAL, SIZES, Measured
-from resources.settings import PROJECT_ROOT
+from bench.page import PAGE, write_between
 
-PAGE = PROJECT_ROOT / "docs" / "explanation" / "performance.md"
 BEGIN, END = "<!-- bench.growth: begin -->", "<!-- bench.growth: end -->"
 
 
@@ -22,11 +21,7 @@ def report(seen: Measured) -> str:
 
 def write(text: str, page: Path = PAGE) -> None:
     """Put `text` between the page's markers. Raises ValueError where they are missing."""
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} has no lines {BEGIN} and {END} to write between")
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+    write_between(BEGIN, text, END, page)
 
 
 def _setting(seen: Measured) -> str:

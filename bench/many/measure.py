@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from shutil import rmtree
 
 import psycopg
 
-from bench.ending import stack_up, undisturbed
+from bench.ending import own_home, stack_up, undisturbed
 from bench.many import ledger, processes
 from bench.many.ledger import Batches, Tick
 from bench.many.load import Load, create_topics, recreate_topic
@@ -24,7 +23,6 @@ from platform_defs.contract.model import Limits
 from platform_defs.orchestration import topics
 from resources.endpoints import Endpoints, connection
 from resources.local import dagster as ui
-from resources.settings import settings
 
 FIRST_ROUND = 600.0  # seconds, at most, for what happens once: a run starts cold, tables are made, a backlog is read
 STEADY = 60.0  # seconds in which no pipeline was late, after which that is over
@@ -75,28 +73,12 @@ def measure(pipelines: int, minutes: float, idle: float, say: Progress) -> Measu
     In a home of its own, which is deleted at the end.
     """
     planned = plan(pipelines)
-    with _home() as home, stack_up(say):
+    with own_home("bench-many", _stop_what_a_killed_one_left) as home, stack_up(say):
         write_project(home / "project", planned)
         endpoints = connection()
         broker = _topics(endpoints, planned, home, say)
         with _dagster(home, say):
             return _watched(planned, endpoints, home, broker, minutes, idle, say)
-
-
-@contextmanager
-def _home() -> Generator[Path]:
-    """TIDEGATE_HOME for all that is started, below the one that was set."""
-    before, home = os.environ.get("TIDEGATE_HOME"), settings().home / "bench-many"
-    os.environ["TIDEGATE_HOME"] = str(home)
-    try:
-        _stop_what_a_killed_one_left(home)
-        yield home
-    finally:
-        with undisturbed():
-            rmtree(home, ignore_errors=True)
-        os.environ.pop("TIDEGATE_HOME")
-        if before is not None:
-            os.environ["TIDEGATE_HOME"] = before
 
 
 def _stop_what_a_killed_one_left(home: Path) -> None:

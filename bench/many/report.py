@@ -17,9 +17,8 @@ from bench.many.load import LINGER
 from bench.many.measure import ALLOWED, Measured
 from bench.many.plan import BUSY, PARTITIONS, TRICKLE
 from bench.many.processes import OURS
-from resources.settings import PROJECT_ROOT
+from bench.page import PAGE, write_between
 
-PAGE = PROJECT_ROOT / "docs" / "explanation" / "performance.md"
 BEGIN, END = "<!-- bench.many: begin -->", "<!-- bench.many: end -->"
 TICK, CONNECTIONS, IDLE = 2.0, 20, 0.05  # the aims
 
@@ -31,11 +30,7 @@ def report(seen: Measured) -> str:
 
 def write(text: str, page: Path = PAGE) -> None:
     """Put `text` between the page's markers. Raises ValueError where they are missing."""
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} has no lines {BEGIN} and {END} to write between")
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+    write_between(BEGIN, text, END, page)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

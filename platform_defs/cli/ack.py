@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, print_table
-from platform_defs.cli.reasons import ExpectOption, ReasonOption, required_reason
-from platform_defs.errors import BadInput
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
 
 if TYPE_CHECKING:
     from platform_defs.operations.settlement import Settlement
@@ -96,8 +95,7 @@ def ack(
         answer = {"pipeline": pipeline, "state": "active", "settled": False}
         print_answer(answer, f"{pipeline} is not halted.", output)
         return
-    if expect is not None and expect != decided.fingerprint:
-        raise BadInput(f"{pipeline} has changed since it was shown (fingerprint {decided.fingerprint}); look again")
+    refuse_unexpected(pipeline, expect, decided.fingerprint)
     if output is Output.human:
         _show(decided)
     if not execute:

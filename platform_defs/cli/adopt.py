@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
-from platform_defs.cli.reasons import ExpectOption, ReasonOption, required_reason
-from platform_defs.errors import BadInput
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
 
 if TYPE_CHECKING:
     from platform_defs.contract.pipeline import Pipeline
@@ -57,8 +56,7 @@ def adopt(
         print_answer({"pipeline": pipeline, "adopted": False}, f"{pipeline} has its tables: nothing to do.", output)
         return
     decided = _verified(wanted, endpoints, decided)
-    if expect is not None and expect != decided.fingerprint:
-        raise BadInput(f"{pipeline} has changed since it was shown (fingerprint {decided.fingerprint}); look again")
+    refuse_unexpected(pipeline, expect, decided.fingerprint)
     if output is Output.human:
         _show(decided)
     if not execute:

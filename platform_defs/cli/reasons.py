@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from platform_defs.errors import BadInput
+
 ReasonOption = Annotated[
     str | None, typer.Option(help="Why; recorded with the user and the time.", show_default=False, metavar="TEXT")
 ]
@@ -25,3 +27,9 @@ def required_reason(execute: bool, reason: str | None) -> str:
     if execute and not given:
         raise typer.BadParameter("--execute needs --reason, which is recorded with the user and the time")
     return given
+
+
+def refuse_unexpected(pipeline: str, expect: str | None, fingerprint: str) -> None:
+    """Raise BadInput where --expect was given, and the pipeline no longer is as it was shown then."""
+    if expect is not None and expect != fingerprint:
+        raise BadInput(f"{pipeline} has changed since it was shown (fingerprint {fingerprint}); look again")

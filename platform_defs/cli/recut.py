@@ -5,8 +5,7 @@ from __future__ import annotations
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer
-from platform_defs.cli.reasons import ExpectOption, ReasonOption, required_reason
-from platform_defs.errors import BadInput
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
 
 app = typer.Typer(add_completion=False)
 
@@ -41,8 +40,7 @@ def recut(
 
     why, url = required_reason(execute, reason), ledger_alone()
     decided = operation.propose(Ledger(url), find_contract(pipeline).pipeline, messages)
-    if expect is not None and expect != decided.fingerprint:
-        raise BadInput(f"{pipeline} has changed since it was shown (fingerprint {decided.fingerprint}); look again")
+    refuse_unexpected(pipeline, expect, decided.fingerprint)
     answer = operation.to_json(decided)
     becomes = f"Batch {decided.was.batch_id} of {decided.offsets:,} offsets becomes about {decided.parts:,} batches."
     if not execute:

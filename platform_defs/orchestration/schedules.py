@@ -11,9 +11,9 @@ from platform_defs.orchestration.keys import VERIFIES, VERIFY_JOB, verify_key
 from platform_defs.orchestration.pruning import JOB
 from platform_defs.orchestration.runs import UNFINISHED
 
-NIGHTLY = "0 3 * * *"  # UTC
-BEFORE = "30 2 * * *"  # what is pruned is verified the same night
-WEEKLY = "0 5 * * 6"  # UTC
+NIGHTLY_PRUNE = "30 2 * * *"  # UTC; what is pruned is verified the same night
+NIGHTLY_VERIFY = "0 3 * * *"
+WEEKLY_VERIFY = "0 5 * * 6"
 
 
 def nightly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleDefinition:
@@ -23,7 +23,7 @@ def nightly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleD
         job,
         contracts,
         whole=False,
-        cron_schedule=NIGHTLY,
+        cron_schedule=NIGHTLY_VERIFY,
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description="Checks every night that no message was lost or repeated since the check before.",
     )
@@ -36,7 +36,7 @@ def weekly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleDe
         job,
         contracts,
         whole=True,
-        cron_schedule=WEEKLY,
+        cron_schedule=WEEKLY_VERIFY,
         default_status=dg.DefaultScheduleStatus.STOPPED,
         description="Compares every message with the tables, each pipeline in one snapshot, however long that takes.",
     )
@@ -74,7 +74,7 @@ def nightly_prune() -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
         name="nightly_prune",
         job_name=JOB,
-        cron_schedule=BEFORE,
+        cron_schedule=NIGHTLY_PRUNE,
         execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description="Removes every night what is older than the retention and no longer needed.",

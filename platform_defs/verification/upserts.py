@@ -129,7 +129,7 @@ class UpsertComparison:
                 self.row(key, Newest(partition, offset, tuple(row)))
         for key, wanted in self.newest.items():
             if wanted.row is not None:
-                what = f"the table has no row for key {self._key(key)}"
+                what = f"the table has no row for key {self.findings.key(key)}"
                 self.findings.bad("lost", what, wanted.partition, wanted.offset)
 
     def row(self, key: str, have: Newest) -> None:
@@ -144,7 +144,7 @@ class UpsertComparison:
     def _differs(self, key: str, have: Newest, newer: Newest | None) -> None:
         """Report why a key's row is not what any of its newest messages says; `newer` is that of its partition."""
         bad = partial(self.findings.bad, partition=have.partition, offset=have.offset)
-        part, row = self.known.get(have.partition), f"the row of key {self._key(key)}"
+        part, row = self.known.get(have.partition), f"the row of key {self.findings.key(key)}"
         if part is None or not part.start <= have.offset < part.next:
             bad("duplicated", f"{row} comes from outside the offsets that the ledger says were read")
         elif newer and newer.offset == have.offset:
@@ -156,9 +156,6 @@ class UpsertComparison:
             self.findings.count("unverifiable")  # compaction removed its message, and there is no newer one
         else:
             bad("wrong", f"{row} comes from no message with this key")
-
-    def _key(self, key: str) -> str:
-        return self.findings.shown(self.findings.row_table, "_key", key)
 
     def _unlike(self, have: Row | None, wanted: Row | None) -> str:
         if have is None or wanted is None:

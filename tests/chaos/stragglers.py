@@ -4,29 +4,19 @@ copy.
 
 import time
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 import psycopg
 import pyarrow as pa
 from pyspark import TaskContext
+from typing_extensions import override
 
-from resources.postgres.staging import PostgresRecording, PostgresStaging
+from tests.staging_areas import ChangedArea
 
 
-@dataclass(frozen=True)
-class LateCopy:
-    """See engine.ports.StagingArea. Travels to the executors."""
+class LateCopy(ChangedArea):
+    """See engine.ports.StagingArea."""
 
-    area: PostgresStaging
-
-    @property
-    def staging_id(self) -> int:
-        return self.area.staging_id
-
-    def recording(self) -> AbstractContextManager[PostgresRecording]:
-        return self.area.recording()
-
+    @override
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         """The rows, in the first copy of the first task only when those of another copy are committed."""
         task = TaskContext.get()

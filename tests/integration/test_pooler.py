@@ -29,6 +29,7 @@ SETTINGS = "TimeZone statement_timeout lock_timeout idle_session_timeout transac
 ASKED = f"SELECT {', '.join(f'current_setting({name!r})' for name in SETTINGS.split())}"
 POOLS: list[dict[str, Any]] = [{}, {"default_pool_size": 1}, {"min_pool_size": 5, "server_round_robin": 1}]
 PID = "SELECT pg_backend_pid()"
+SECRET = "secret"  # noqa: S105  # of the roles of these tests
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +150,7 @@ def test_a_role_that_may_not_see_other_sessions_sees_which_runs_are_alive(world:
     world.ledger.migrate()
     pipeline, role = world.new_pipeline(), f"reader_{uuid4().hex[:8]}"
     for statement in (
-        f"CREATE ROLE {role} LOGIN PASSWORD 'secret'",
+        f"CREATE ROLE {role} LOGIN PASSWORD '{SECRET}'",
         f"GRANT USAGE ON SCHEMA tidegate TO {role}",
         f"GRANT SELECT ON ALL TABLES IN SCHEMA tidegate TO {role}",
     ):
@@ -171,7 +172,7 @@ def test_a_role_that_may_not_see_other_sessions_sees_which_runs_are_alive(world:
 
 
 def _as(role: str, url: str) -> str:
-    return make_url(url).set(username=role, password="secret").render_as_string(hide_password=False)  # noqa: S106
+    return make_url(url).set(username=role, password=SECRET).render_as_string(hide_password=False)
 
 
 @contextmanager

@@ -156,8 +156,8 @@ def test_open_dead_letters_unreported_batches_and_what_a_replay_is_being_built_o
     world.rows(begun, pipeline.name)
     assert set(pruned(world, pipeline).kept) == {"replay"}
     world.rows("delete from tidegate.replay where pipeline = %s", pipeline.name)
-    world.rows("update tidegate.batch set told_at = null where batch_id = (select min(batch_id) from tidegate.batch"
-               " where pipeline = %s)", pipeline.name)  # fmt: skip
+    first = "select min(batch_id) from tidegate.batch where pipeline = %s"
+    world.rows(f"update tidegate.batch set told_at = null where batch_id = ({first})", pipeline.name)
     found = pruned(world, pipeline)
     assert found.kept["unreported"] == 1
     assert len(world.dead_letters(pipeline)) == 1
@@ -187,9 +187,9 @@ def test_a_settled_dead_letter_goes_when_its_message_is_gone_and_is_counted_for_
     world.send(pipeline, [b"no JSON", b"neither"], partition=0)
     world.drain(pipeline)
     aged(world, pipeline)
-    world.rows(
-        "update tidegate.dead_letter set status = 'discarded', status_at = now() - interval '60 days'"
-        " where pipeline = %s and \"offset\" = 0", pipeline.name)  # fmt: skip
+    settled = "status = 'discarded', status_at = now() - interval '60 days'"
+    where = 'where pipeline = %s and "offset" = 0'
+    world.rows(f"update tidegate.dead_letter set {settled} {where}", pipeline.name)
     counted = world.ledger.dead_letter_counts(pipeline.name, None)
     assert pruned(world, pipeline).kept["settled_letters"] == 1
     assert judged(world, pipeline)["dead_letters"] == 2
@@ -323,9 +323,11 @@ def written(session: psycopg.Connection[Any], name: str, history: dict[str, Any]
         " next_offset) values (%s, %s, %s, 'c', 'id', 0, %s)",
         [(name, name, partition, end) for partition, end in history["at"].items()],
     )
-    (replay,) = session.execute(
+    replayed = (
         "insert into tidegate.replay (pipeline, from_batch, fingerprint, executed_at) values (%s, 1, '', now())"
-        " returning replay_id", [name]).fetchone() or (0,)  # fmt: skip
+        " returning replay_id"
+    )
+    (replay,) = session.execute(replayed, [name]).fetchone() or (0,)
     many_ids = "select nextval('tidegate.batch_id') from generate_series(1, %s)"
     ids = [number for (number,) in session.execute(many_ids, [len(history["batches"])])]
     for number, (batch, ranges) in enumerate(zip(ids, history["batches"], strict=True), 1):
@@ -340,9 +342,11 @@ def written(session: psycopg.Connection[Any], name: str, history: dict[str, Any]
             " messages, gaps) values (%s, %s, 'id', %s, %s, %s, %s, %s::int8multirange)",
             [(batch, name, p, low, high, high - low - 1, f"{{[{high - 1},{high})}}") for p, low, high in ranges],
         )
-    (settlement,) = session.execute(
+    settled = (
         "insert into tidegate.settlement (pipeline, halt_code, halt_detail, actions, epoch, reason, settled_by)"
-        " values (%s, '', '{}', '{}', 1, '', '') returning settlement_id", [name]).fetchone() or (0,)  # fmt: skip
+        " values (%s, '', '{}', '{}', 1, '', '') returning settlement_id"
+    )
+    (settlement,) = session.execute(settled, [name]).fetchone() or (0,)
     for number, (partition, low, high, until) in enumerate(history["lost"]):
         session.execute(
             "insert into tidegate.settlement overriding system value select %s, pipeline, halt_code, halt_detail,"
@@ -402,9 +406,8 @@ def test_what_is_read_of_batches_to_be_pruned_does_not_grow_with_their_gaps(worl
     history = {"at": {0: 50_000}, "batches": [[(0, 0, 50_000)]], "lost": [], "skips": [], "replaced": 0}
     with world.session() as session, session.transaction():
         written(session, name, history)
-        session.execute(
-            "update tidegate.batch_range set gaps = (select range_agg(int8range(n, n + 1))"
-            " from generate_series(0, 49999, 2) as n) where topic = %s", [name])  # fmt: skip
+        gaps = "select range_agg(int8range(n, n + 1)) from generate_series(0, 49999, 2) as n"
+        session.execute(f"update tidegate.batch_range set gaps = ({gaps}) where topic = %s".encode(), [name])
     (batch,) = world.rows("select batch_id from tidegate.batch where pipeline = %s", name)
     with prune_ledger.PruneLedger(
         world.endpoints.postgres_url, name, 0.0, "id", {0: 50_000}, known=True

@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 
 import adbc_driver_postgresql.dbapi as adbc
 import psycopg
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pytest
 from psycopg import sql
 from sqlalchemy import create_engine, text
+from typing_extensions import override
 
 from platform_defs.contract.model import BatchRule
 from platform_defs.engine.batch import drain
@@ -23,7 +23,7 @@ from resources.postgres.auditor import GreatExpectationsAuditor
 from resources.postgres.connection import connect, database_errors, session_statement, session_uri, session_url
 from resources.postgres.hold import PostgresHold
 from resources.postgres.sqlalchemy_sessions import with_sessions
-from resources.postgres.staging import PostgresRecording, PostgresStaging
+from tests.staging_areas import ChangedArea
 from tests.world import World, transfers
 
 NAMES = (
@@ -37,21 +37,12 @@ LIMIT, LONGER = 0.2, 0.5  # seconds
 MANY = BatchRule("enough", "slow", "ExpectTableRowCountToBeBetween", {"min_value": 1}, "blocking", "There are rows.")
 
 
-@dataclass(frozen=True)
-class SlowCopy:
-    """A staging area (engine.ports.StagingArea) whose COPY lasts longer than the limit. Travels to the executors."""
+class SlowCopy(ChangedArea):
+    """Its COPY lasts longer than the limit."""
 
-    area: PostgresStaging
-
-    @property
-    def staging_id(self) -> int:
-        return self.area.staging_id
-
-    def recording(self) -> AbstractContextManager[PostgresRecording]:
-        return self.area.recording()
-
+    @override
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-        return self.area.copy(_slowly(batches), schema)
+        return super().copy(_slowly(batches), schema)
 
 
 def _slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

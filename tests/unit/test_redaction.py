@@ -1,6 +1,7 @@
 """What is classified, and what is said of it: names, rules and classes of errors, never a value."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,9 +29,10 @@ QUOTED = "Zq7Quoted"
 RULE = RowRule("email_pattern", "email", "pattern", ".+@.+", "")
 
 
-def field(name: str, classification: str = "", path: tuple[str, ...] = (), kind: object = STRING) -> Field:
+def field(name: str, classification: str = "", path: tuple[str, ...] = (), kind: Any = STRING) -> Field:
     rules = (RULE,) if name == "email" else ()
-    return Field(name, kind, False, rules, classification=classification, physical_path=path)  # type: ignore[arg-type]
+    more: Any = {"classification": classification, "physical_path": path}
+    return Field(name, kind, False, rules, **more)
 
 
 def column(name: str, classification: str = "") -> Column:

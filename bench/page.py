@@ -1,0 +1,16 @@
+"""Where the results of the benchmarks stand: docs/explanation/performance.md."""
+
+from pathlib import Path
+
+from resources.settings import PROJECT_ROOT
+
+PAGE = PROJECT_ROOT / "docs" / "explanation" / "performance.md"
+
+
+def write_between(begin: str, text: str, end: str, page: Path = PAGE) -> None:
+    """Put `text` between two lines of the page. Raises ValueError where they are missing."""
+    before, found, rest = page.read_text().partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"{page} has no lines {begin} and {end} to write between")
+    page.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")
