@@ -8,8 +8,9 @@ from uuid import uuid4
 
 import dagster as dg
 import psycopg
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
@@ -26,6 +27,7 @@ from resources.endpoints import Endpoints
 from resources.kafka.broker import KafkaBroker
 from resources.postgres.ledger import Ledger
 from resources.spark.session import SparkResource
+from tests.waiting import wait_for
 
 SHIPPED = {"append": "web_page_views", "upsert": "crm_customers", "accumulate": "bank_transfers"}
 
@@ -74,8 +76,11 @@ class World:
         return pipeline
 
     def create_topic(self, topic: str, partitions: int = 4, config: dict[str, str] | None = None) -> None:
+        """A topic of which each partition is led. A broker says that a topic is created before it leads it."""
         admin = self.admin()  # kept: a future is cancelled when its client is collected
         admin.create_topics([NewTopic(topic, partitions, self.replicas, config=config or {})])[topic].result(20)
+        ends = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+        wait_for(lambda: _all_answer(admin, ends), 20)
 
     def admin(self) -> AdminClient:
         return AdminClient({**self.endpoints.kafka_options()})
@@ -166,6 +171,14 @@ class World:
     def session(self) -> Any:
         with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as connection:
             yield connection
+
+
+def _all_answer(admin: AdminClient, ends: dict[TopicPartition, Any]) -> bool:
+    """Whether each partition's leader says where its log ends."""
+    try:
+        return all(answer.result(20).offset >= 0 for answer in admin.list_offsets(ends, request_timeout=20).values())
+    except KafkaException:
+        return False
 
 
 def renamed(contract: Contract, name: str) -> Contract:

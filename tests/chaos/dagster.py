@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from resources.settings import PROJECT_ROOT, settings
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.dagster_runs import execute, table_keys, with_rule_renamed
+from tests.waiting import wait_for
 from tests.world import World, transfers
 
 DAGSTER = Path(sys.executable).parent / "dagster"
@@ -184,12 +185,3 @@ def views(count: int) -> list[bytes]:
         ).encode()
         for n in range(count)
     ]
-
-
-def wait_for(what: Callable[[], Any], seconds: float) -> Any:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if found := what():
-            return found
-        time.sleep(0.2)
-    raise AssertionError(f"not within {seconds} s")

@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BatchTooSlow, Halt, LedgerAway, OutcomeUnknown
 from platform_defs.verdicts import TRIES
-from tests.chaos.dagster import wait_for
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import play
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.verdicts import failures, plain, single_entry
+from tests.waiting import wait_for
 from tests.world import World, transfers
 
 FOR_EVER = 1_000_000.0  # seconds

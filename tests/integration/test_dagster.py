@@ -19,10 +19,11 @@ from platform_defs.orchestration.sensors import look
 from platform_defs.orchestration.survey import Survey
 from resources.endpoints import Endpoints
 from resources.settings import PROJECT_ROOT
-from tests.chaos.dagster import reported, views, wait_for
+from tests.chaos.dagster import reported, views
 from tests.chaos.halts import acknowledge
 from tests.dagster_runs import check, execute, table_keys
 from tests.logs import delete_records
+from tests.waiting import wait_for
 from tests.world import KeptSpark, World, renamed, transfer, transfers
 
 Run = Callable[[Pipeline], dg.ExecuteInProcessResult]

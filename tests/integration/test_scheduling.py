@@ -18,8 +18,9 @@ from platform_defs.orchestration.topics import observations
 from resources.endpoints import Endpoints
 from resources.kafka.topics import KafkaTopics
 from resources.settings import PROJECT_ROOT
-from tests.chaos.dagster import reported, views, wait_for
+from tests.chaos.dagster import reported, views
 from tests.dagster_runs import check, execute, failure, table_keys, with_rule_renamed
+from tests.waiting import wait_for
 from tests.world import World, transfers
 
 SCHEDULED = {STARTED_FOR: "they are due"}  # the tag that tells a sensor's run

@@ -21,10 +21,11 @@ from platform_defs.errors import Halt, StagingLost
 from platform_defs.verdicts import TRIES
 from resources.endpoints import Endpoints
 from resources.settings import PROJECT_ROOT
-from tests.chaos.dagster import views, wait_for
+from tests.chaos.dagster import views
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.verdicts import failures, plain, single_entry
 from tests.dagster_runs import execute, failure
+from tests.waiting import wait_for
 from tests.world import World, transfers
 
 FOR_EVER = 1_000_000.0  # seconds
