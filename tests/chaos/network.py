@@ -193,7 +193,7 @@ def _amid_copy() -> Moment:
 
     def moment(link: Link, data: bytes, said: bool) -> bool:
         begun = link in copying
-        if said and b"COPY" in data and b"rows_" in data:
+        if said and b"FROM STDIN" in data and b"rows_" in data:
             copying.add(link)
         return said and begun
 
@@ -201,7 +201,7 @@ def _amid_copy() -> Moment:
 
 
 def _amid_audit(link: Link, data: bytes, said: bool) -> bool:
-    return said and b"sum(amount)" in data.lower() and b"audit_" in data
+    return said and b"sum(amount)" in data.lower() and b"audited_" in data
 
 
 def _at_commit(*, first_said: bool) -> Rule:

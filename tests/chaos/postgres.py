@@ -10,7 +10,6 @@ from typing import Any
 import psutil
 import psycopg
 import pytest
-from sqlalchemy.engine import make_url
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import LedgerAway
@@ -80,8 +79,8 @@ def statement_timeout(chaos: Chaos) -> Verdict:
     pipeline = _sent(chaos.world)
     chaos.world.drain(pipeline)
     chaos.world.send(pipeline, transfers(80, start=800))
-    url = make_url(chaos.world.endpoints.postgres_url).update_query_dict({"options": "-c statement_timeout=1s"})
-    address = url.render_as_string(hide_password=False)
+    given = chaos.world.endpoints.postgres_url
+    address = f"{given}{'&' if '?' in given else '?'}options=-c%20statement_timeout%3D1s"
     limited = replace(chaos.world, endpoints=replace(chaos.world.endpoints, postgres_url=address))
     with chaos.world.session() as other, other.transaction():
         other.execute(f"LOCK TABLE {pipeline.contract.row_table.name} IN SHARE MODE")
