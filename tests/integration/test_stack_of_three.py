@@ -119,11 +119,12 @@ def test_a_killed_broker_is_shown_and_started_again(running: StackStatus) -> Non
 def test_where_most_controllers_are_dead_status_says_so_and_ends(running: StackStatus) -> None:
     new_topic(running, "two.killed")
     kill(*(one.pid for one in running.kafka.brokers[1:]))
+    # Who leads resigns only once the others have not fetched for a while.
+    wait_until(lambda: shown_leader() is None, "nobody leads")
     began = time.monotonic()
     quorum = stack.with_quorum(stack.status()).kafka.quorum
     assert time.monotonic() - began < 5
     assert quorum is not None
-    assert quorum.leader is None
     assert "could not be asked to describe the quorum within 2 s" in (quorum.error or "")
     stack.up()
     wait_until(lambda: in_sync(running, "two.killed") == {1, 2, 3}, "all three have the message")

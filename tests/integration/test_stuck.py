@@ -69,7 +69,7 @@ def test_transforms_that_never_return_are_ended_and_counted_and_the_others_go_on
     world.send(innocent, views(1))
     world.drain(innocent)  # Spark and its workers have started: the time that the others have is their own
     world.send(innocent, views(1))
-    monkeypatch.setenv("TIDEGATE_BATCH_TIMEOUT_SECONDS", "4")
+    monkeypatch.setenv("TIDEGATE_BATCH_TIMEOUT_SECONDS", "8")
     result = execute(instance, *hanging, innocent)
     said = failure(result).description or ""
     assert "3 of 4 pipelines failed" in said
