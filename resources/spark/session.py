@@ -17,6 +17,9 @@ from resources.settings import Settings, settings
 from resources.spark.archive import java_options
 
 logging.getLogger("py4j").setLevel(logging.INFO)  # below, it logs what the JVM is told and says: the secret, rows
+# They log what Spark raises, with the value that it quotes, to stderr. It is raised as well, and judged there.
+for _quoting in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    logging.getLogger(_quoting).disabled = True
 # All cores, and four tries of a task: plain local[N] never retries one.
 LOCAL_MASTER = "local[*,4]"
 LOCAL_DRIVER = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
