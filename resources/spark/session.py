@@ -10,6 +10,7 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import field_validator
 from pyspark import SparkConf, SparkContext
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from platform_defs.errors import BadInput
@@ -19,7 +20,7 @@ from resources.spark.archive import java_options
 logging.getLogger("py4j").setLevel(logging.INFO)  # below, it logs what the JVM is told and says: the secret, rows
 # They log what Spark raises, with the value that it quotes, to stderr. It is raised as well, and judged there.
 for _quoting in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-    logging.getLogger(_quoting).disabled = True
+    PySparkLogger.getLogger(_quoting).disabled = True
 # All cores, and four tries of a task: plain local[N] never retries one.
 LOCAL_MASTER = "local[*,4]"
 LOCAL_DRIVER = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -128,7 +128,7 @@ def raising(sqlstate: str) -> Break:
         0,
         "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.account > 'A5' THEN"
         f" RAISE EXCEPTION 'no % here', NEW.account USING ERRCODE = '{sqlstate}'; END IF; RETURN NEW; END $$;;"
-        "CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()",
+        "CREATE TRIGGER refuse AFTER INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()",
     )
 
 
