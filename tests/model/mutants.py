@@ -231,8 +231,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     "a pruned range forgets its gaps": ("produce", "publish_a_batch", "delete_records", "prune"),
     "what was pruned before is not added to": ("produce", "publish_a_batch", "delete_records", "prune"),
     "what a settlement has recorded as lost is pruned with what came after": (
-        *("produce", "publish_a_batch", "produce", "publish_a_batch", "create_again", "plan_a_batch", "settle"),
-        *("produce", "publish_a_batch", "lead_back", "plan_a_batch", "settle", "prune"),
+        *("produce", "publish_a_batch", "rename", "plan_a_batch", "settle", "rename", "plan_a_batch", "settle"),
+        *("produce", "publish_a_batch", "produce", "publish_a_batch", *["delete_records"] * 4, "prune"),
     ),
 }
 
