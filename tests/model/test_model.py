@@ -142,10 +142,11 @@ def simplest(strategy: SearchStrategy[Any], _label: str = "") -> Any:
     return [(0, "row"), (0, "gap")] if strategy is messages else find(strategy, lambda _: True, settings=alone)
 
 
-def test_nothing_is_found_on_the_straight_way_where_there_is_no_fault(machine: type[Machine]) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PATHS)
+def test_nothing_is_found_on_the_straight_way_where_there_is_no_fault(name: str, machine: type[Machine]) -> None:
     """Or it would be taken for the one put in on purpose."""
-    for path in PATHS.values():
-        go_straight(machine(), path)
+    go_straight(machine(), PATHS[name])
 
 
 @pytest.mark.parametrize(
