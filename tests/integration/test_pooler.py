@@ -1,5 +1,6 @@
 """Sessions behind a pooler: one's own in session mode; refused in the other modes, before anything is changed."""
 
+import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -141,6 +142,22 @@ def test_a_connection_that_ends_while_the_modes_are_told_apart_is_no_wrong_mode(
     with pytest.raises(LedgerAway) as ended:
         connect(pooled)
     assert "pool_mode" not in str(ended.value)
+
+
+def test_a_pooler_that_ends_a_connection_is_quoted_and_not_taken_for_one_that_refuses_transactions(
+    endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = vars(pooling)["_share"]
+
+    def once_it_has_ended(one: psycopg.Connection[Any], other: psycopg.Connection[Any], mine: int) -> bool:
+        one.execute("BEGIN")
+        assert select.select([one], [], [], 20)[0]
+        return told(one, other, mine)
+
+    monkeypatch.setattr(pooling, "_share", once_it_has_ended)
+    pooler = pgbouncer(endpoints.postgres_url, idle_transaction_timeout=1)
+    with pooler as url, pytest.raises(LedgerAway, match="idle transaction timeout"):
+        connect(url)
 
 
 def test_a_direct_server_is_asked_nothing_more(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> None:
