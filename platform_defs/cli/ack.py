@@ -95,7 +95,7 @@ def ack(
         answer = {"pipeline": pipeline, "state": "active", "settled": False}
         print_answer(answer, f"{pipeline} is not halted.", output)
         return
-    refuse_unexpected(pipeline, expect, decided.fingerprint)
+    refuse_unexpected(pipeline, expect, decided.fingerprint, f"tidegate ack {pipeline}{_choices(start, batch)}")
     if output is Output.human:
         _show(decided)
     if not execute:
@@ -108,9 +108,13 @@ def ack(
 
 def _propose(decided: Settlement, start: Start | None, batch: Batch | None, output: Output) -> None:
     command = f"tidegate ack {decided.pipeline} --execute --expect {decided.fingerprint} --reason '...'"
-    command += f" --from {start.value}" if start else ""
-    command += f" --batch {batch.value}" if batch else ""
+    command += _choices(start, batch)
     print_answer({**decided.to_json(), "settled": False, "command": command}, f"To settle it: {command}", output)
+
+
+def _choices(start: Start | None, batch: Batch | None) -> str:
+    """The options that decide what settles it."""
+    return (f" --from {start.value}" if start else "") + (f" --batch {batch.value}" if batch else "")
 
 
 def _show(decided: Settlement) -> None:

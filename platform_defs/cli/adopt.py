@@ -56,7 +56,7 @@ def adopt(
         print_answer({"pipeline": pipeline, "adopted": False}, f"{pipeline} has its tables: nothing to do.", output)
         return
     decided = _verified(wanted, endpoints, decided)
-    refuse_unexpected(pipeline, expect, decided.fingerprint)
+    refuse_unexpected(pipeline, expect, decided.fingerprint, f"tidegate adopt {pipeline}")
     if output is Output.human:
         _show(decided)
     if not execute:

@@ -171,14 +171,21 @@ def _print_all(found: Sequence[PipelineLag], broken: Sequence[BrokenContract]) -
 
 def _print_one(item: PipelineLag) -> None:
     print_line(_sentence(item))
-    if item.lineage_problem:
-        waiting, lost = plural(item.lineage_waiting, "lineage event"), item.lineage_given_up
-        refused = f", {lost:,} {noun_for(lost, 'was', 'were')} refused and given up" if lost else ""
-        print_line(f"  {waiting} {noun_for(item.lineage_waiting, 'waits', 'wait')}{refused}: {item.lineage_problem}")
+    if said := _lineage(item):
+        print_line(f"  {said}")
     if item.partitions:
         names = [field.name for field in fields(PartitionLag)]
         rows = [[getattr(part, name) for name in names] for part in item.partitions]
         print_table([name.replace("_", " ") for name in names], rows)
+
+
+def _lineage(item: PipelineLag) -> str:
+    """What has become of lineage events that have not left; empty where all have."""
+    waiting, lost = item.lineage_waiting, item.lineage_given_up
+    said = [f"{plural(waiting, 'lineage event')} {noun_for(waiting, 'waits', 'wait')} to be sent"] if waiting else []
+    if lost:
+        said.append(f"{plural(lost, 'lineage event')} {noun_for(lost, 'was', 'were')} refused and given up")
+    return ", ".join(said) + (f": {item.lineage_problem}" if item.lineage_problem else "")
 
 
 def _sentence(item: PipelineLag) -> str:

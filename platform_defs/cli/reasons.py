@@ -29,7 +29,10 @@ def required_reason(execute: bool, reason: str | None) -> str:
     return given
 
 
-def refuse_unexpected(pipeline: str, expect: str | None, fingerprint: str) -> None:
-    """Raise BadInput where --expect was given, and the pipeline no longer is as it was shown then."""
+def refuse_unexpected(pipeline: str, expect: str | None, fingerprint: str, command: str) -> None:
+    """Raise BadInput where --expect was given, and the pipeline no longer is as `command` showed it then."""
     if expect is not None and expect != fingerprint:
-        raise BadInput(f"{pipeline} has changed since it was shown (fingerprint {fingerprint}); look again")
+        raise BadInput(
+            f"{pipeline} is no longer as it was shown (its fingerprint is {fingerprint} now, not {expect}); nothing "
+            f"was changed. Look again: {command}"
+        )

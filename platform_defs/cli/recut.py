@@ -40,13 +40,12 @@ def recut(
 
     why, url = required_reason(execute, reason), ledger_alone()
     decided = operation.propose(Ledger(url), find_contract(pipeline).pipeline, messages)
-    refuse_unexpected(pipeline, expect, decided.fingerprint)
+    again = f"tidegate recut {pipeline} --messages {messages}"
+    refuse_unexpected(pipeline, expect, decided.fingerprint, again)
     answer = operation.to_json(decided)
     becomes = f"Batch {decided.was.batch_id} of {decided.offsets:,} offsets becomes about {decided.parts:,} batches."
     if not execute:
-        command = (
-            f"tidegate recut {pipeline} --messages {messages} --execute --expect {decided.fingerprint} --reason '...'"
-        )
+        command = f"{again} --execute --expect {decided.fingerprint} --reason '...'"
         print_answer({**answer, "command": command}, f"{becomes} To do it: {command}", output)
         return
     number = operation.cut(url, decided, why, current_user())

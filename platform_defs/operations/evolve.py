@@ -169,7 +169,7 @@ def _session_lost(contract: Contract) -> Generator[None]:
     """Of a session that is lost, COMMIT may have arrived. To apply again does nothing then."""
     try:
         yield
-    except psycopg.OperationalError as error:
+    except (psycopg.OperationalError, psycopg.InternalError) as error:  # the latter: psycopg got two errors for COMMIT
         if error.sqlstate is not None and not error.sqlstate.startswith(("08", "57P")):
             raise
         raise OutcomeUnknown(

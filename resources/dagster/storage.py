@@ -5,7 +5,7 @@ dagster.yaml names these classes, which need no variable: one that it names and 
 They find the database as everything else here does (resources.settings), again in each of Dagster's processes.
 """
 
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import click
@@ -34,6 +34,7 @@ SCHEMA = "dagster"
 STORAGE_AWAY = (OperationalError, InterfaceError, InternalError, DagsterPostgresException)
 MOST = 20  # connections of a process at once; one of them is kept
 RECYCLED = 600  # seconds after which a kept connection is opened again
+ADDRESSES = 2  # whose connections are kept: a password that is changed while a process lasts makes another one
 # The tables by which Dagster's three storages decide whether to create theirs, and that we may use them here.
 _TABLES = {"schema": SCHEMA, "names": ["runs", "instance_info", "event_logs", "jobs"]}
 _FOUND = text(
@@ -65,7 +66,7 @@ class Storage(DagsterPostgresStorage):
     ) -> None:
         super().__init__(postgres_url, should_autocreate_tables, inst_data)
         self._event_log_storage = EventLog(postgres_url, should_autocreate_tables=False)
-        engine = _kept_connections(postgres_url)
+        engine = kept_connections(postgres_url)
         for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
             part._engine = engine  # pyright: ignore[reportPrivateUsage]  # has no public name
 
@@ -131,9 +132,12 @@ def _prepared() -> tuple[str, bool]:
     return url, missing
 
 
-@cache
-def _kept_connections(url: str) -> Engine:
-    """A process's connections, for all parts. One whose server has restarted meanwhile is found before it is used."""
+@lru_cache(ADDRESSES)
+def kept_connections(url: str) -> Engine:
+    """A process's connections, for all parts. One whose server has restarted meanwhile is found before it is used.
+
+    Those of an address that is no longer used are closed with the last storage that has them.
+    """
     return create_engine(
         url, isolation_level="AUTOCOMMIT", pool_size=1, max_overflow=MOST - 1, pool_pre_ping=True, pool_recycle=RECYCLED
     )
@@ -142,7 +146,7 @@ def _kept_connections(url: str) -> Engine:
 def _has_tables(url: str) -> bool:
     """Whether Dagster's tables are there. False also where the database does not answer: the next question says why."""
     try:
-        with _kept_connections(url).connect() as connection:
+        with kept_connections(url).connect() as connection:
             return bool(connection.execute(_FOUND, _TABLES).scalar())
     except (*STORAGE_AWAY, PoolTimeout):
         return False

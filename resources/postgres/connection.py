@@ -128,10 +128,19 @@ def database_errors(place: Place = "ledger", *, hides: bool = False) -> Generato
 
 def as_ours(error: psycopg.Error, place: Place = "ledger", *, hides: bool = False) -> TidegateError:
     """The error of ours that `error` means."""
+    if _ended(error):
+        return judged(None, f"the connection has ended ({error})", place)
     state = state_of(error)
     if state is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return unexpected("a statement for Postgres", error, hides=hides)  # psycopg itself refuses it
     return judged(state, refusal(error, hides=hides), place)
+
+
+def _ended(error: psycopg.Error) -> bool:
+    """Whether the connection ended with two errors, Postgres' and the pooler's before it. psycopg, which expects one,
+    says then that it "received 2 results from command 'BEGIN'".
+    """
+    return isinstance(error, psycopg.InternalError) and " results from command " in str(error)
 
 
 # The first line of an error of these classes is Postgres' own and quotes no value; a function's RAISE may take any.

@@ -13,7 +13,10 @@ import psycopg
 
 from platform_defs.errors import BadInput
 
-PROTOCOL = "08P01"  # the SQLSTATE of all that a pooler says itself; also that statement mode refuses a transaction
+PROTOCOL = "08P01"  # the SQLSTATE of all that a pooler says itself, also where it ends a connection
+# What PgBouncer says, under it, where statement mode refuses a transaction:
+# https://github.com/pgbouncer/pgbouncer/blob/master/src/server.c
+STATEMENT_MODE = "statement pooling mode"
 LOOKS = 10  # at two sessions, in case others take what the pooler has free
 PATIENCE = 10.0  # seconds for a notification, which takes milliseconds
 _PID: LiteralString = "SELECT pg_backend_pid()"
@@ -21,7 +24,8 @@ _PID: LiteralString = "SELECT pg_backend_pid()"
 
 @cache
 def require_session_mode(address: str) -> None:
-    """Raise BadInput unless sessions at `address` (a connection string), behind a pooler, are Postgres' own sessions.
+    """Raise BadInput unless sessions at `address` (a connection string), behind a pooler, are Postgres' own sessions;
+    psycopg.Error, which says what happened, where a connection ends before that is known.
 
     Asked once in a process, and only where the server process is not the one that the connection was told. Changes
     nothing in other clients' sessions. A server process that two sessions share while one of them is inside a
@@ -51,7 +55,7 @@ def _share(one: psycopg.Connection[Any], other: psycopg.Connection[Any], mine: i
         with other.transaction():
             return _asked(other, _PID) == mine or _asked(one, _PID) != mine
     except psycopg.OperationalError as error:
-        if error.sqlstate != PROTOCOL:
+        if STATEMENT_MODE not in str(error):
             raise
         raise _refused(f"it refuses a transaction: {str(error).strip()}") from error
 

@@ -13,7 +13,7 @@ from tests.chaos.catalogue import SCENARIOS
 from tests.chaos.runs import POSTGRES, Run
 from tests.chaos.scenario import Chaos, FaultClass
 from tests.chaos.three_brokers import wait_until
-from tests.integration import test_exactly_once as suite
+from tests.integration import test_exactly_once, test_staging_tables
 from tests.pgbouncer import needs_pgbouncer, pgbouncer
 from tests.world import World, transfers
 
@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.slow, needs_pgbouncer, pytest.mark.timeout(300)]
 RUNS = (FaultClass.RUN_KILLED, FaultClass.RUN_OVERTAKEN, FaultClass.TWO_RUNS)
 
 # Each test of the suite, here with the world below.
-globals().update({name: test for name, test in vars(suite).items() if name.startswith("test_")})
+SUITE = vars(test_exactly_once) | vars(test_staging_tables)
+globals().update({name: test for name, test in SUITE.items() if name.startswith("test_")})
 
 
 @pytest.fixture(scope="module")

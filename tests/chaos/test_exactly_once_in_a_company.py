@@ -16,7 +16,7 @@ from platform_defs.engine.batch import Budget
 from platform_defs.engine.ports import Published
 from resources.endpoints import Endpoints
 from tests.company import Company, new_company
-from tests.integration import test_exactly_once as suite
+from tests.integration import test_exactly_once, test_staging_tables
 from tests.pgbouncer import needs_pgbouncer, pgbouncer
 from tests.secured_kafka import ADMIN, SecuredKafka
 from tests.tls_postgres import tls_postgres
@@ -32,7 +32,8 @@ RUNS = (
 OTHERWISE = "test_a_table_with_rows_of_somebody_else_is_refused"  # makes the table itself, which here is the owner's
 
 # Each test of the suite, here with the world below.
-globals().update({name: test for name, test in vars(suite).items() if name.startswith("test_") and name != OTHERWISE})
+SUITE = vars(test_exactly_once) | vars(test_staging_tables)
+globals().update({name: test for name, test in SUITE.items() if name.startswith("test_") and name != OTHERWISE})
 
 
 @dataclass(frozen=True)

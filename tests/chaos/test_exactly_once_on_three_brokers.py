@@ -19,7 +19,7 @@ from tests.chaos.kills import Trickle
 from tests.chaos.runs import SERVERS
 from tests.chaos.scenario import Chaos, FaultClass
 from tests.chaos.three_brokers import THREE_BROKERS, ThreeBrokers, three_brokers, wait_until
-from tests.integration import test_exactly_once as suite
+from tests.integration import test_exactly_once, test_staging_tables
 from tests.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group(THREE_BROKERS), pytest.mark.timeout(600)]
@@ -27,7 +27,8 @@ RUNS = (FaultClass.RUN_KILLED, FaultClass.RUN_OVERTAKEN, FaultClass.TWO_RUNS)
 KILLS = 5  # of brokers, at least, while messages are written and read
 
 # Each test of the suite, here with the world below.
-globals().update({name: test for name, test in vars(suite).items() if name.startswith("test_")})
+SUITE = vars(test_exactly_once) | vars(test_staging_tables)
+globals().update({name: test for name, test in SUITE.items() if name.startswith("test_")})
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Sessions behind a pooler: one's own in session mode; refused in the other modes, before anything is changed."""
 
+import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -122,6 +123,41 @@ def test_a_pool_that_is_full_counts_as_a_system_that_is_away(endpoints: Endpoint
             with pytest.raises(LedgerAway, match="query_wait_timeout") as full:
                 connect(url)
             assert full.value.sqlstate is None
+
+
+@pytest.mark.parametrize("step", ["_share", "_hears"])
+def test_a_connection_that_ends_while_the_modes_are_told_apart_is_no_wrong_mode(
+    endpoints: Endpoints, pooled: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where Postgres ends it, or the pooler's own time is up: that may be over the next time."""
+    told = vars(pooling)[step]
+
+    def once_it_has_ended(one: psycopg.Connection[Any], other: psycopg.Connection[Any], *more: int) -> bool:
+        with connect(endpoints.postgres_url) as ending:
+            pids = [(session.execute(PID).fetchone() or (0,))[0] for session in (one, other)]
+            assert ending.execute("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s) AS pid", [pids]).rowcount == 2
+        return told(one, other, *more)
+
+    monkeypatch.setattr(pooling, step, once_it_has_ended)
+    with pytest.raises(LedgerAway) as ended:
+        connect(pooled)
+    assert "pool_mode" not in str(ended.value)
+
+
+def test_a_pooler_that_ends_a_connection_is_quoted_and_not_taken_for_one_that_refuses_transactions(
+    endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = vars(pooling)["_share"]
+
+    def once_it_has_ended(one: psycopg.Connection[Any], other: psycopg.Connection[Any], mine: int) -> bool:
+        one.execute("BEGIN")
+        assert select.select([one], [], [], 20)[0]
+        return told(one, other, mine)
+
+    monkeypatch.setattr(pooling, "_share", once_it_has_ended)
+    pooler = pgbouncer(endpoints.postgres_url, idle_transaction_timeout=1)
+    with pooler as url, pytest.raises(LedgerAway, match="idle transaction timeout"):
+        connect(url)
 
 
 def test_a_direct_server_is_asked_nothing_more(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> None:

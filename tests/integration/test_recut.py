@@ -79,7 +79,9 @@ def test_the_command_shows_first_and_cuts_what_it_showed(world: World) -> None:
     for_a_person = tidegate("recut", pipeline.name, "--messages", "8")
     assert "of 40 offsets becomes about 5 batches" in for_a_person.stdout
     done = ["recut", pipeline.name, "--messages", "8", "--execute", "--reason", "too slow", "--expect"]
-    assert tidegate(*done, "anything").returncode == 1
+    refused = tidegate(*done, "anything")
+    again = f"nothing was changed. Look again: tidegate recut {pipeline.name} --messages 8"
+    assert (refused.returncode, again in " ".join(refused.stderr.split())) == (1, True)
     assert answer(*done, shown["fingerprint"])["settlement_id"] > 0
     assert [batch.messages for batch in world.drain(pipeline)] == [8] * 5
 

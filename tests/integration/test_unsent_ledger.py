@@ -1,5 +1,6 @@
 """tidegate.unsent: what a producer could not deliver is kept as it was, once, and settled by one at a time."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -8,8 +9,11 @@ import pytest
 
 from platform_defs.errors import PipelineHeld
 from platform_defs.producing.unsent import UnsentMessage
+from resources.postgres.connection import connect
+from resources.postgres.prune_ledger import PruneLedger
 from resources.postgres.unsent import Chosen, UnsentLedger
 from resources.unsent.files import UnsentFiles
+from tests.chaos.three_brokers import wait_until
 from tests.unit.test_unsent_files import message
 from tests.world import World
 
@@ -109,3 +113,35 @@ def test_an_unknown_id_settles_nothing(ledger: UnsentLedger) -> None:
         held.settle("sent", "me", {UUID(int=1): (0, 0)})
         assert held.seconds_under_way() == 0.0
         assert held.messages([UUID(int=1)]) == []
+
+
+def test_two_prunes_of_one_pipeline_lock_what_they_sum_up_in_one_order(world: World, ledger: UnsentLedger) -> None:
+    """Or each could hold what the other waits for. The first of the sums is held: none of the others is locked yet."""
+    logs = [replace(message().before, topic=f"topic {number:02}") for number in range(30)]
+    given = [replace(item, before=before) for item, before in zip(messages(30), logs, strict=True)]
+    url, pipeline = world.endpoints.postgres_url, given[0].pipeline
+    pruning = PruneLedger(url, pipeline, 0.0)
+
+    def settled() -> None:
+        ledger.keep([replace(item, unsent_id=uuid4()) for item in given])
+        world.rows("update tidegate.unsent set settled_at = now(), settled_how = 'sent' where pipeline = %s", pipeline)
+
+    settled()
+    assert pruning.remove_unsent() == 30
+    settled()
+    of = b"select topic from tidegate.pruned_unsent where pipeline = %s and topic"
+    with connect(url) as first, ThreadPoolExecutor(1) as threads:
+        with first.transaction():
+            first.execute(of + b" = 'topic 00' for update", [pipeline])
+            removed = threads.submit(pruning.remove_unsent)
+            wait_until(lambda: _waits(world), "the prune waits for the first sum")
+            free = first.execute(of + b" > 'topic 00' for update skip locked", [pipeline]).fetchall()
+        assert len(free) == 29
+        assert removed.result(30) == 30
+    sums = world.rows("select messages from tidegate.pruned_unsent where pipeline = %s", pipeline)
+    assert [row["messages"] for row in sums] == [2] * 30
+
+
+def _waits(world: World) -> bool:
+    asked = "select pid from pg_stat_activity where application_name = 'tidegate prune' and wait_event_type = 'Lock'"
+    return bool(world.rows(asked))

@@ -228,11 +228,11 @@ PATHS: dict[str, tuple[str, ...]] = {
     ),
     "a log that was read before is read again": ("produce", "publish_a_batch", "rename", "plan_a_batch", "settle"),
     "what the topic still has is pruned": ("produce", "publish_a_batch", "prune"),
-    "a pruned range forgets its gaps": ("produce", "publish_a_batch", "delete_records", "prune"),
-    "what was pruned before is not added to": ("produce", "publish_a_batch", "delete_records", "prune"),
+    "a pruned range forgets its gaps": ("produce", "publish_a_batch", *["delete_records"] * 2, "prune"),
+    "what was pruned before is not added to": ("produce", "publish_a_batch", *["delete_records"] * 2, "prune"),
     "what a settlement has recorded as lost is pruned with what came after": (
-        *("produce", "publish_a_batch", "produce", "publish_a_batch", "create_again", "plan_a_batch", "settle"),
-        *("produce", "publish_a_batch", "lead_back", "plan_a_batch", "settle", "prune"),
+        *("produce", "publish_a_batch", "rename", "plan_a_batch", "settle", "rename", "plan_a_batch", "settle"),
+        *("produce", "publish_a_batch", "produce", "publish_a_batch", *["delete_records"] * 4, "prune"),
     ),
 }
 

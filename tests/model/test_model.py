@@ -7,8 +7,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import HealthCheck, Phase, find, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.strategies import SearchStrategy
 
 from platform_defs import offsets
 from platform_defs.engine import audit, topic_view
@@ -19,6 +20,7 @@ from resources.postgres.ledger import Ledger
 from tests.model.expectations import DEATHS
 from tests.model.machine import Machine
 from tests.model.mutants import MUTANTS, PATHS, SOON
+from tests.model.topic_events import EVENTS, messages
 
 bounded = settings(
     max_examples=40,
@@ -115,6 +117,38 @@ def test_whatever_happens_the_invariants_hold(
         assert any(what.startswith("COMMIT arrived") for what in machine.fired)
 
 
+def look_for_a_fault(machine: type[Machine]) -> None:
+    go_straight(machine(), machine.path)
+    run_state_machine_as_test(machine, settings=settings(bounded, max_examples=200, derandomize=True))
+
+
+def go_straight(model: Machine, path: tuple[str, ...], rounds: int = 3) -> None:
+    """What of the path can happen, in its order and with nothing in between: the simplest example that there is, before
+    any that is drawn. A message of it is a row, and an offset at which none comes follows.
+    """
+    try:
+        model.begin(keyed=False, partitions=1, batch_messages=2)
+        model.all_holds()
+        for what in path * rounds:
+            if EVENTS[what][1](model):
+                getattr(model, what)(simplest)
+                model.all_holds()
+    finally:
+        model.teardown()
+
+
+def simplest(strategy: SearchStrategy[Any], _label: str = "") -> Any:
+    alone = settings(database=None, deadline=None)
+    return [(0, "row"), (0, "gap")] if strategy is messages else find(strategy, lambda _: True, settings=alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PATHS)
+def test_nothing_is_found_on_the_straight_way_where_there_is_no_fault(name: str, machine: type[Machine]) -> None:
+    """Or it would be taken for the one put in on purpose."""
+    go_straight(machine(), PATHS[name])
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in SOON else [pytest.mark.slow]) for name in MUTANTS]
 )
@@ -124,7 +158,7 @@ def test_a_fault_put_in_on_purpose_is_found(
     MUTANTS[name](monkeypatch)
     monkeypatch.setattr(machine, "path", PATHS.get(name, ()))
     with pytest.raises((AssertionError, pytest.fail.Exception, TidegateError, psycopg.Error)):
-        run_state_machine_as_test(machine, settings=settings(bounded, max_examples=200, derandomize=True))
+        look_for_a_fault(machine)
 
 
 def test_a_settlement_lets_no_new_partition_overtake_an_old_one(machine: type[Machine]) -> None:

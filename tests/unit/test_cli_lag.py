@@ -1,9 +1,11 @@
 """`tidegate lag` and a contract that cannot be used."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -12,7 +14,9 @@ import assets
 from platform_defs.cli.main import app
 from platform_defs.errors import BadInput, LedgerTooNew, TopicMissing
 from platform_defs.offsets import TopicView
-from resources.postgres.answers import PipelineStatus
+from resources.postgres.answers import LineageBacklog, PipelineStatus
+
+NONE: Mapping[str, LineageBacklog] = MappingProxyType({})
 
 
 @pytest.fixture
@@ -65,6 +69,26 @@ def test_a_pipeline_that_is_named_must_have_its_topic(monkeypatch: pytest.Monkey
     assert lag_with(monkeypatch, missing, "bank_transfers").exception is missing
 
 
+@pytest.mark.parametrize(
+    ("backlog", "said"),
+    [
+        ((), None),
+        ((1,), "  1 lineage event waits to be sent"),
+        ((2, 0, "503"), "  2 lineage events wait to be sent: 503"),
+        ((0, 1, "400"), "  1 lineage event was refused and given up: 400"),
+        ((3, 2, "400"), "  3 lineage events wait to be sent, 2 lineage events were refused and given up: 400"),
+    ],
+)
+def test_lineage_events_that_have_not_left_are_shown(
+    backlog: tuple[Any, ...], said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {"bank_transfers": LineageBacklog("bank_transfers", *backlog)} if backlog else {}
+    shown = lag_with(monkeypatch, TopicMissing.named("bank.transfers"), found=found)
+    lines = shown.stdout.splitlines()
+    after = lines[[line.startswith("bank_transfers:") for line in lines].index(True) + 1 :]
+    assert [line for line in after[:1] if line.startswith(" ")] == ([said] if said else [])
+
+
 @dataclass(frozen=True)
 class Refusing:
     """A broker that answers every question with `error`."""
@@ -75,10 +99,14 @@ class Refusing:
         raise self.error
 
 
-def lag_with(monkeypatch: pytest.MonkeyPatch, error: BadInput, *arguments: str) -> Result:
-    """The command, where no pipeline has run and the broker's answer about a topic is `error`."""
+def lag_with(
+    monkeypatch: pytest.MonkeyPatch, error: BadInput, *arguments: str, found: Mapping[str, LineageBacklog] = NONE
+) -> Result:
+    """The command, where no pipeline has run, the ledger has `found` that many lineage events, and the broker's answer
+    about a topic is `error`.
+    """
     status, nothing = PipelineStatus, lambda *_: {}
-    ledger = SimpleNamespace(status=status, progress=nothing, lineage_backlog=nothing)
+    ledger = SimpleNamespace(status=status, progress=nothing, lineage_backlog=lambda _: found)
     systems = SimpleNamespace(ledger=ledger, broker=Refusing(error))
     monkeypatch.setattr("platform_defs.cli.outside.outside", lambda: systems)
     return lag(*arguments)

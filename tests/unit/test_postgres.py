@@ -1,11 +1,13 @@
 """How connections to Postgres are asked for, and what their sessions are set to."""
 
+import gc
+import weakref
 from urllib.parse import quote
 
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import make_url
 
-from resources.dagster.storage import storage_url
+from resources.dagster.storage import ADDRESSES, kept_connections, storage_url
 from resources.postgres.connection import limited, session_url
 from resources.postgres.session import session_settings, statement
 from resources.postgres.sqlalchemy_sessions import SEARCH_PATH, libpq_uri
@@ -57,3 +59,14 @@ def test_an_engine_and_libpq_read_the_same_in_its_address() -> None:
     read = conninfo_to_dict(libpq_uri(make_url(storage_url(given)).difference_update_query(["plugin", SEARCH_PATH])))
     assert (read["user"], read["password"], read["options"]) == ("me", password, options)
     assert (read["host"], read["port"], read["dbname"]) == ("db-1,db-2", "1,2", "shop")
+
+
+def test_of_dagsters_storage_no_more_addresses_are_kept_than_a_changed_password_needs() -> None:
+    """Each look at a secret in a file may find another one."""
+    kept_connections.cache_clear()
+    engine = weakref.ref(kept_connections(storage_url(URL)))
+    assert kept_connections(storage_url(URL)) is engine()
+    for number in range(ADDRESSES):
+        kept_connections(storage_url(URL.replace("p%40ss", f"changed{number}")))
+    gc.collect()
+    assert engine() is None

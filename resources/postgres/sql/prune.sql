@@ -145,7 +145,8 @@ SELECT %(pipeline)s, topic_id, partition, stage, error_class, status, count(*),
 SELECT count(*) AS messages FROM tidegate.unsent
  WHERE pipeline = %(pipeline)s AND settled_at < now() - make_interval(secs => %(seconds)s);
 
--- prune_unsent: at most so many of them are deleted, and counted.
+-- prune_unsent: at most so many of them are deleted, and counted. In order, so that two at once wait for each other
+-- in one direction: no pipeline's row keeps them apart, since a producer needs none.
 WITH old AS (SELECT unsent_id FROM tidegate.unsent
               WHERE pipeline = %(pipeline)s AND settled_at < now() - make_interval(secs => %(seconds)s)
               ORDER BY settled_at LIMIT %(most)s FOR UPDATE SKIP LOCKED),
@@ -154,6 +155,7 @@ WITH old AS (SELECT unsent_id FROM tidegate.unsent
        INSERT INTO tidegate.pruned_unsent AS p (pipeline, topic, outcome, error_name, settled_how, messages)
        SELECT pipeline, topic, outcome, error_name, settled_how, count(*) FROM gone
         GROUP BY pipeline, topic, outcome, error_name, settled_how
+        ORDER BY pipeline, topic, outcome, error_name, settled_how
            ON CONFLICT (pipeline, topic, outcome, error_name, settled_how) DO UPDATE
            SET messages = p.messages + excluded.messages)
 SELECT count(*) AS messages FROM gone;
