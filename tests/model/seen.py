@@ -105,7 +105,7 @@ def check(seen: Seen, log: Log, kept: Sequence[Span], aside: Set[Place], *, keye
 def check_pruned(seen: Seen, left: Seen, log: Log) -> None:
     """`left`, the ledger as it is, says of each offset what `seen` does, which has what was pruned as well: how often
     it was read, whether it came, and which records of lost history are about it. Of what the log has, nothing is
-    pruned.
+    pruned but what was recorded as lost: that log was left, and may have been led back to since.
     """
     assert _told_of(left) == _told_of(seen), f"{_diff(_told_of(left), _told_of(seen))}"
     there = {(item["batch_id"], item["partition"], item["from_offset"]) for item in left["batch_range"]}
@@ -113,7 +113,18 @@ def check_pruned(seen: Seen, left: Seen, log: Log) -> None:
         if (item["batch_id"], item["partition"], item["from_offset"]) not in there:
             part = log.generations[item["topic_id"]].parts[item["partition"]]
             gone = item["topic_id"] not in {span.topic_id for span in positions(seen)}
-            assert gone or item["until_offset"] <= part.low, f"the log has messages of batch {item['batch_id']}"
+            none_left = gone or item["until_offset"] <= part.low or _lost(seen, item)
+            assert none_left, f"the log has messages of batch {item['batch_id']}"
+
+
+def _lost(seen: Seen, item: Mapping[str, Any]) -> bool:
+    return any(
+        lost["partition"] == item["partition"]
+        and item["batch_id"] <= lost["until_batch"]
+        and lost["from_offset"] <= item["from_offset"]
+        and item["until_offset"] <= lost["until_offset"]
+        for lost in seen["lost_history"]
+    )
 
 
 def _told_of(seen: Seen) -> Counter[Any]:
