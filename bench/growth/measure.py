@@ -1,11 +1,17 @@
-"""One measurement: a stack, real runs, days of history with a prune at each end, and real runs again."""
+"""One measurement: a stack, days of history with a prune at each end, then real runs beside those of a new stack.
 
+A machine's speed changes from minute to minute, so what is compared is the old stack and a new one, by turns.
+"""
+
+import multiprocessing
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from multiprocessing.connection import Connection
 from shutil import copy
 
 import dagster as dg
@@ -17,7 +23,7 @@ from dagster import DagsterInstance
 from typing_extensions import override
 
 from assets import find_pipeline
-from bench.ending import own_home, stack_up
+from bench.ending import ended_by_signals, own_home, stack_up
 from bench.growth.history import MESSAGES, History, message
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.contract.pipeline import Pipeline
@@ -33,7 +39,7 @@ from resources.settings import PROJECT_ROOT
 from resources.spark.session import SparkResource
 
 TOPIC = "growth"
-COLD, REAL = 20, 60  # real batches that are not measured, and those that are
+COLD, REAL = 20, 60  # real batches that are not measured, and those of a round
 SIZES = {
     "ledger": "schemaname = 'tidegate'",
     "staging": "schemaname = 'tidegate_staging'",
@@ -68,22 +74,62 @@ class Night:
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds are from one commit to the next, of real batches in one run of Dagster's: the median, and all."""
+    """Of each round, the median of the seconds from one commit to the next, of real batches in one run of Dagster's."""
 
     days: int
     batches: int  # of a day
-    before: list[float]
-    after: list[float]
-    nights: list[Night] = field(default_factory=list[Night])
+    new: list[float]  # of the stack without a history
+    old: list[float]
+    nights: list[Night]
 
 
-def measure(days: int, batches: int, say: Progress) -> Measured:
-    """In a home of its own, which is deleted at the end."""
-    with own_home("bench-growth") as home, stack_up(say):
+def measure(days: int, batches: int, rounds: int, say: Progress) -> Measured:
+    """In homes of its own, which are deleted at the end."""
+    with growing("bench-growth", say) as old:
+        nights = _history(old, days, batches)
+        with beside() as new:
+            pairs = [(new(), _median(old)) for _ in range(rounds)]
+        old.verify()
+    return Measured(days, batches, [one for one, _ in pairs], [one for _, one in pairs], nights)
+
+
+@contextmanager
+def growing(home_name: str, say: Progress) -> Generator["Growing"]:
+    """A stack and a Dagster instance in a home of their own, and a run that has warmed Spark."""
+    with own_home(home_name) as home, stack_up(say):
         (home / "instance").mkdir()
         copy(PROJECT_ROOT / "dagster.yaml", home / "instance")
         with DagsterInstance.from_config(str(home / "instance")) as instance:
-            return _measured(Growing(connection(), instance, KeptSpark(), say), days, batches)
+            there = Growing(connection(), instance, KeptSpark(), say)
+            there.real(COLD)
+            yield there
+
+
+@contextmanager
+def beside() -> Generator[Callable[[], float]]:
+    """A new stack in a process of its own: each call is a round there, and gives its median in seconds."""
+    spawning = multiprocessing.get_context("spawn")
+    here, there = spawning.Pipe()
+    process = spawning.Process(target=_answer, args=(there,))
+    process.start()
+    there.close()  # or the end of that process would not be noticed
+
+    def one_round() -> float:
+        here.send(REAL)
+        return here.recv()
+
+    try:
+        yield one_round
+    finally:
+        here.close()
+        process.join()
+
+
+def _answer(asked: Connection) -> None:
+    """Measure a round for each thing that arrives, until the other end is closed."""
+    with ended_by_signals(), growing("bench-growth-new", lambda _: None) as new, suppress(EOFError):
+        while asked.recv():
+            asked.send(_median(new))
 
 
 @dataclass(frozen=True)
@@ -169,22 +215,23 @@ class Growing:
         return [CheckResult(name, self.contract.row_table.name, "warning", True, {"failed": 0}) for name in names]
 
 
-def _measured(growing: Growing, days: int, batches: int) -> Measured:
-    growing.say("real batches, cold, then measured")
-    growing.real(COLD)
-    before, nights = growing.real(REAL), list[Night]()
+def _history(old: Growing, days: int, batches: int) -> list[Night]:
+    """Days with their nights."""
+    nights = list[Night]()
     for day in range(1, days + 1):
-        low, started = growing.position(), time.monotonic()
-        growing.day(batches)
+        low, started = old.position(), time.monotonic()
+        old.day(batches)
         took = time.monotonic() - started
-        pruned = growing.night(took, low)
-        nights.append(growing.seen(COLD + REAL + day * batches, pruned))
-        growing.say(f"day {day}: {batches} batches in {took:.0f} s, pruned in {pruned:.1f} s, {nights[-1]}")
-    growing.real(COLD)
-    after = growing.real(REAL)
-    growing.verify()
-    growing.say(f"median {statistics.median(before):.3f} s before, {statistics.median(after):.3f} s after")
-    return Measured(days, batches, before, after, nights)
+        pruned = old.night(took, low)
+        nights.append(old.seen(COLD + day * batches, pruned))
+        old.say(f"day {day}: {batches} batches in {took:.0f} s, pruned in {pruned:.1f} s, {nights[-1]}")
+    return nights
+
+
+def _median(there: Growing) -> float:
+    median = statistics.median(there.real(REAL))
+    there.say(f"{median:.3f} s a batch, the median of {REAL}")
+    return median
 
 
 def _one(session: psycopg.Connection[tuple[int]], query: str) -> int:
