@@ -2,18 +2,19 @@
 partitions.
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from uuid import uuid4
 
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions
 
 from platform_defs.contract.pipeline import Pipeline
+from tests.waiting import wait_for
 from tests.world import World
 
 OPEN_FOR = 600_000  # ms after which a coordinator ends a transaction that no producer ends: later than any test
@@ -40,19 +41,29 @@ def transaction(world: World, pipeline: Pipeline, values: Sequence[bytes]) -> It
 
 
 def wait_until_none_is_open(world: World, pipeline: Pipeline) -> None:
-    """Until no transaction is open in partition 0: the coordinator writes a marker some time after it has answered."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        stable, end = ends(world, pipeline)
-        if stable == end:
-            return
-        time.sleep(0.05)
-    raise AssertionError("the transaction did not end within 20 s")
+    """Until no transaction is open in partition 0."""
+    wait_until_all_have_ended(world.endpoints.kafka_options(), pipeline.contract.topic, 1)
+
+
+def wait_until_all_have_ended(options: Mapping[str, str], topic: str, partitions: int) -> None:
+    """Until no transaction is open in so many partitions: the coordinator writes markers some time after it has
+    answered.
+    """
+    admin = AdminClient({**options})
+
+    def ended() -> bool:
+        found = [_ends(admin, TopicPartition(topic, number)) for number in range(partitions)]
+        return all(stable == end for stable, end in found)
+
+    wait_for(ended, 20)
 
 
 def ends(world: World, pipeline: Pipeline) -> tuple[int, int]:
     """The last stable offset and the high watermark of partition 0."""
-    admin, place = world.admin(), TopicPartition(pipeline.contract.topic, 0)
+    return _ends(world.admin(), TopicPartition(pipeline.contract.topic, 0))
+
+
+def _ends(admin: AdminClient, place: TopicPartition) -> tuple[int, int]:
     levels = (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
     spec = OffsetSpec.latest()
     latest: dict[TopicPartition, OffsetSpec] = {place: spec}  # pyright: ignore[reportAssignmentType]  # cached

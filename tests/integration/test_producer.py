@@ -24,26 +24,29 @@ from platform_defs.producing.partitioners import chooser
 from platform_defs.producing.presets import PRESETS
 from resources.endpoints import Endpoints
 from resources.kafka.producer import Producer
+from tests.logs import wait_until_all_have_ended
 from tests.world import World
 
+PARTITIONS = 4
 KEYS = [f"key{number}".encode() for number in range(20)]
 
 
 @pytest.fixture
 def topic(world: World) -> str:
-    """One of four partitions, which takes messages up to 2,000 bytes."""
+    """One of PARTITIONS, which takes messages up to 2,000 bytes."""
     name = f"t{uuid4().hex[:10]}"
-    world.create_topic(name, 4, {"max.message.bytes": "2000"})
+    world.create_topic(name, PARTITIONS, {"max.message.bytes": "2000"})
     return name
 
 
 def logged(endpoints: Endpoints, topic: str, isolation: str = "read_committed") -> Iterator[tuple[Message, int, int]]:
-    """Each message of the topic, with its partition and offset."""
+    """Each message of the topic, with its partition and offset. No transaction may be open that will not end."""
+    wait_until_all_have_ended(endpoints.kafka_options(), topic, PARTITIONS)
     conf = {**endpoints.kafka_options(), "group.id": "none", "isolation.level": isolation, "enable.partition.eof": True}
     conf["fetch.wait.max.ms"] = 10
     consumer = Consumer({**conf, "enable.auto.commit": False})
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(4)])
-    left = 4
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    left = PARTITIONS
     while left:
         found: Any = consumer.consume(1, 30)[0]
         if found.error() is None:
@@ -102,7 +105,7 @@ def test_keys_that_tidegate_wrote_before_stay_in_their_partitions(endpoints: End
         Producer(endpoints.kafka_options(), topic, choose("synchronous", {"partitioner": partitioner}))
         for partitioner in ("keyed-crc32", "consistent_random", "keyed")
     )
-    before = [*map(chooser("keyed-crc32", 4), KEYS)]
+    before = [*map(chooser("keyed-crc32", PARTITIONS), KEYS)]
     assert [ours.send_and_wait(Message(b"", key)).partition for key in KEYS] == before
     assert [librdkafkas.send_and_wait(Message(b"", key)).partition for key in KEYS] == before
     assert [javas.send_and_wait(Message(b"", key)).partition for key in KEYS] != before
