@@ -25,7 +25,7 @@ from tests.world import World, renamed, transfers
 APPLIED = {"apply_committed"}  # points at which it has happened
 
 
-@scenario(FaultClass.CONTRACT_APPLIED, representative=True)
+@scenario(FaultClass.CONTRACT_APPLIED)
 def contract_apply_killed_at_each_step(chaos: Chaos) -> Verdict:
     """Before COMMIT neither the table nor the ledger has changed, after it both; the pipeline continues either way."""
     world, pipeline, fired = chaos.world, chaos.world.caught_up(), 0
@@ -59,7 +59,7 @@ def contract_applied_between_staging_and_publish(chaos: Chaos) -> Verdict:
     return chaos.judge(after, intruder.fired, "fenced, and read again")
 
 
-@scenario(FaultClass.CONTRACT_APPLIED)
+@scenario(FaultClass.CONTRACT_APPLIED, representative=True)
 def run_killed_while_it_applies_a_free_change(chaos: Chaos) -> Verdict:
     """Neither the table nor the ledger has changed. The next run applies it, and continues."""
     world, pipeline = chaos.world, chaos.world.caught_up()
