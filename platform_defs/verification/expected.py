@@ -1,6 +1,7 @@
 """What the row table must hold for messages that are rows: their fields, or what the transform makes of them."""
 
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -16,6 +17,9 @@ from platform_defs.verification.spans import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_ONE_AT_A_TIME = Lock()  # threads share the session, and a transform may name a temporary view in it
 
 
 class NotMade(Exception):
@@ -65,10 +69,12 @@ class Expected:
 
         transform = self._pipeline.transform
         assert transform is not None  # noqa: S101  # the caller has looked
-        # pyspark's stubs say pandas only; since Spark 4.0 Arrow tables are taken as well
-        frame = self._spark().createDataFrame(cast("Any", self._as_read_now(messages)))
+        read = self._as_read_now(messages)
         try:
-            return transform(frame).select(*names).toArrow()
+            with _ONE_AT_A_TIME:
+                # pyspark's stubs say pandas only; since Spark 4.0 Arrow tables are taken as well
+                frame = self._spark().createDataFrame(cast("Any", read))
+                return transform(frame).select(*names).toArrow()
         except PySparkException as error:
             if _fields(self._contract) != _fields(self._pipeline.contract):
                 raise NotMade from error

@@ -1,6 +1,6 @@
 """Sets of offsets as spans [from, until), and how committed spans cover a partition."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -81,8 +81,13 @@ class ManySpans:
     def __len__(self) -> int:
         return len(self._starts)
 
+    def __iter__(self) -> Iterator[Span]:
+        return zip(self._starts.tolist(), self._untils.tolist(), strict=True)
+
     def within(self, start: int, until: int) -> list[Span]:
         """The part in [start, until)."""
+        if start >= until:
+            return []
         low = np.searchsorted(self._untils, start, side="right")
         high = np.searchsorted(self._starts, until, side="left")
         starts, untils = self._starts[low:high], self._untils[low:high]

@@ -15,7 +15,7 @@ from platform_defs.verification.report import Findings
 from platform_defs.verification.upserts import UpsertComparison
 from platform_defs.verification.windows import Window
 
-KEYS = 5_000  # asked for at once
+KEYS = 20_000  # asked for at once
 MOST_WAITING = 100_000  # keys
 
 

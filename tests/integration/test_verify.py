@@ -148,6 +148,24 @@ def test_a_drained_pipeline_with_transform_and_accumulate_is_exact(bank: Doctor)
     assert report.to_json()["ok"] is True
 
 
+def through_a_view(messages: DataFrame) -> DataFrame:
+    """Each message as it is, by way of a name that all calls of it share."""
+    messages.createOrReplaceTempView("through_a_view")
+    return messages.sparkSession.sql("SELECT * FROM through_a_view")
+
+
+def test_into_how_many_chunks_the_topic_is_cut_changes_nothing(
+    bank: Doctor, views: Doctor, customers: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    viewed = replace(views, pipeline=replace(views.pipeline, transform=through_a_view))
+    doctors = [bank, views, viewed, customers]
+    before = [doctor.verify() for doctor in doctors]
+    assert all(report.ok for report in before), before
+    monkeypatch.setattr("platform_defs.verification.verify.CHUNK", 17)
+    monkeypatch.setattr("platform_defs.verification.verify.TRANSFORMED", 40)
+    assert [replace(doctor.verify(), seconds=0) for doctor in doctors] == [replace(one, seconds=0) for one in before]
+
+
 def test_a_pipeline_that_never_ran_is_told_so(world: World) -> None:
     world.ledger.migrate()
     report = verify(world.new_pipeline("append"), world.endpoints)

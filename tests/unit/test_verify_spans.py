@@ -36,6 +36,7 @@ def test_spans_less_others_hold_what_only_they_hold(spans: list[Span], taken: li
 @given(SPANS, st.integers(0, 40), st.integers(0, 40))
 def test_many_spans_give_the_part_that_is_asked_for(spans: list[Span], start: int, until: int) -> None:
     assert many(spans).within(start, until) == within(spans, start, until)
+    assert [*many(spans)] == united(spans)
 
 
 @given(st.sets(st.integers(5, 20)), st.integers(0, 5), st.integers(21, 25))
