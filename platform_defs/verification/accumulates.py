@@ -1,15 +1,29 @@
-"""Accumulate tables: each recomputed from the rows that must be there, exactly, and compared key by key."""
+"""Accumulate tables: each recomputed from the rows that must be there, exactly, and compared key by key.
+
+In columns while both are equal; the keys that are not, one by one.
+"""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
 
-from platform_defs.contract.model import Aggregate, Table
+from platform_defs.contract.model import Table
+from platform_defs.verification.arrow_rows import columns_of
 from platform_defs.verification.report import Findings
 from platform_defs.verification.snapshot import Snapshot
 
+pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of unknown types
+
 Values: TypeAlias = tuple[Any, ...]  # Python values: of the group by columns, or of the aggregates
+
+_AT_LEAST = 1_000_000  # rows of parts that are put together at once
+_MERGED = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}  # how aggregates of parts become one of all
+_PLACE = " place"  # a column beside theirs, whose names have no spaces
+_SAFE = 28  # digits of a number of which 10**10 add up to no more than 38
 
 
 class Accumulated:
@@ -21,49 +35,67 @@ class Accumulated:
         texts = {column.name for column in table.columns if column.type.name == "string"}
         self._aggregates = [a for a in table.aggregates if a.function == "count" or a.column not in texts]
         self._names = [a.column for a in self._aggregates]
-        self._groups: dict[Values, Values] = {}
+        self._keys = [*table.group_by]
+        self._parts: list[pa.Table] = []  # of the keys and the aggregates, each key once in each
+        self._merged = 0  # rows of the first part, when it was made of several
 
     @property
     def reads(self) -> set[str]:
         """The columns of the row table that it is made of."""
-        return {*self.table.group_by, *(item.source for item in self._aggregates if item.source)}
+        return {*self._keys, *(item.source for item in self._aggregates if item.source)}
 
     def add(self, rows: pa.Table) -> None:
         """Add rows of the row table."""
         if not rows.num_rows:
             return
-        for group, found in self._aggregated(rows):
-            held = self._groups.get(group)
-            self._groups[group] = found if held is None else _merged(self._aggregates, held, found)
-
-    def _aggregated(self, rows: pa.Table) -> "zip[tuple[Values, Values]]":
-        keys = list(self.table.group_by)
-        columns = {name: _widened(rows[name]) for name in self.reads}
-        if not columns:
-            raise AssertionError(f"{self.table.name} groups by nothing")
         wanted: list[Any] = [(a.source or [], a.function if a.source else "count_all") for a in self._aggregates]
-        table = pa.Table.from_arrays(list(columns.values()), names=list(columns))
-        result = table.group_by(keys, use_threads=False).aggregate(wanted)
-        names = [f"{a.source}_{a.function}" if a.source else "count_all" for a in self._aggregates]
-        return zip(_tuples(result, keys), _tuples(result, names), strict=True)
+        columns: Any = {name: _widened(rows[name]) for name in self.reads}
+        self._parts.append(self._grouped(pa.table(columns), wanted))
+        if sum(part.num_rows for part in self._parts) > 2 * self._merged + _AT_LEAST:
+            self._parts = [self._together()]
+            self._merged = self._parts[0].num_rows
+
+    def _grouped(self, rows: pa.Table, wanted: Sequence[Any]) -> pa.Table:
+        if not self._keys:
+            raise AssertionError(f"{self.table.name} groups by nothing")
+        found = rows.group_by(self._keys, use_threads=False).aggregate([*wanted])
+        names = [f"{source}_{function}" if source else function for source, function in wanted]
+        columns = [found[name] for name in (*self._keys, *names)]
+        return pa.Table.from_arrays(columns, names=[*self._keys, *self._names])
+
+    def _together(self) -> pa.Table:
+        wanted = [(name, _MERGED[item.function]) for name, item in zip(self._names, self._aggregates, strict=True)]
+        return self._grouped(pa.concat_tables(self._parts), wanted)
 
     def compare(self, snapshot: Snapshot, findings: Findings) -> None:
         """Report every key whose aggregates are not those of its rows. The rows added are used up."""
-        for batch in snapshot.accumulated(self.table):
-            groups, values = _tuples(batch, self.table.group_by), _tuples(batch, self._names)
-            for group, found in zip(groups, values, strict=True):
-                wanted = self._groups.pop(group, None)
-                if wanted is None:
-                    findings.bad(
-                        "wrong", f"{self._place(group, findings)} has a row, but {self._row_table} has none for it"
-                    )
-                elif found != wanted:
-                    findings.bad("wrong", f"{self._place(group, findings)}: {self._unlike(found, wanted, findings)}")
-                else:
-                    findings.count("keys")
-        for group, wanted in self._groups.items():
-            due = self._spelt(self._names, wanted, findings)
-            findings.bad("lost", f"{self._place(group, findings)} has no row; the rows of {self._row_table} give {due}")
+        names = [*self._keys, *self._names]
+        schema = pa.schema(columns_of(self.table))
+        there = pa.Table.from_batches([*snapshot.accumulated(self.table)], schema).select(names)
+        wanted = self._together() if self._parts else there.slice(0, 0)
+        self._parts = []
+        alike = _alike(wanted, there, self._keys)
+        findings.count("keys", int(np.count_nonzero(alike[: wanted.num_rows])))
+        left, extra = (pa.array(~some) for some in (alike[: wanted.num_rows], alike[wanted.num_rows :]))
+        groups, due = (_tuples(wanted.filter(left), some) for some in (self._keys, self._names))
+        self._one_by_one(dict(zip(groups, due, strict=True)), there.filter(extra), findings)
+
+    def _one_by_one(self, due: dict[Values, Values], there: pa.Table, findings: Findings) -> None:
+        groups, values = _tuples(there, self._keys), _tuples(there, self._names)
+        for group, found in zip(groups, values, strict=True):
+            wanted = due.pop(group, None)
+            if wanted is None:
+                findings.bad(
+                    "wrong", f"{self._place(group, findings)} has a row, but {self._row_table} has none for it"
+                )
+            elif found != wanted:
+                findings.bad("wrong", f"{self._place(group, findings)}: {self._unlike(found, wanted, findings)}")
+            else:
+                findings.count("keys")
+        for group, wanted in due.items():
+            given = self._spelt(self._names, wanted, findings)
+            what = f"{self._place(group, findings)} has no row; the rows of {self._row_table} give {given}"
+            findings.bad("lost", what)
 
     def _place(self, group: Values, findings: Findings) -> str:
         return f"{self.table.name} ({self._spelt(self.table.group_by, group, findings)})"
@@ -77,27 +109,57 @@ class Accumulated:
         return ", ".join(f"{name} {findings.shown(self.table.name, name, value)}" for name, value in pairs)
 
 
-def _tuples(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> list[Values]:
-    columns: Any = rows  # what a table and a record batch share is not typed in full
+def _tuples(rows: pa.Table, names: Sequence[str]) -> list[Values]:
     if not names:
         return [()] * rows.num_rows
-    return list(zip(*(columns[name].to_pylist() for name in names), strict=True))
+    return list(zip(*(rows[name].to_pylist() for name in names), strict=True))
 
 
 def _widened(column: "pa.ChunkedArray[Any]") -> "pa.ChunkedArray[Any]":
-    """Numbers as decimals of 38 digits: a sum of them neither overflows nor rounds."""
+    """Numbers with so many digits that a sum of them neither overflows nor rounds; 0.0 for -0.0, which equals it."""
     if pa.types.is_decimal(column.type):
-        return column.cast(pa.decimal128(38, column.type.scale))
+        scale, safe = column.type.scale, column.type.precision <= _SAFE
+        return column.cast(pa.decimal128(38, scale) if safe else pa.decimal256(76, scale))
+    if pa.types.is_floating(column.type):
+        return pc.add(column, 0.0)
     return column.cast(pa.decimal128(38, 0)) if pa.types.is_int64(column.type) else column
 
 
-def _merged(aggregates: list[Aggregate], held: Values, found: Values) -> Values:
-    return tuple(_merge(a.function, one, other) for a, one, other in zip(aggregates, held, found, strict=True))
+def _alike(wanted: pa.Table, there: pa.Table, keys: Sequence[str]) -> NDArray[np.bool_]:
+    """Of the rows of both, one after another: which have one row with the same key in the other, and its values.
+
+    None of them where Arrow cannot compare the types.
+    """
+    found = np.zeros(wanted.num_rows + there.num_rows, np.bool_)
+    try:
+        both = pa.concat_tables([_of_types(wanted, there), _of_types(there, wanted)])
+        both = both.append_column(_PLACE, pa.array(np.arange(both.num_rows)))
+        values = [name for name in wanted.schema.names if name not in keys]
+        asked: list[Any] = [(name, how) for name in (*values, _PLACE) for how in ("min", "max", "count")]
+        groups = both.group_by([*keys], use_threads=False).aggregate(asked)
+        same = pc.equal(groups[f"{_PLACE}_count"], 2)
+        for name in values:
+            least, most, many = (groups[f"{name}_{how}"] for how in ("min", "max", "count"))
+            equal = pc.and_(pc.equal(many, 2), pc.fill_null(pc.equal(least, most), fill_value=False))
+            same = pc.and_(same, pc.or_(equal, pc.equal(many, 0)))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return found
+    pairs = groups.filter(same)
+    first, second = (pairs[f"{_PLACE}_{how}"].to_numpy() for how in ("min", "max"))
+    apart = (first < wanted.num_rows) & (second >= wanted.num_rows)
+    found[first[apart]] = found[second[apart]] = True
+    return found
 
 
-def _merge(function: str, one: Any, other: Any) -> Any:
-    if one is None or other is None:
-        return other if one is None else one
-    if function in ("sum", "count"):
-        return one + other
-    return min(one, other) if function == "min" else max(one, other)
+def _of_types(rows: pa.Table, others: pa.Table) -> pa.Table:
+    """The rows with types that both tables can have."""
+    pairs = zip(rows.schema.types, others.schema.types, strict=True)
+    types = [_common(one, other) for one, other in pairs]
+    return rows.cast(pa.schema([*zip(rows.schema.names, types, strict=True)]))
+
+
+def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    if one == other:
+        return one
+    scales = [of.scale if pa.types.is_decimal(of) else 0 for of in (one, other)]
+    return pa.decimal256(76, max(scales))

@@ -1,9 +1,10 @@
 """What the row table must hold for messages that are rows: their fields, or what the transform makes of them."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model import Contract
@@ -11,11 +12,14 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.verification.eras import Eras
 from platform_defs.verification.json_columns import canonical_columns
-from platform_defs.verification.judge import Row
 from platform_defs.verification.snapshot import OWN
+from platform_defs.verification.spans import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_ONE_AT_A_TIME = Lock()  # threads share the session, and a transform may name a temporary view in it
 
 
 class NotMade(Exception):
@@ -41,34 +45,36 @@ class Expected:
         self.schema = pa.schema([*((name, types[name]) for name in self._names.values()), *OWN])
         self._as_text = {name: eras.as_text[name] for name in self._names.values() if name in eras.as_text}
 
-    def rows(self, partition: int, offsets: Sequence[int], rows: Sequence[Row]) -> pa.Table:
+    def rows(self, partition: int, offsets: Offsets, messages: pa.Table) -> pa.Table:
         """The table's columns, _partition, _offset: none, one or (with a transform) several rows for each message.
 
-        `rows` are the messages' fields in the contract's order. json, uuid and time have one spelling each. Raises
+        `messages` are their fields in the contract's order. json, uuid and time have one spelling each. Raises
         BadInput where the transform fails, NotMade where it fails on messages of an older contract.
         """
-        if not rows:
+        if not len(offsets):
             return self.schema.empty_table()
-        messages = self._messages(partition, offsets, rows)
+        messages = self._messages(partition, offsets, messages)
         names = [*self._names, *(name for name, _ in OWN)]
         made = messages.select(names) if self._pipeline.transform is None else self._transformed(messages, names)
         return canonical_columns(made.rename_columns(self.schema.names), self._as_text).cast(self.schema)
 
-    def _messages(self, partition: int, offsets: Sequence[int], rows: Sequence[Row]) -> pa.Table:
-        schema = pa.schema([*((item.name, item.type.arrow) for item in self._contract.fields), *OWN])
-        columns = [*zip(*rows, strict=True), [partition] * len(rows), offsets]
-        arrays = [pa.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=schema)
+    def _messages(self, partition: int, offsets: Offsets, messages: pa.Table) -> pa.Table:
+        own = [pa.array(np.full(len(offsets), partition, np.int32)), pa.array(offsets, pa.int64())]
+        for (name, _), column in zip(OWN, own, strict=True):
+            messages = messages.append_column(name, column)
+        return messages
 
     def _transformed(self, messages: pa.Table, names: Sequence[str]) -> pa.Table:
         from pyspark.errors import PySparkException  # Spark's import is for pipelines with a transform only
 
         transform = self._pipeline.transform
         assert transform is not None  # noqa: S101  # the caller has looked
-        # pyspark's stubs say pandas only; since Spark 4.0 Arrow tables are taken as well
-        frame = self._spark().createDataFrame(cast("Any", self._as_read_now(messages)))
+        read = self._as_read_now(messages)
         try:
-            return transform(frame).select(*names).toArrow()
+            with _ONE_AT_A_TIME:
+                # pyspark's stubs say pandas only; since Spark 4.0 Arrow tables are taken as well
+                frame = self._spark().createDataFrame(cast("Any", read))
+                return transform(frame).select(*names).toArrow()
         except PySparkException as error:
             if _fields(self._contract) != _fields(self._pipeline.contract):
                 raise NotMade from error
@@ -103,45 +109,3 @@ def _cast(messages: pa.Table, name: str | None, of: pa.DataType) -> Any:
         return messages[name].cast(of)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise NotMade from error
-
-
-Difference = tuple[list[Row], list[Row]]  # rows that are missing, rows that are too many
-
-
-def differences(want: pa.Table, have: pa.Table) -> dict[int, Difference]:
-    """By offset, for two tables of one partition with the same columns: where their rows differ, and by which rows.
-
-    Rows of one offset are compared as a multiset: their order means nothing. Rows are tuples of the columns but
-    _partition and _offset, in the order of the schema.
-    """
-    if want.num_rows == have.num_rows and any(
-        _sorted(want, names).equals(_sorted(have, names)) for names in ([], want.schema.names)
-    ):
-        return {}
-    left, right = _by_offset(want), _by_offset(have)
-    found: dict[int, Difference] = {}
-    for offset in sorted(left.keys() | right.keys()):
-        wanted, there = Counter(left.get(offset, ())), Counter(right.get(offset, ()))
-        if wanted != there:
-            found[offset] = list((wanted - there).elements()), list((there - wanted).elements())
-    return found
-
-
-def _sorted(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """By offset (rows of one offset as they come) and then by `names`."""
-    rows: Any = table  # sort_by is not typed in full
-    return rows.sort_by([("_offset", "ascending"), *((name, "ascending") for name in names if name != "_offset")])
-
-
-def _by_offset(table: pa.Table) -> dict[int, list[Row]]:
-    found: dict[int, list[Row]] = {}
-    columns = [_plain(table[name]) for name in table.schema.names if name not in ("_partition", "_offset")]
-    for offset, *row in zip(table["_offset"].to_pylist(), *columns, strict=True):
-        found.setdefault(offset, []).append(tuple(row))
-    return found
-
-
-def _plain(column: "pa.ChunkedArray[Any]") -> list[Any]:
-    """Python values; NaN as a text, since NaN equals nothing."""
-    values = column.to_pylist()
-    return ["NaN" if value != value else value for value in values] if pa.types.is_floating(column.type) else values

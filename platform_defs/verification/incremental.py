@@ -21,10 +21,10 @@ import psycopg
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.verification import sums
+from platform_defs.verification.newest import Newest
 from platform_defs.verification.report import Findings, New, Report
 from platform_defs.verification.snapshot import Snapshot, take_snapshot
 from platform_defs.verification.touched import MOST_WAITING, TouchedKeys
-from platform_defs.verification.upserts import Newest
 from platform_defs.verification.verify import (
     Compared,
     Progress,

@@ -1,7 +1,7 @@
 """The topic, read by a plain consumer of verify's own."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -17,6 +17,7 @@ PATIENCE = 30  # seconds without a message after which BrokerAway is raised
 POLL = 0.2  # seconds
 QUIET = {"log_level": 2}  # what librdkafka would log of a broker that is away is said once, in the error raised
 MOST = 20_000  # messages taken from the consumer at once
+MOST_BYTES = 64 << 20  # of values in a chunk; it ends where it has as many
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,9 @@ class Chunk:
     values: list[bytes | None]
     names: list[bytes | None]  # the headers that name the values' schemas, where they are wanted
     key_names: list[bytes | None]  # and those that name the keys'
+
+    def __len__(self) -> int:
+        return len(self.offsets)
 
     def without(self, skips: Sequence[Span]) -> "Chunk":
         """The same without the messages in `skips`: the log may still hold what was given up."""
@@ -60,6 +64,7 @@ class Topic:
                 "check.crcs": True,
                 "queued.max.messages.kbytes": 65_536,
                 "fetch.wait.max.ms": 50,
+                "fetch.queue.backoff.ms": 5,  # the default lets a full queue run dry for a second
             }
         )
 
@@ -90,7 +95,7 @@ class Topic:
             raise _refused(error.args[0], f"partition {partition} of {self.topic}") from error
 
     def chunks(self, partition: int, start: int, until: int, largest: int) -> Iterator[Chunk]:
-        """[start, until) in consecutive chunks of about `largest` messages.
+        """[start, until) in consecutive chunks of about `largest` messages, or fewer where they are large.
 
         Where the log ends before `until`, the last chunk goes up to `until` all the same: the rest has no messages.
         Raises BrokerAway.
@@ -106,30 +111,39 @@ class Topic:
         self._consumer.unassign()
 
     def _chunk(self, partition: int, start: int, until: int, largest: int) -> Chunk:
-        offsets: list[int] = []
-        keys: list[bytes | None] = []
-        values: list[bytes | None] = []
-        names: list[bytes | None] = []
-        key_names: list[bytes | None] = []
-        reached = start
-        while reached < until and len(offsets) < largest:
-            for message in self._next(partition, min(MOST, until - reached)):
-                error, offset = message.error(), message.offset()
-                if message.partition() != partition:  # left over from the partition before
-                    continue
-                if error is not None:
-                    reached = self._end(error, partition, reached, until)
-                elif offset >= until:
-                    reached = until
-                else:
-                    offsets.append(offset)
-                    keys.append(message.key())
-                    values.append(message.value())
-                    found = _headers_of(message) if self._headers else []
-                    names.append(last_header(found, "__value_schema_id"))
-                    key_names.append(last_header(found, "__key_schema_id"))
-                    reached = offset + 1
-        return Chunk(partition, start, reached, offsets, keys, values, names, key_names)
+        found = Chunk(partition, start, until, [], [], [], [], [])
+        reached, size = start, 0
+        while reached < until and len(found) < largest and size < MOST_BYTES:
+            messages = self._next(partition, min(MOST, until - reached))
+            # those left over from the partition before are not meant
+            mine = [message for message in messages if message.partition() == partition]
+            good = [message for message in mine if message.error() is None and message.offset() < until]
+            if good:
+                reached, size = good[-1].offset() + 1, size + self._add(found, good)
+            if len(good) < len(mine):
+                reached = self._behind(mine, partition, reached, until)
+        return replace(found, until_offset=reached)
+
+    def _add(self, chunk: Chunk, messages: Sequence[Any]) -> int:
+        """Add messages to a chunk; how many bytes they have."""
+        values: list[bytes | None] = [message.value() for message in messages]
+        chunk.offsets.extend(message.offset() for message in messages)
+        chunk.keys.extend(message.key() for message in messages)
+        chunk.values.extend(values)
+        headers = [_headers_of(message) for message in messages] if self._headers else []
+        none = [None] * len(messages)
+        chunk.names.extend([last_header(one, "__value_schema_id") for one in headers] or none)
+        chunk.key_names.extend([last_header(one, "__key_schema_id") for one in headers] or none)
+        return sum(map(len, filter(None, values)))
+
+    def _behind(self, messages: Sequence[Any], partition: int, reached: int, until: int) -> int:
+        """How far the log was read, by what is no message of the range."""
+        for message in messages:
+            if (error := message.error()) is not None:
+                reached = self._end(error, partition, reached, until)
+            elif message.offset() >= until:
+                reached = until
+        return reached
 
     def _next(self, partition: int, most: int) -> list[Any]:
         for _ in range(int(PATIENCE / POLL)):

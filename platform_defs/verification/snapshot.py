@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from platform_defs.contract.model import Contract, Table
+from platform_defs.verification.ahead import read_ahead
 from platform_defs.verification.arrow_rows import (
     arrow_connection,
     as_typed,
@@ -23,9 +24,10 @@ from platform_defs.verification.eras import read_eras
 from platform_defs.verification.json_columns import AsText, canonical_columns, text_columns
 from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
 from platform_defs.verification.ordered import Ordered
+from platform_defs.verification.partitions import DeadLetter, LostHistory, Partition, ReadRange, gaps_of
 from platform_defs.verification.pins import Judged, Pinned, one_after_another
 from platform_defs.verification.skipped import CountedRange
-from platform_defs.verification.spans import Span, less, within
+from platform_defs.verification.spans import ManySpans, Span, less
 from platform_defs.verification.windows import FOREVER, WHOLE, Window
 from resources.postgres.connection import connect, database_errors, queries, session_statement, session_url
 from resources.postgres.migrations import require_current
@@ -37,71 +39,14 @@ _PRINTED = {  # how values are printed that digests and sums are made of, whatev
     "bytea_output": "hex",
     "extra_float_digits": "1",
 }
+# Rows wait for the messages that they are compared with, and these for a transform: a server that cannot send for 30 s,
+# as other sessions are given, has a slow client, not a dead one. In ms; about as long as TCP itself waits.
+_PATIENCE = {"tcp_user_timeout": "900000"}
+_AHEAD = 1  # batches of rows in memory, beside the one that is compared; 16 MB each
+_GAPS = pa.schema([("partition", pa.int32()), *((name, pa.int64()) for name in ("batch_id", "start", "until"))])
 _AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # how items of arrays are printed, whatever a role has set
 OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
 # contract/own_columns.py's: where the engine's idea of its columns changes, verify must say so
-
-
-@dataclass(frozen=True)
-class Partition:
-    """A partition as the ledger knows it: what was read of [start, next). Spans are of the log that exists now."""
-
-    number: int
-    topic_id: str
-    start: int
-    next: int
-    covered: list[Span]  # by committed batches; an offset may be in two of them
-    gaps: list[Span]  # that the broker never delivered, according to the batches
-    skips: list[Span]  # that a person declared as skipped
-    counted: tuple[CountedRange, ...] = ()  # ascending
-    settled: tuple[Span, ...] = ()  # dead letters that were settled and pruned
-    forgotten: int = 0  # below it, what judged the messages is pruned
-    judged: tuple[Judged, ...] = ()  # by which contract, in ascending order; where none is named, by the one in force
-
-    def by_contract(self, start: int, until: int) -> Iterator[Judged]:
-        """[start, until) in pieces, each with what judged it."""
-        for low, high, pinned in self.judged:
-            if high <= start or low >= until:
-                continue
-            if low > start:
-                yield start, low, Pinned()
-            yield max(low, start), min(high, until), pinned
-            start = high
-        if start < until:
-            yield start, until, Pinned()
-
-
-@dataclass(frozen=True)
-class DeadLetter:
-    """A message that is not a row: where it was, which stage refused it and why, and its bytes."""
-
-    partition: int
-    offset: int
-    stage: str
-    error_class: str
-    value: bytes | None
-
-
-@dataclass(frozen=True)
-class _Range:
-    """A range that a batch committed."""
-
-    from_offset: int
-    until_offset: int
-    batch_id: int
-    gaps: list[tuple[int, int]]
-    pinned: Pinned
-    pruned: bool  # of several batches, of which the last one is named
-
-
-@dataclass(frozen=True)
-class LostHistory:
-    """Rows of these offsets, in batches up to `until_batch`, came from a log that no longer exists."""
-
-    partition: int
-    from_offset: int
-    until_offset: int
-    until_batch: int
 
 
 class Snapshot:
@@ -200,10 +145,12 @@ class Snapshot:
         return found
 
     def _partitions(self) -> dict[int, Partition]:
-        ranges: dict[int, list[_Range]] = {}
-        for number, low, high, batch_id, gaps, contract, transform, pruned in self._ask("verify_ranges"):
-            spans, pinned = [(gap[0], gap[1]) for gap in gaps], Pinned(contract, transform)
-            ranges.setdefault(number, []).append(_Range(low, high, batch_id, spans, pinned, pruned))
+        ranges: dict[int, list[ReadRange]] = {}
+        any_gaps = False
+        for number, low, high, batch_id, has_gaps, contract, transform, pruned in self._ask("verify_ranges"):
+            ranges.setdefault(number, []).append(ReadRange(low, high, batch_id, Pinned(contract, transform), pruned))
+            any_gaps |= has_gaps
+        gaps = self._gaps() if any_gaps else {}
         counted: dict[int, list[CountedRange]] = {}
         for number, low, high, batch_id, *counts in self._ask("verify_skipped_records"):
             if less([(low, high)], self._lost_of(number, batch_id)) == [(low, high)]:
@@ -219,27 +166,37 @@ class Snapshot:
                 self.window.of(
                     self._partition(number, topic_id, start, until, ranges.get(number, []), skips.get(number, []))
                 ),
+                gaps=gaps.get(number, ManySpans()),
                 counted=tuple(counted.get(number, ())),
-                settled=tuple(settled.get(number, ())),
+                settled=ManySpans(*zip(*settled.get(number, ()), strict=True)),
             )
             for number, _, topic_id, start, until in self._ask("verify_positions")
         }
 
     def _partition(
-        self, number: int, topic_id: str, start: int, until: int, ranges: Sequence[_Range], skips: list[Span]
+        self, number: int, topic_id: str, start: int, until: int, ranges: Sequence[ReadRange], skips: list[Span]
     ) -> Partition:
         covered: list[Span] = []
-        gaps: list[Span] = []
         judged: list[Judged] = []
         forgotten = 0
         for item in ranges:
             kept = less([(item.from_offset, item.until_offset)], self._lost_of(number, item.batch_id))
             covered += kept
-            gaps += [part for low, high in kept for part in within(item.gaps, low, high)]
             judged += [(low, high, item.pinned) for low, high in kept]
             forgotten = max([forgotten, *(high for _, high in kept if item.pruned)])
         pinned = one_after_another(judged)
-        return Partition(number, topic_id, start, until, covered, gaps, skips, judged=pinned, forgotten=forgotten)
+        return Partition(
+            number, topic_id, start, until, covered, ManySpans(), skips, judged=pinned, forgotten=forgotten
+        )
+
+    def _gaps(self) -> dict[int, ManySpans]:
+        """What the broker never delivered of the log that exists now, by partition. A topic of transactions has an
+        offset for the end of each: they are read as columns.
+        """
+        query = psycopg.ClientCursor(self._connection).mogrify(queries()["verify_gaps"], self._asked)
+        batches = self._streamed(query, _GAPS, "tidegate.batch_range", {})
+        columns = pa.Table.from_batches([*batches], _GAPS)
+        return gaps_of(columns, self.lost)
 
     def _lost_of(self, partition: int, batch_id: int) -> list[Span]:
         """What a batch committed of a log that no longer exists."""
@@ -297,14 +254,17 @@ class Snapshot:
 
     def _batches(self, query: sql.Composed, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
         """The rows of a query in this snapshot, over a connection of its own, open until they are read."""
-        found = self._read(query.as_string(self._connection), schema, table, as_text)
+        return self._streamed(query.as_string(self._connection), schema, table, as_text)
+
+    def _streamed(self, query: str, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
+        found = read_ahead(self._read(query, schema, table, as_text), _AHEAD)
         self._open.callback(found.close)
         return found
 
     def _read(self, query: str, schema: pa.Schema, table: str, as_text: AsText) -> Generator[pa.RecordBatch]:
         connection: Any = arrow_connection(session_url(self._url, VERIFY))
         with connection, connection.cursor() as cursor:
-            cursor.execute(session_statement(self._url, VERIFY))
+            cursor.execute(session_statement(self._url, VERIFY, _PATIENCE))
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._id}'")
             for setting in _AS_TEXT:
@@ -314,9 +274,12 @@ class Snapshot:
                 yield canonical_columns(as_typed(batch, schema, table), as_text)
 
     def _ask(self, name: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(queries()[name], self._asked).fetchall()
+
+    @property
+    def _asked(self) -> dict[str, Any]:
         bounds = {"after": self.window.after, "until": self.window.until}
-        key = {"pipeline": self.contract.pipeline, "topic": self.contract.topic, **bounds}
-        return self._connection.execute(queries()[name], key).fetchall()
+        return {"pipeline": self.contract.pipeline, "topic": self.contract.topic, **bounds}
 
 
 @contextmanager
@@ -327,7 +290,7 @@ def take_snapshot(
 
     Raises LedgerMissing, LedgerOutdated or LedgerTooNew where this version of Tidegate cannot read the ledger.
     """
-    with database_errors(), closing(connect(url, VERIFY, _PRINTED)) as connection:
+    with database_errors(), closing(connect(url, VERIFY, {**_PRINTED, **_PATIENCE})) as connection:
         require_current(connection)
         connection.autocommit = False
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

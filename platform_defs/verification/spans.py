@@ -1,9 +1,14 @@
 """Sets of offsets as spans [from, until), and how committed spans cover a partition."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 Span = tuple[int, int]  # from (included), until (excluded)
+Offsets: TypeAlias = NDArray[np.int64]
 
 
 def spelt(partition: int, span: Span) -> str:
@@ -24,15 +29,17 @@ def united(spans: Iterable[Span]) -> list[Span]:
 
 def less(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
     """`spans` without what `taken` holds."""
-    holes = united(taken)
+    holes, passed = united(taken), 0
     result: list[Span] = []
     for start, until in united(spans):
-        for low, high in holes:
-            if high <= start or low >= until:
-                continue
+        while passed < len(holes) and holes[passed][0] < until:
+            low, high = holes[passed]
             if start < low:
                 result.append((start, low))
-            start = high
+            start = max(start, high)
+            if high > until:
+                break  # it may reach into the next span as well
+            passed += 1
         if start < until:
             result.append((start, until))
     return result
@@ -50,12 +57,41 @@ def size(spans: Iterable[Span]) -> int:
 
 def missing(offsets: Iterable[int], start: int, until: int) -> list[Span]:
     """The part of [start, until) that is not among `offsets` (ascending, all inside)."""
-    result: list[Span] = []
-    for offset in offsets:
-        if offset > start:
-            result.append((start, offset))
-        start = offset + 1
-    return [*result, (start, until)] if start < until else result
+    places = np.fromiter((start - 1, *offsets, until), np.int64)
+    jumps = np.flatnonzero(np.diff(places) > 1)
+    return list(zip((places[jumps] + 1).tolist(), places[jumps + 1].tolist(), strict=True))
+
+
+class ManySpans:
+    """Ascending spans that neither overlap nor touch, however many, without an object for each."""
+
+    def __init__(self, starts: Sequence[int] | Offsets = (), untils: Sequence[int] | Offsets = ()) -> None:
+        """Of spans in any order, that may overlap."""
+        lows, highs = np.asarray(starts, np.int64), np.asarray(untils, np.int64)
+        some = lows < highs
+        lows, highs = lows[some], highs[some]
+        order = np.argsort(lows, kind="stable")
+        lows, reached = lows[order], np.maximum.accumulate(highs[order])
+        first = np.ones(len(lows), np.bool_)
+        first[1:] = lows[1:] > reached[:-1]
+        last = np.ones(len(lows), np.bool_)
+        last[:-1] = first[1:]
+        self._starts, self._untils = lows[first], reached[last]
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __iter__(self) -> Iterator[Span]:
+        return zip(self._starts.tolist(), self._untils.tolist(), strict=True)
+
+    def within(self, start: int, until: int) -> list[Span]:
+        """The part in [start, until)."""
+        if start >= until:
+            return []
+        low = np.searchsorted(self._untils, start, side="right")
+        high = np.searchsorted(self._starts, until, side="left")
+        starts, untils = self._starts[low:high], self._untils[low:high]
+        return list(zip(np.maximum(starts, start).tolist(), np.minimum(untils, until).tolist(), strict=True))
 
 
 @dataclass(frozen=True)

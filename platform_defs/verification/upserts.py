@@ -2,33 +2,38 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from platform_defs.contract.model import Contract
-from platform_defs.verification.compare import LATE, OTHER_BYTES, DeadLetters, needless, no_dead_letter, several
+from platform_defs.verification.compare import Step
+from platform_defs.verification.dead_letters import (
+    LATE,
+    OTHER_BYTES,
+    DeadLetters,
+    needless,
+    no_dead_letter,
+    report_strays,
+    settled_in,
+    several,
+)
+from platform_defs.verification.differences import places_of
 from platform_defs.verification.eras import Eras
-from platform_defs.verification.json_columns import same_text
-from platform_defs.verification.judge import Judge, NoRow, Row
-from platform_defs.verification.key_judges import KeyJudge
+from platform_defs.verification.judge import NoRow, Row
+from platform_defs.verification.keyed import Keyed, KeyedJudge
 from platform_defs.verification.messages import Chunk, Topic
+from platform_defs.verification.newest import Newest, equal_rows, without_waste
+from platform_defs.verification.partitions import DeadLetter, Partition
 from platform_defs.verification.report import Findings
 from platform_defs.verification.skipped import SkippedRecords
-from platform_defs.verification.snapshot import DeadLetter, Partition
-from platform_defs.verification.spans import Span, less, missing, size, within
+from platform_defs.verification.spans import Span, missing, size
 
-
-@dataclass(frozen=True, slots=True)
-class Newest:
-    """The newest valid message of a key in a partition."""
-
-    partition: int
-    offset: int
-    row: Row | None  # of the table's columns, json, uuid and time in one spelling; None for a tombstone
+_WASTE = 500_000  # rows that messages have replaced and that are still held, above as many as there are keys
 
 
 @dataclass
@@ -36,55 +41,66 @@ class UpsertComparison:
     """Holds one entry for each key: the topic's keys must fit into memory, its messages need not."""
 
     eras: Eras
-    judges: Callable[[str | None], "KeyedJudge"]  # by the digest of a contract
+    judges: Callable[[str | None], KeyedJudge]  # by the digest of a contract
     dead: DeadLetters
     findings: Findings
     newest: dict[str, Newest] = field(default_factory=dict[str, Newest])
     elsewhere: dict[str, list[Newest]] = field(default_factory=dict[str, list[Newest]])  # keys that changed partition
     gone: dict[int, list[Span]] = field(default_factory=dict[int, list[Span]])  # not delivered by the broker
     known: dict[int, Partition] = field(default_factory=dict[int, Partition])
+    _held: int = 0  # rows in blocks
 
     def __post_init__(self) -> None:
         self.names = [name for name, _ in self.eras.columns]
 
-    def partition(self, part: Partition, topic: Topic, chunk: int, low: int) -> Iterator[int]:
-        """Read one partition; yields how many messages of each chunk are done. As AppendComparison.partition."""
+    def steps(self, part: Partition, topic: Topic, chunk: int, low: int, threads: Executor) -> Iterator[Step]:
+        """What reads one partition, step by step. As AppendComparison.steps."""
         self.known[part.number] = part
-        self.strays(part.number, part.start)
+        yield self.strays(part.number, part.start)
         first = min(max(part.start, low), part.next)
         if first > part.start:
             self.dead.before(part.number, first)
-            self._undelivered(part, [(part.start, first)])
+            yield partial(self._undelivered, part, [(part.start, first)])
         skipped = SkippedRecords(part.counted)
         for start, until, pinned in part.by_contract(first, part.next):
-            for messages in topic.chunks(part.number, start, until, chunk):
-                self._chunk(part, self.judges(pinned.contract), messages.without(part.skips), skipped)
-                yield len(messages.offsets)
-        skipped.compare(part.number, self.findings)
+            judge = self.judges(pinned.contract)
+            for read in topic.chunks(part.number, start, until, chunk):
+                messages = read.without(part.skips)
+                dead = self.dead.before(part.number, messages.until_offset)
+                settled = settled_in(part, messages, dead)
+                judging = threads.submit(judge.judged, messages, {*dead, *settled})
+                yield partial(self._chunk, part, messages, dead, settled, judging, skipped)
+        yield partial(skipped.compare, part.number, self.findings)
 
-    def strays(self, partition: int, offset: int) -> None:
-        """Report dead letters below a place that were not asked for: outside of every partition's [start, next)."""
-        for where, letters in self.dead.before(partition, offset).items():
-            for letter in letters:
-                what = "a dead letter outside the offsets that the ledger says were read"
-                self.findings.bad("duplicated", what, letter.partition, where)
+    def strays(self, partition: int, offset: int) -> Step:
+        """Reports dead letters below a place that were not asked for: outside of every partition's [start, next)."""
+        return partial(report_strays, self.dead.before(partition, offset), self.findings)
 
-    def _chunk(self, part: Partition, judge: "KeyedJudge", chunk: Chunk, skipped: SkippedRecords) -> None:
-        dead = self.dead.before(part.number, chunk.until_offset)
-        self.findings.count("messages", len(chunk.offsets))
-        others = list[int]()
-        keys = map(judge.keys.at, repeat(part.number), chunk.offsets, chunk.keys, chunk.key_names)
-        for offset, key, value, name in zip(chunk.offsets, keys, chunk.values, chunk.names, strict=True):
-            letters = dead.get(offset, [])
-            text, row = judge.judged(part.number, offset, key, value, name)
-            if isinstance(row, NoRow) and row.skipped and not letters:
-                others.append(offset)
-            if letters or isinstance(row, NoRow):
-                self._dead_letter(part, offset, value, row, letters)
-            if not isinstance(row, NoRow) and not letters:
-                self._note(text, Newest(part.number, offset, None if row is None else judge.table_row(row)))
-        skipped.add(chunk.offsets, others)
-        self._undelivered(part, missing(chunk.offsets, chunk.from_offset, chunk.until_offset))
+    def _chunk(
+        self,
+        part: Partition,
+        messages: Chunk,
+        dead: dict[int, list[DeadLetter]],
+        settled: set[int],
+        judging: "Future[Keyed]",
+        skipped: SkippedRecords,
+    ) -> int:
+        self.findings.count("messages", len(messages))
+        self.findings.count("unverifiable", len(settled))
+        keyed, places = judging.result(), places_of(np.array(messages.offsets, np.int64), sorted(dead))
+        for place in sorted({*keyed.others, *places.values()}):
+            if (offset := messages.offsets[place]) in settled:
+                continue
+            self._dead_letter(part, offset, messages.values[place], keyed.others.get(place), dead.get(offset, []))
+        others = [messages.offsets[n] for n, row in keyed.others.items() if row.skipped and n not in places.values()]
+        skipped.add(messages.offsets, sorted(others))
+        for key, found in keyed.newest:
+            self._note(key, found)
+        self._held += keyed.rows
+        if self._held > 2 * len(self.newest) + _WASTE:
+            self._held = without_waste(chain(self.newest.values(), *self.elsewhere.values()))
+        self._undelivered(part, missing(messages.offsets, messages.from_offset, messages.until_offset))
+        return len(messages)
 
     def _note(self, key: str, found: Newest) -> None:
         before = self.newest.get(key)
@@ -93,18 +109,18 @@ class UpsertComparison:
         self.newest[key] = found
 
     def _dead_letter(
-        self, part: Partition, offset: int, value: bytes | None, row: Row | NoRow | None, letters: list[DeadLetter]
+        self, part: Partition, offset: int, value: bytes | None, row: NoRow | None, letters: list[DeadLetter]
     ) -> None:
-        """Report what is wrong with a message that has dead letters, or should have one."""
+        """Report what is wrong with a message that has dead letters, or should have one; `row` is why it is none."""
         bad = partial(self.findings.bad, partition=part.number, offset=offset)
-        skipped = isinstance(row, NoRow) and row.skipped
+        skipped = row is not None and row.skipped
         if not letters and skipped:
             self.findings.count("filtered")
         elif not letters:
-            bad("lost", no_dead_letter(row.reason if isinstance(row, NoRow) else ""))
+            bad("lost", no_dead_letter(row.reason if row else ""))
         elif len(letters) > 1:
             bad("duplicated", several(letters))
-        elif (skipped or not isinstance(row, NoRow)) and letters[0].stage not in LATE:
+        elif (skipped or row is None) and letters[0].stage not in LATE:
             bad("wrong", needless(letters[0]))
         elif letters[0].value != value:
             bad("wrong", OTHER_BYTES)
@@ -112,25 +128,38 @@ class UpsertComparison:
             self.findings.count("dead_letters")
 
     def _undelivered(self, part: Partition, spans: list[Span]) -> None:
-        for start, until in spans:
-            declared, skipped = within(part.gaps, start, until), within(part.skips, start, until)
-            self.findings.count("gaps", size(declared))
-            self.findings.count("skipped", size(less(skipped, declared)))
-            compacted = less([(start, until)], [*declared, *skipped])
-            self.findings.count("compacted", size(compacted))
-            self.gone.setdefault(part.number, []).extend(compacted)
+        left = part.undeclared(spans)
+        self.findings.count("gaps", left.gaps)
+        self.findings.count("skipped", left.skipped)
+        self.findings.count("compacted", size(left.spans))
+        self.gone.setdefault(part.number, []).extend(left.spans)
 
     def table(self, batches: Iterator[pa.Table]) -> None:
         """Compare the table's rows (contract columns, _key, _partition, _offset) with what the topic says."""
         for batch in batches:
-            columns = [batch[name].to_pylist() for name in self.names]
-            own = (batch[name].to_pylist() for name in ("_key", "_partition", "_offset"))
-            for key, partition, offset, *row in zip(*own, *columns, strict=True):
-                self.row(key, Newest(partition, offset, tuple(row)))
+            self.compare(batch)
         for key, wanted in self.newest.items():
             if wanted.row is not None:
                 what = f"the table has no row for key {self.findings.key(key)}"
                 self.findings.bad("lost", what, wanted.partition, wanted.offset)
+
+    def compare(self, rows: pa.Table) -> None:
+        """Compare some rows of the table with the newest messages of their keys, which are then used up: those that
+        are equal in columns, and only the others one by one.
+        """
+        own: Any = [rows[name].to_pylist() for name in ("_key", "_partition", "_offset")]
+        keys, partitions, offsets = own
+        wanted = [None if key in self.elsewhere else self.newest.get(key) for key in keys]
+        equal = equal_rows(rows.select(self.names), partitions, offsets, wanted)
+        self.findings.count("rows", int(np.count_nonzero(equal)))
+        for place in np.flatnonzero(equal).tolist():
+            if self.newest.pop(keys[place], None) is None:  # the key has come before
+                equal[place] = False
+                self.findings.count("rows", -1)
+        others = np.flatnonzero(~equal)
+        columns = [rows[name].take(others).to_pylist() for name in self.names]
+        for place, *row in zip(others.tolist(), *columns, strict=True):
+            self.row(keys[place], Newest(partitions[place], offsets[place], tuple(row)))
 
     def row(self, key: str, have: Newest) -> None:
         """Compare the table's row of a key with the newest messages of it, which are then used up."""
@@ -166,56 +195,3 @@ class UpsertComparison:
         spans = self.gone.get(partition, [])
         place = bisect_right(spans, (offset, 2**62)) - 1
         return place >= 0 and spans[place][0] <= offset < spans[place][1]
-
-
-class KeyedJudge:
-    """Judges messages and their keys by one contract, and makes the table's rows of them."""
-
-    def __init__(self, eras: Eras, contract: Contract, judge: Judge, keys: KeyJudge) -> None:
-        self._judge, self.keys = judge, keys
-        fields = [item.name for item in contract.fields]
-        places = {now: fields.index(name) for name, now in eras.names(contract).items()}
-        known: dict[str, Any] = dict.fromkeys(eras.left(contract))
-        known |= {name: Retyped(what) for name, what in eras.retyped(contract).items()}
-        self._columns = [
-            (places.get(name), eras.as_text.get(name), known.get(name, WHATEVER)) for name, _ in eras.columns
-        ]
-
-    def judged(
-        self, partition: int, offset: int, key: str | NoRow, value: bytes | None, name: bytes | None
-    ) -> tuple[str, Row | NoRow | None]:
-        """The key as text, and the row, or why there is none; None of a tombstone."""
-        if isinstance(key, NoRow):
-            return "", key
-        return key, None if value is None else self._judge.at(partition, offset, value, name)
-
-    def table_row(self, row: Row) -> Row:
-        """The table's columns. One that an older contract left is NULL; of one that has come since, whatever the table
-        holds is right.
-        """
-        return tuple(
-            otherwise if place is None else same_text(row[place], kind) if kind else row[place]
-            for place, kind, otherwise in self._columns
-        )
-
-
-class _Whatever:
-    """Equal to every value."""
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
-
-
-class Retyped:
-    """Equal to nothing: what a message of an older contract makes is no value of the type that the column has now."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __str__(self) -> str:  # pyright: ignore[reportImplicitOverride]
-        return f"what its message says: {self._what}"
-
-
-WHATEVER: Any = _Whatever()

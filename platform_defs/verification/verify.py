@@ -11,7 +11,8 @@ Of everything, in one snapshot. incremental.py does the same with what is new, i
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, partial
@@ -24,27 +25,32 @@ from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.verification.accumulates import Accumulated
-from platform_defs.verification.compare import AppendComparison, DeadLetters, Era
+from platform_defs.verification.ahead import ahead, threads_of
+from platform_defs.verification.compare import AppendComparison, Era, Step
+from platform_defs.verification.dead_letters import DeadLetters
 from platform_defs.verification.eras import Eras
 from platform_defs.verification.expected import Expected
 from platform_defs.verification.framed import judge_of
-from platform_defs.verification.judge import Judge
+from platform_defs.verification.judged import ChunkJudge
 from platform_defs.verification.key_judges import key_judge_of
+from platform_defs.verification.keyed import KeyedJudge
 from platform_defs.verification.messages import Topic
 from platform_defs.verification.ordered import Ordered
+from platform_defs.verification.partitions import Partition
 from platform_defs.verification.pins import Pinned
 from platform_defs.verification.report import Findings, Report
-from platform_defs.verification.snapshot import Partition, Snapshot, take_snapshot
+from platform_defs.verification.snapshot import Snapshot, take_snapshot
 from platform_defs.verification.spans import size, spelt, tiling
-from platform_defs.verification.upserts import KeyedJudge, UpsertComparison
+from platform_defs.verification.upserts import UpsertComparison
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from resources.endpoints import Endpoints
 
-CHUNK = 50_000  # messages in memory at once ...
+CHUNK = 50_000  # messages that are compared at once ...
 TRANSFORMED = 100_000  # ... and with a transform, where each chunk costs a Spark job
+AHEAD = 2  # chunks that are read and judged while one is compared: so many more are in memory
 
 OTHER_TRANSFORM = "; its batch was made by another transform than the one that is there now (a replay makes it again)"
 NOT_NAMED = (
@@ -126,7 +132,7 @@ class Compared:
         """The window's rows of an append table; what must be there is added to `accumulated`."""
         contract, plain = self.snapshot.contract, pipeline.transform is None
         comparison = AppendComparison(
-            cache(partial(self._era, pipeline, spark)),
+            cache(partial(self._era, pipeline, cache(spark))),
             self.snapshot.rows(contract.row_table),
             DeadLetters(self.snapshot.dead_letters()),
             [*accumulated],
@@ -140,6 +146,8 @@ class Compared:
         other = pinned.transform not in (None, transform_digest(pipeline))
         doubt = OTHER_TRANSFORM if other else NOT_NAMED if pinned.contract is None else ""
         expected = Expected(pipeline, spark, eras, pinned.contract)
+        if pipeline.transform is not None:
+            spark()  # here, and not when a thread asks: signals are for the main thread
         return Era(self._judge(eras.contract(pinned.contract)), expected, doubt)
 
     def _keyed_judge(self, digest: str | None) -> KeyedJudge:
@@ -147,19 +155,31 @@ class Compared:
         contract = eras.contract(digest)
         return KeyedJudge(eras, contract, self._judge(contract), key_judge_of(contract, schemas))
 
-    def _judge(self, contract: Contract) -> Judge:
-        return judge_of(contract, self.snapshot.schemas)
+    def _judge(self, contract: Contract) -> ChunkJudge:
+        return ChunkJudge(contract, judge_of(contract, self.snapshot.schemas))
 
     def _read(self, comparison: AppendComparison | UpsertComparison, chunk: int) -> None:
         parts = sorted(self.snapshot.partitions.values(), key=lambda item: item.number)
         lows = {part.number: max(part.forgotten, self.topic.low(part.number)) for part in parts}
         total = sum(max(0, part.next - max(part.start, lows[part.number])) for part in parts)
         done = 0
+        with threads_of(AHEAD) as threads:
+            for step in ahead(self._steps(comparison, parts, lows, chunk, threads), AHEAD):
+                if (count := step()) is not None:
+                    done += count
+                    self.progress(done, total)
+
+    def _steps(
+        self,
+        comparison: AppendComparison | UpsertComparison,
+        parts: Sequence[Partition],
+        lows: Mapping[int, int],
+        chunk: int,
+        threads: Executor,
+    ) -> Iterator[Step]:
         for part in parts:
-            for count in comparison.partition(part, self.topic, chunk, lows[part.number]):
-                done += count
-                self.progress(done, total)
-        comparison.strays(2**31 - 1, 2**62)
+            yield from comparison.steps(part, self.topic, chunk, lows[part.number], threads)
+        yield comparison.strays(2**31 - 1, 2**62)
 
 
 def coverage(snapshot: Snapshot, findings: Findings) -> None:

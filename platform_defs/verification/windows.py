@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from platform_defs.verification.spans import within
 
 if TYPE_CHECKING:
-    from platform_defs.verification.snapshot import Partition
+    from platform_defs.verification.partitions import Partition
     from resources.postgres.verified import Basis, Checkpoint
 
 FOREVER = 2**63 - 1

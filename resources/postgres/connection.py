@@ -75,11 +75,11 @@ def session_url(url: str, name: str) -> str:
     return make_conninfo("", **{"target_session_attrs": "read-write", **given, "application_name": name})
 
 
-def session_statement(url: str, name: str) -> str:
+def session_statement(url: str, name: str, settings: Mapping[str, str] | None = None) -> str:
     """What a session of ours is set to, as a statement for a library that opens its connections itself; its name as
-    well, for one that uses a connection again.
+    well, for one that uses a connection again. `settings`: as for `connect`.
     """
-    return statement(session_settings(session_url(url, name), {"application_name": name}))
+    return statement(session_settings(session_url(url, name), {"application_name": name, **(settings or {})}))
 
 
 def session_uri(url: str, name: str) -> str:

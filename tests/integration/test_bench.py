@@ -43,6 +43,14 @@ def test_a_benchmark_that_a_time_limit_cuts_off_leaves_no_stack(tmp_path: Path) 
     assert left(tmp_path) == []
 
 
+@pytest.mark.timeout(300)
+def test_verify_is_measured_and_nothing_is_left(tmp_path: Path) -> None:
+    said, errors = bench(tmp_path, "bench.verify", "2000", "1").communicate(timeout=280)
+    assert "2,000 messages of about 180 bytes" in said, errors
+    assert sum(line.startswith(("| bank.transfers", "| append", "| upsert")) for line in said.splitlines()) == 3
+    assert left(tmp_path) == []
+
+
 @pytest.mark.timeout(600)
 def test_many_pipelines_at_once_are_measured_and_nothing_is_left(tmp_path: Path) -> None:
     said, errors = bench(tmp_path, "bench.many", "--pipelines", "5", "--minutes", "1", "--idle", "2").communicate(

@@ -6,14 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
+from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from platform_defs.contract.model import Limits
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.verification.report import Report
+from platform_defs.verification.snapshot import take_snapshot
 from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints
 from tests.world import World, transfer, transfers
@@ -145,6 +148,24 @@ def test_a_drained_pipeline_with_transform_and_accumulate_is_exact(bank: Doctor)
     assert report.to_json()["ok"] is True
 
 
+def through_a_view(messages: DataFrame) -> DataFrame:
+    """Each message as it is, by way of a name that all calls of it share."""
+    messages.createOrReplaceTempView("through_a_view")
+    return messages.sparkSession.sql("SELECT * FROM through_a_view")
+
+
+def test_into_how_many_chunks_the_topic_is_cut_changes_nothing(
+    bank: Doctor, views: Doctor, customers: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    viewed = replace(views, pipeline=replace(views.pipeline, transform=through_a_view))
+    doctors = [bank, views, viewed, customers]
+    before = [doctor.verify() for doctor in doctors]
+    assert all(report.ok for report in before), before
+    monkeypatch.setattr("platform_defs.verification.verify.CHUNK", 17)
+    monkeypatch.setattr("platform_defs.verification.verify.TRANSFORMED", 40)
+    assert [replace(doctor.verify(), seconds=0) for doctor in doctors] == [replace(one, seconds=0) for one in before]
+
+
 def test_a_pipeline_that_never_ran_is_told_so(world: World) -> None:
     world.ledger.migrate()
     report = verify(world.new_pipeline("append"), world.endpoints)
@@ -267,6 +288,39 @@ def test_upserts_are_compared_key_by_key(customers: Doctor) -> None:
 )
 def test_what_is_done_to_an_upsert_is_found(customers: Doctor, statement: str, expected: dict[str, int]) -> None:
     assert found(customers.after(statement)) == expected
+
+
+PRUNED = (
+    "WITH gone AS ("
+    "DELETE FROM tidegate.dead_letter WHERE pipeline = {name} AND error_class = 'InvalidJson' RETURNING *) "
+    "INSERT INTO tidegate.pruned_dead_letter SELECT pipeline, topic_id, partition, stage, error_class, 'discarded', "
+    'count(*), range_agg(int8range("offset", "offset" + 1)) FROM gone GROUP BY 1, 2, 3, 4, 5'
+)
+
+
+def test_a_dead_letter_that_was_pruned_is_not_missed_where_the_log_has_its_message_again(world: World) -> None:
+    """As where the log's start has moved back since."""
+    views = new_views(world)
+    report = views.after(PRUNED)
+    assert report.ok, report
+    assert (report.messages, report.rows, report.dead_letters, report.unverifiable) == (202, 200, 1, 1)
+
+
+def test_a_pruned_dead_letter_of_an_upsert_is_not_missed_either(world: World) -> None:
+    pipeline = world.new_pipeline("upsert")
+    send_customers(world, pipeline, [("C1", customer(1)), ("C1", b"{"), ("C2", customer(2))])
+    world.drain(pipeline)
+    report = Doctor(world, pipeline).after(PRUNED)
+    assert report.ok, report
+    assert (report.messages, report.rows, report.dead_letters, report.unverifiable) == (3, 2, 0, 1)
+
+
+def test_a_server_that_cannot_send_for_a_while_does_not_end_a_session_of_verify(views: Doctor) -> None:
+    url = views.world.endpoints.postgres_url
+    shown, schema = "SELECT current_setting('tcp_user_timeout') AS shown", pa.schema([("shown", pa.string())])
+    with take_snapshot(f"{url}{'&' if '?' in url else '?'}tcp_user_timeout=2000", views.pipeline.contract) as snapshot:
+        (streamed,) = (batch.column(0)[0].as_py() for batch in snapshot._streamed(shown, schema, "it", {}))
+        assert {streamed, *snapshot.ask(sql.SQL(shown).format())} == {"900000"}
 
 
 def test_what_retention_removed_is_unverifiable_and_the_rest_is_still_checked(world: World) -> None:

@@ -3,6 +3,8 @@
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from platform_defs.contract.column_types import column_type
@@ -10,6 +12,7 @@ from platform_defs.contract.model import Column, Contract, Field, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.verification.eras import Eras
 from platform_defs.verification.expected import Expected, NotMade
+from platform_defs.verification.judged import row_table
 
 Fields = dict[str, tuple[str, str]]  # by name: its type, and its key in the message
 
@@ -28,7 +31,8 @@ def handed(before: Fields, now: Fields, *row: Any) -> dict[str, Any]:
     old, new = contract(before), contract(now)
     eras = Eras(new, {"old": old, None: old}, (), {c.name: c.type for c in new.row_table.columns})
     expected = Expected(Pipeline(new, lambda frame: frame), lambda: pytest.fail("Spark was asked for"), eras, "old")
-    (found,) = expected._as_read_now(expected._messages(3, [7], [row])).to_pylist()
+    schema = pa.schema([(item.name, item.type.arrow) for item in old.fields])
+    (found,) = expected._as_read_now(expected._messages(3, np.array([7]), row_table(schema, [row]))).to_pylist()
     assert (found.pop("_partition"), found.pop("_offset")) == (3, 7)
     return found
 

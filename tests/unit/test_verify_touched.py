@@ -10,10 +10,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from platform_defs.verification.newest import Newest
+from platform_defs.verification.partitions import Partition
 from platform_defs.verification.report import Findings
-from platform_defs.verification.snapshot import Partition
+from platform_defs.verification.spans import ManySpans
 from platform_defs.verification.touched import TouchedKeys
-from platform_defs.verification.upserts import Newest, UpsertComparison
+from platform_defs.verification.upserts import UpsertComparison
 from platform_defs.verification.windows import Window
 
 Message = tuple[str, int | None]  # a key, and its value; None is a tombstone
@@ -51,7 +53,7 @@ def check(batches: Sequence[Sequence[Message]], table: dict[str, Row], after: in
         newest = {
             key: Newest(0, offset + n, None if value is None else (value,)) for n, (key, value) in enumerate(messages)
         }
-        part = Partition(0, "id", offset, offset + len(messages), [], [], [])
+        part = Partition(0, "id", offset, offset + len(messages), [], ManySpans(), [])
         eras = cast("Any", SimpleNamespace(columns=[("v", pa.int64())]))
         comparison = UpsertComparison(eras, cast("Any", None), cast("Any", None), findings, newest, known={0: part})
         window = Window(start, until, {}, last=until == len(batches))

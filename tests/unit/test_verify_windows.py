@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from platform_defs.verification.partitions import Partition
 from platform_defs.verification.report import Findings
-from platform_defs.verification.snapshot import Partition
-from platform_defs.verification.spans import Span, within
+from platform_defs.verification.spans import ManySpans, Span, within
 from platform_defs.verification.sums import added
 from platform_defs.verification.verify import cover
 from platform_defs.verification.windows import BACK, VOID, WHOLE, Window, next_window, why_void
@@ -60,7 +60,7 @@ def _histories(draw: st.DrawFn) -> tuple[Partition, list[tuple[int, Span]]]:
         batch, span = draw(st.sampled_from(ranges))
         ranges.append((draw(st.sampled_from([batch, 3 * 8 + 1])), span))
     until = max(start, at + draw(st.sampled_from([0, 0, 0, 3, -2])))
-    return Partition(0, "id", start, until, [span for _, span in ranges], [], skips), ranges
+    return Partition(0, "id", start, until, [span for _, span in ranges], ManySpans(), skips), ranges
 
 
 def _bad(part: Partition) -> bool:
@@ -93,7 +93,7 @@ def test_what_the_ledger_lacks_or_has_twice_is_seen_in_windows_if_and_only_if_it
 
 
 def test_pruned_ranges_count_from_where_the_window_begins_and_others_are_not_cut() -> None:
-    pruned = Partition(0, "id", 0, 30, [(0, 10), (10, 25), (25, 30)], [], [], forgotten=25)
+    pruned = Partition(0, "id", 0, 30, [(0, 10), (10, 25), (25, 30)], ManySpans(), [], forgotten=25)
     window = Window(5, 9, {0: 20})
     assert sorted(window.of(pruned).covered) == [(20, 25), (25, 30)]
     assert not _bad(window.of(pruned))
@@ -111,7 +111,7 @@ def test_a_window_has_all_of_the_pruned_batches_after_the_checkpoint_or_none() -
 
 
 def test_a_window_of_everything_leaves_a_partition_as_it_is() -> None:
-    part = Partition(0, "id", 3, 9, [(3, 9)], [], [])
+    part = Partition(0, "id", 3, 9, [(3, 9)], ManySpans(), [])
     assert WHOLE.of(part) is part
 
 

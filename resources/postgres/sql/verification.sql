@@ -2,18 +2,25 @@
 SELECT partition, topic, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
--- verify_ranges: what the committed batches say they read, with the offsets that never came, and by which contract and
+-- verify_ranges: what the committed batches say they read, whether some of it never came, and by which contract and
 -- transform; of the batches after one, up to another. Of pruned batches, which no log holds, only where they were.
-SELECT r.partition, r.from_offset, r.until_offset, r.batch_id,
-       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(r.gaps) AS g) AS gaps,
+SELECT r.partition, r.from_offset, r.until_offset, r.batch_id, NOT isempty(r.gaps) AS has_gaps,
        b.contract_digest, b.transform_digest, false AS pruned
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id > %(after)s AND b.batch_id <= %(until)s
  UNION ALL
-SELECT partition, from_offset, until_offset, last_batch,
-       ARRAY(SELECT ARRAY[lower(g), upper(g)] FROM unnest(gaps) AS g), NULL, NULL, true
+SELECT partition, from_offset, until_offset, last_batch, NOT isempty(gaps), NULL, NULL, true
   FROM tidegate.pruned_range WHERE pipeline = %(pipeline)s AND last_batch > %(after)s
  ORDER BY partition, from_offset;
+
+-- verify_gaps: the offsets of these ranges that never came.
+SELECT r.partition, r.batch_id, greatest(lower(g), r.from_offset), least(upper(g), r.until_offset)
+  FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id), unnest(r.gaps) AS g
+ WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id > %(after)s AND b.batch_id <= %(until)s
+ UNION ALL
+SELECT r.partition, r.last_batch, greatest(lower(g), r.from_offset), least(upper(g), r.until_offset)
+  FROM tidegate.pruned_range AS r, unnest(r.gaps) AS g
+ WHERE r.pipeline = %(pipeline)s AND r.last_batch > %(after)s;
 
 -- verify_settled: offsets of dead letters that were settled and are pruned.
 SELECT d.partition, lower(g), upper(g)

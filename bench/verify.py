@@ -1,0 +1,165 @@
+"""How fast `tidegate verify` is: messages per second of the whole comparison, for three kinds of pipelines.
+
+    python -m bench.verify [MESSAGES] [ROUNDS]
+
+Fills two topics, lets the engine carry them into tables, and compares these with their topics, again and again; the
+first round is cold and not counted. Where the stack is not running it is started, and stopped at the end. Prints a
+Markdown table for docs/explanation/performance.md.
+"""
+
+import os
+import platform
+import resource
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from uuid import uuid4
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from assets import find_pipeline
+from bench.ending import ended_by_signals, stack_up
+from bench.transfers import as_json, transfers
+from platform_defs.contract.model import Column, Table
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.batch import drain
+from platform_defs.operations.open_run import open_run
+from platform_defs.verification.report import Report
+from platform_defs.verification.verify import verify
+from resources.endpoints import Endpoints, connection
+from resources.spark.session import spark_config, start_session
+
+PARTITIONS = 4
+KEYS = 10  # the upsert's topic has a key for every so many messages
+say = Console(stderr=True).print
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The pipelines that are compared, and their names in the table."""
+
+    bank: Pipeline
+    plain: Pipeline
+    keyed: Pipeline
+
+    @property
+    def all(self) -> dict[str, Pipeline]:
+        return {
+            "bank.transfers: append through a PySpark transform (two rows a message), and balances": self.bank,
+            "append, without a transform": self.plain,
+            f"upsert, {KEYS} messages a key": self.keyed,
+        }
+
+
+def pipelines(run: str) -> Verified:
+    """Those of one run, whose names it is part of."""
+    shipped = find_pipeline("bank_transfers")
+    contract = replace(shipped.contract, topic=f"bench-{run}")
+    columns = tuple(Column(item.name, item.type, item.required) for item in contract.fields)
+    rules = tuple(rule for rule in contract.row_table.batch_rules if rule.name != "postings_sum_to_zero")
+    row_table = replace(contract.row_table, columns=columns, batch_rules=rules)
+    bank = tuple(_moved(table, f"bench.{run}_bank_{n}") for n, table in enumerate(contract.tables))
+    plain, keyed = _moved(row_table, f"bench.{run}_plain"), _moved(row_table, f"bench.{run}_keyed")
+    upsert = replace(keyed, disposition="upsert", batch_rules=())
+    return Verified(
+        Pipeline(replace(contract, pipeline=f"{run}_bank", tables=bank), shipped.transform),
+        Pipeline(replace(contract, pipeline=f"{run}_plain", tables=(plain,))),
+        Pipeline(replace(contract, pipeline=f"{run}_keyed", topic=f"bench-{run}-keyed", tables=(upsert,))),
+    )
+
+
+def _moved(table: Table, name: str) -> Table:
+    return replace(table, name=name, batch_rules=tuple(replace(rule, table=name) for rule in table.batch_rules))
+
+
+def fill(options: dict[str, str], made: Verified, messages: int) -> None:
+    """The same transfers into both topics, in one of them by key."""
+    admin = AdminClient({**options})
+    topics = [
+        NewTopic(made.bank.contract.topic, PARTITIONS, 1),
+        NewTopic(made.keyed.contract.topic, PARTITIONS, 1, config={"cleanup.policy": "compact"}),
+    ]
+    for future in admin.create_topics(topics).values():
+        future.result(30)
+    producer = Producer({**options, "linger.ms": 50, "batch.size": 1_000_000, "compression.type": "lz4", "acks": "all"})
+    keys = messages // KEYS
+    for number, transfer in enumerate(transfers(messages)):
+        value, key = as_json(transfer), number % keys
+        _produce(producer, topics[0].topic, value, None, number % PARTITIONS)
+        _produce(producer, topics[1].topic, value, f"K{key}".encode(), key % PARTITIONS)
+    producer.flush()
+
+
+def _produce(producer: Producer, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, key=key, partition=partition)
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
+def carry(made: Verified, endpoints: Endpoints, spark: SparkSession, messages: int) -> None:
+    """Let the engine make the tables."""
+    for name, pipeline in made.all.items():
+        say(f"filling tables: {name} ...")
+        with open_run(pipeline, endpoints, lambda: spark) as outside:
+            done = sum(batch.messages for batch in drain(pipeline, outside))
+        assert done == messages, done  # noqa: S101
+
+
+def compared(pipeline: Pipeline, endpoints: Endpoints, spark: SparkSession) -> Report:
+    """What verify says, which must be that everything is as it should be."""
+    report = verify(pipeline, endpoints, lambda: spark)
+    assert report.ok, report  # noqa: S101
+    return report
+
+
+def main(messages: int = 1_000_000, rounds: int = 3) -> None:
+    with ended_by_signals(), stack_up(lambda text: say(text)):
+        endpoints, made = replace(connection(), registry=None), pipelines(f"v{uuid4().hex[:6]}")
+        spark = start_session(spark_config())
+        try:
+            say(f"filling two topics with {messages:,} messages each ...")
+            fill(endpoints.kafka_options(), made, messages)
+            carry(made, endpoints, spark, messages)
+            report(_all_rounds(made, endpoints, spark, rounds), messages)
+        finally:
+            spark.stop()
+
+
+def _all_rounds(made: Verified, endpoints: Endpoints, spark: SparkSession, rounds: int) -> dict[str, list[float]]:
+    """By pipeline, the messages per second of each round."""
+    seen: dict[str, list[float]] = {name: [] for name in made.all}
+    for number in range(rounds + 1):  # the first round is cold and not counted
+        for name, path in {name: partial(compared, one, endpoints, spark) for name, one in made.all.items()}.items():
+            found = path()
+            speed = found.messages / found.seconds
+            say(f"round {number} {'(cold) ' if number == 0 else ''}{name}: {speed:,.0f} messages/s")
+            if number:
+                seen[name].append(speed)
+    return seen
+
+
+def report(seen: Mapping[str, Sequence[float]], messages: int) -> None:
+    """The table, of the messages per second of each pipeline in each round."""
+    rounds = len(next(iter(seen.values())))
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(  # noqa: T201
+        f"{messages:,} messages of about 180 bytes, {PARTITIONS} partitions; warm, median of {rounds}; "
+        f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, broker and database on "
+        f"the same cores. At most {most} MB of memory in verify's own process, Spark's JVM not counted.\n"
+    )
+    print("| pipeline | messages/s |\n|---|---|")  # noqa: T201
+    for name, speeds in seen.items():
+        print(f"| {name} | {statistics.median(speeds):,.0f} ({min(speeds):,.0f} to {max(speeds):,.0f}) |")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(*(int(argument) for argument in sys.argv[1:]))

@@ -1,0 +1,138 @@
+"""What verify reads in blocks is what it reads one by one: whatever is accepted in columns is the same row there, and
+what surely is a row is accepted.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from platform_defs.contract.model import Contract
+from platform_defs.verification.json_blocks import BlockReader
+from platform_defs.verification.judge import Judge, NoRow
+from platform_defs.verification.patterns import whole_match, whole_matches
+from tests.unit.test_decode_agreement import ANY_OBJECTS, GOOD_OBJECTS, LINES, NESTED, TYPES, VALUES, contract_of
+from tests.unit.test_judge import contract, field
+
+READ = contract_of({name: of for name, of in TYPES.items() if of != "bytes" and not of.startswith("array")})
+RULED = contract(
+    field("s", "string", True, pattern=r"[ab\s]*|é+|\S{3}", min_length=1, max_length=4),
+    field("i", "integer", enum=(0, 1, 7), maximum=5),
+    field("f", "double", minimum=-1.5, maximum=1e10),
+    field("d", "date", minimum=date(2000, 1, 1)),
+    field("t", "timestamp", maximum=datetime(2026, 6, 1, tzinfo=UTC)),
+    field("m", "decimal(6,2)", True, minimum=Decimal("0.01"), maximum=Decimal(1000)),
+    field("b", "boolean", True),
+    field("u", "uuid", enum=("6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60",)),
+    field("c", "time", minimum="09:00:00", maximum="10:00:00.5"),
+)
+INSIDE = contract(
+    field("a", "integer", path=("o", "a")),
+    field("b", "string", True, path=("o", "p", "b")),
+    field("c", "timestamp", path=("o", "p", "c")),
+    field("s", "string"),
+)
+INNER = st.recursive(
+    st.sampled_from(["null", "1", '"x"', '"2026-11-01T10:00:00+14:00"', "{}", "[]"]),
+    lambda inner: st.lists(st.tuples(st.sampled_from("oopabcsx"), inner), max_size=4).map(
+        lambda pairs: "{" + ",".join(f'"{key}":{value}' for key, value in pairs) + "}"
+    ),
+    max_leaves=8,
+)
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return one == other and math.copysign(1, one) == math.copysign(1, other)
+    return type(one) is type(other) and one == other
+
+
+def accepted(contract: Contract, values: Sequence[bytes | None]) -> int:
+    """How many are read as a block, each of which is the row that the judge makes of it."""
+    reader, judge = BlockReader.of(contract), Judge(contract)
+    assert reader is not None
+    rows, places = reader.read(values)
+    assert rows.schema.equals(pa.schema([(item.name, item.type.arrow) for item in contract.fields]))
+    assert sorted({*places.tolist()}) == places.tolist()
+    for place, row in zip(places.tolist(), rows.to_pylist(), strict=True):
+        wanted = judge.value(values[place])
+        assert not isinstance(wanted, NoRow), (values[place], wanted)
+        assert all(same(got, want) for got, want in zip(row.values(), wanted, strict=True)), (values[place], row)
+    return len(places)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(VALUES, min_size=1, max_size=6))
+@example([b'{"zz":[ NaN ]}', b'{"zz":[1,-Inf\t]}', b'{"zz": Infinity ,"s":"x"}', b'{"zz":Inf}'])
+@example([b'{"zz":NaN}', b'{"zz":"NaN"}', b'{"f":-Infinity}', b'{"s":"x"}'])
+@example([b'{"s":"a"}{"s":"b"}', b'{"s":"c"}\0}', b'{"s":"d"}'])
+@example([b'{"x":[', b"{}]}", b'{"s":"a"}{"s":"b"}'])
+@example([b'{"s":"a"} null', b'{"s":"c"}'])
+@example([b'{"m":"99999"}', b'{"m":9999.99}', b'{"m":"1.234"}', b'{"wide":1e8}'])
+@example([b'{"s":"\\ud83d\\ude00"}', b'{"s":"\\udc00"}', b'{"s":"\\u0000"}', b'{"s":"\xff"}', b'{"x":"\xff"}'])
+@example([b'{"x":' + b"[" * 100 + b"]" * 100 + b"}", b'{"x":' + b"[" * 99 + b"]" * 99 + b"}"])
+@example([b'{"t":"0001-01-01T00:00:00+00:01"}', b'{"t":"9999-12-31T23:59:59-00:01"}', b'{"d":"0000-01-01"}'])
+@example([b'{"d":"1900-02-29"}', b'{"d":"2000-02-29"}', b'{"t":"2100-02-29T10:00:00Z"}', b'{"d":"2024-02-30"}'])
+def test_a_value_that_a_block_has_is_the_row_that_it_is_by_itself(values: list[bytes | None]) -> None:
+    accepted(READ, values)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(VALUES, LINES, GOOD_OBJECTS), min_size=1, max_size=6))
+@example([b'{"s":"abc","m":1,"b":true}', b'{"s":"","m":1,"b":true}', b'{"m":1,"b":true}', b'{"s":"ab","m":1}'])
+def test_a_row_of_a_block_keeps_every_rule(values: list[bytes | None]) -> None:
+    accepted(RULED, values)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(INNER.map(str.encode), ANY_OBJECTS, NESTED.map(repr).map(str.encode)), max_size=4))
+@example([b'{"o":null}', b'{"o":{"p":null}}', b'{"o":{"a":1,"p":{"b":"x"}}}', b'{"o":{"a":1,"a":2}}', b'{"o":3}'])
+def test_fields_inside_of_objects_are_found_as_they_are_one_by_one(values: list[bytes | None]) -> None:
+    accepted(INSIDE, values)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(GOOD_OBJECTS, min_size=1, max_size=20))
+def test_what_is_right_in_every_way_is_read_as_a_block(values: list[bytes]) -> None:
+    right = [value for value in values if json.loads(value).keys() <= {item.name for item in READ.fields}]
+    plain = [value for value in right if b"\\u" not in value]
+    assert accepted(READ, right) >= len(plain)
+
+
+def test_texts_that_look_like_numbers_that_json_has_not_are_read_as_a_block() -> None:
+    assert accepted(READ, [b'{"s":"Info: Information, NaN"}', b'{"s":"[-Infinity]","x":"a\\nb"}']) == 1
+
+
+def test_a_message_that_is_refused_takes_no_other_with_it() -> None:
+    values = [b'{"i":%d}' % n for n in range(2_000)]
+    for n in range(7, 2_000, 100):
+        values[n] = [b'{"i":"x"}', b'{"m":"1.234"}', b"no JSON", b'{"i":1}{"i":2}', b'{"i":1,"i":2}', b"{,}"][
+            n // 100 % 6
+        ]
+    assert accepted(READ, values) == 2_000 - 20 - 3
+
+
+@pytest.mark.parametrize("kind", ["json", "bytes", "array<integer>"])
+def test_a_contract_with_a_type_that_only_the_judge_reads_is_read_one_by_one(kind: str) -> None:
+    assert BlockReader.of(contract_of({"a": "string", "x": kind})) is None
+
+
+PATTERNS = ["[ab]+", "a|b", "(?:a|b)*", "(a)b?", "[^a]*", ".*", r"\S+", r"[\x00-z]+", r"\w{2}", "^a$", "a\n", r"(?s).+"]
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.sampled_from(PATTERNS), st.lists(st.none() | st.text("abc\nAé ", max_size=3), max_size=5))
+@example("[^a]*", ["b", "c"])
+@example("^a$", ["a", "a"])
+@example(r"[\x00-z]+", ["b", "", "c"])
+def test_texts_match_together_as_each_does_alone(pattern: str, texts: list[str | None]) -> None:
+    one = whole_match(pattern)
+    wanted = [None if text is None else one(text) for text in texts]
+    assert whole_matches(pattern)(pa.array(texts, pa.string())).to_pylist() == wanted
