@@ -1,6 +1,6 @@
 """How long a message waits until its row is visible, in a pipeline whose latency is a second.
 
-    python -m bench.latency [--idle 30] [--seconds 60] [--rate 1000] [--write]
+    python -m bench.latency [--idle 30] [--seconds 60] [--rate 1000] [--no-handovers] [--write]
 
 Starts a stack and Dagster of its own under TIDEGATE_HOME, stops both at the end, and deletes what they wrote. The run
 is the sensor's, as in production. A row is visible once the ledger's position has passed it: both commit together.
@@ -18,6 +18,7 @@ from pathlib import Path
 import psycopg
 import typer
 from confluent_kafka import Producer
+from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 from rich.console import Console
 
 from assets import ASSETS
@@ -26,10 +27,12 @@ from bench.many.load import create_topics
 from bench.many.plan import PARTITIONS
 from bench.many.processes import cpu_seconds, memory_mb, shares
 from bench.page import write_between
-from platform_defs.orchestration.keys import LEAVE
+from platform_defs.orchestration.keys import CONTINUOUS, HANDS_OVER, LEAVE
+from platform_defs.orchestration.sensors import IT_STAYS
 from resources.endpoints import connection
 from resources.local import dagster as ui
 from resources.local import stack
+from resources.settings import PROJECT_ROOT
 
 BEGIN, END = "<!-- bench.latency: begin -->", "<!-- bench.latency: end -->"
 TOPIC, PIPELINE = "bench.latency", "bench_latency"
@@ -45,10 +48,9 @@ EVENTS = (
     "SELECT count(*), count(*) FILTER (WHERE dagster_event_type = 'ASSET_MATERIALIZATION') FROM dagster.event_logs"
     " WHERE timestamp >= to_timestamp(%s)::timestamp"
 )
-ASKED = (
-    "INSERT INTO dagster.run_tags (run_id, key, value) SELECT run_id, %s, 'the benchmark asks for it'"
-    " FROM dagster.runs JOIN dagster.run_tags USING (run_id) WHERE key = 'tidegate/continuous' AND status = 'STARTED'"
-)
+WARM = 60.0  # seconds of messages that do not count: the JVM is compiling its code
+HANDOVERS = {HANDS_OVER: 150.0, LEAVE: 90.0}  # by the tag that asks for it, the seconds that are watched
+CHANGES = ("a run hands over at its budget (150 s)", "a run leaves at a deployment (90 s)")
 console = Console(stderr=True)
 
 
@@ -141,12 +143,24 @@ def one_by_one(messages: Messages, count: int) -> tuple[float, float]:
     return began, time.time()
 
 
-def handed_over(messages: Messages, database: psycopg.Connection, rate: int) -> tuple[float, float]:
-    """The busy pipeline while its run is asked to leave and the sensor starts another; from when until when."""
-    began = time.time()
-    database.execute(ASKED, [LEAVE])
-    at_rate(messages, rate, 90.0)
-    return began, time.time()
+def handed_over(messages: Messages, rate: int, tag: str) -> tuple[float, float]:
+    """The busy pipeline while its run gets this tag and the sensor starts another; from when until when. Raises
+    ValueError where no other run is at work at the end.
+    """
+    with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
+        before = _at_work(instance)
+        for run_id in before:
+            instance.add_run_tags(run_id, {tag: "the benchmark asks for it"})
+        began, until = at_rate(messages, rate, HANDOVERS[tag])
+        if (after := _at_work(instance)) == before or len(after) != 1:
+            raise ValueError(f"runs {before} were at work, and then {after}")
+    return began, until
+
+
+def _at_work(instance: DagsterInstance) -> list[str]:
+    """The ids of the runs that stay."""
+    filters = RunsFilter(tags={CONTINUOUS: IT_STAYS}, statuses=[DagsterRunStatus.STARTED])
+    return [run.run_id for run in instance.get_runs(filters)]
 
 
 def percentile(waited: Sequence[float], share: float) -> float:
@@ -168,7 +182,7 @@ def run_memory_mb(home: Path) -> float:
     return 0.0
 
 
-def measure(idle: int, seconds: float, rate: int, say: Callable[[str], None]) -> str:
+def measure(idle: int, seconds: float, rate: int, handovers: bool, say: Callable[[str], None]) -> str:
     """The table, in Markdown."""
     with own_home("bench-latency", _stop_what_a_killed_one_left) as home, stack_up(say), _contract(home):
         endpoints = connection()
@@ -179,7 +193,7 @@ def measure(idle: int, seconds: float, rate: int, say: Callable[[str], None]) ->
         try:
             ui.up(say)
             with watched(endpoints.postgres_url, messages) as database:
-                return _measured(home, messages, database, idle, seconds, rate, say)
+                return _measured(home, messages, database, idle, seconds, rate, handovers, say)
         finally:
             with undisturbed():
                 ui.down()
@@ -192,13 +206,14 @@ def _measured(
     idle: int,
     seconds: float,
     rate: int,
+    handovers: bool,
     say: Callable[[str], None],
 ) -> str:
     first = wait_until(lambda: messages.unread == 0)
     say(f"the first row after {first:.0f} s; {idle} single messages")
     cold = messages.waited(*one_by_one(messages, idle))
-    say("a minute of messages that do not count")
-    at_rate(messages, rate, 60.0)
+    say(f"{WARM:.0f} s of messages that do not count")
+    at_rate(messages, rate, WARM)
     say(f"{seconds:.0f} s of {rate} messages a second")
     before = run_memory_mb(home)
     began, until = at_rate(messages, rate, seconds)
@@ -212,17 +227,19 @@ def _measured(
     time.sleep(QUIET)
     used = shares(cpu, cpu_seconds(home), QUIET)
     warm = messages.waited(*one_by_one(messages, idle))
-    say("the run is asked to leave")
-    change = handed_over(messages, database, rate)
-    wait_until(lambda: messages.unread == 0)
-    over = messages.waited(*change)
+    over: list[Sequence[float]] = []
+    for tag in HANDOVERS if handovers else ():
+        say(f"the run gets the tag {tag}, under {rate} messages a second")
+        change = handed_over(messages, rate, tag)
+        wait_until(lambda: messages.unread == 0)
+        over.append(messages.waited(*change))
     lines = [
         "|  | median | p99 | worst | aim |",
         "| --- | --- | --- | --- | --- |",
         row("idle before, a run that has just started", cold, "p50 ≤ 2 s"),
         row("idle before, a warm run", warm, "p50 ≤ 2 s"),
         row(f"busy, {rate:,} messages/s", busy, "p50 ≤ 0.5 s, p99 ≤ 1.5 s"),
-        row("busy, 90 s from when the run is asked to leave", over, ""),
+        *(row(f"busy, {name}", waited, "") for name, waited in zip(CHANGES, over, strict=False)),
     ]
     return "\n".join(
         [
@@ -271,11 +288,12 @@ def main(
     idle: int = typer.Option(30, min=3, help="How many single messages, twice."),
     seconds: float = typer.Option(60.0, min=5, help="For how long the pipeline is busy."),
     rate: int = typer.Option(1_000, min=1, help="Messages a second while it is."),
+    handovers: bool = typer.Option(True, help="Also while a run hands over to the next one (four minutes)."),
     write_page: bool = typer.Option(False, "--write", help="Put the table into docs/explanation/performance.md."),
 ) -> None:
     """Measure how long messages wait and print the result as Markdown."""
     with ended_by_signals():
-        text = measure(idle, seconds, rate, console.print)
+        text = measure(idle, seconds, rate, handovers, console.print)
     print(text)  # noqa: T201
     if write_page:
         write_between(BEGIN, text, END)

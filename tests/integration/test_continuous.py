@@ -8,6 +8,7 @@ from dagster import AssetCheckKey, DagsterInstance, DagsterRun, DagsterRunStatus
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.contract.reserved import NOT_HALTED
+from platform_defs.orchestration import reporter
 from platform_defs.orchestration.keys import CONTINUOUS, DRAIN_JOB
 from platform_defs.orchestration.sensors import look
 from platform_defs.orchestration.survey import Survey
@@ -17,7 +18,7 @@ from tests.chaos.continuous import staying
 from tests.chaos.dagster import reported, views, wait_for
 from tests.chaos.halts import acknowledge
 from tests.chaos.kills import Trickle
-from tests.dagster_runs import check, table_keys
+from tests.dagster_runs import check, execute, table_keys
 from tests.logs import delete_records
 from tests.world import World, transfers
 
@@ -132,3 +133,21 @@ def test_a_tick_asks_for_a_run_that_stays_and_leaves_the_others_as_they_are(
 
 def _asked(found: object) -> Sequence[object]:
     return getattr(found, "run_requests", None) or []
+
+
+@pytest.mark.slow
+def test_what_a_live_run_has_collected_no_other_run_reports(
+    world: World, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter, "TOGETHER", 3_600.0)
+    pipeline = world.new_pipeline("append", lag_seconds=1.0)
+    with staying(instance, pipeline) as ended:
+        world.send(pipeline, views(3))
+        wait_for(lambda: reported(instance, table_keys(pipeline)[0]), 60)
+        world.send(pipeline, views(2))
+        wait_for(lambda: read(world, pipeline) == 5, 30)
+        assert execute(instance, pipeline).success
+        assert [batch.messages for batch in world.ledger.unreported(pipeline.contract)] == [2]
+    assert ended[0].success
+    assert [item["messages"] for item in reported(instance, table_keys(pipeline)[0])] == [2, 3]
+    assert world.ledger.unreported(pipeline.contract) == []
