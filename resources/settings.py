@@ -135,16 +135,6 @@ class Settings(BaseSettings):
         ),
         examples=["3600"],
     )
-    continuous_memory_mb: float = Field(
-        default=8_000.0,
-        gt=0,
-        allow_inf_nan=False,
-        description=(
-            "How much memory a continuous run may use, with Spark's JVM and its Python workers, in MB. Beyond it, "
-            "another run takes its place, and this one ends."
-        ),
-        examples=["4000"],
-    )
     dagster_retention_days: float = Field(
         default=30.0,
         gt=0,

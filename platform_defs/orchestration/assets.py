@@ -30,7 +30,6 @@ from resources.dagster.run_memory import resident_bytes
 from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
 from resources.postgres.auditor import warm_up
-from resources.settings import settings
 from resources.spark.session import SparkResource
 
 LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
@@ -139,7 +138,7 @@ def _continuous(
     record = instance.get_run_record_by_id(own)
     age = max(0.0, time.time() - record.start_time) if record and record.start_time else 0.0
     ours = [contract for contract in contracts if contract.limits.continuous]
-    goal = Continuous(ours, around, RunBudget(memory_bytes=settings().continuous_memory_mb * 1e6), age)
+    goal = Continuous(ours, around, RunBudget(), age)
     turns.crowded = goal.crowded
     return in_rounds(goal, turns, glance=goal.glance)
 

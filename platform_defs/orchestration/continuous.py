@@ -35,18 +35,24 @@ Place = tuple[str, int]  # topic, partition
 
 @dataclass(frozen=True)
 class RunBudget:
-    """When a run asks for another in its place, though it could go on."""
+    """When a run asks for another in its place, though it could go on.
+
+    How much memory a run needs depends on its cores and contracts, so that what is limited is how it grows.
+    """
 
     batches: int = 20_000
-    memory_bytes: float = 8e9
-    least_seconds: float = 300.0  # a run whose memory is beyond it from the beginning is not replaced again and again
+    settles: float = 300.0  # seconds after which the memory is what the run needs
+    growth: float = 2.0  # times that ...
+    least_growth: float = 1e9  # ... and at least so many bytes more
 
-    def spent(self, seconds: float, batches: int, memory_bytes: float) -> str | None:
-        """Why the run should end, after so many seconds and batches; None where it may go on."""
+    def spent(self, batches: int, needed: float | None, memory: float) -> str | None:
+        """Why the run should end, after so many batches; None where it may go on. `needed`: the bytes that it used once
+        that had settled, None before that; `memory`: those that it uses.
+        """
         if batches >= self.batches:
             return f"it has published {batches:,} batches"
-        if memory_bytes > self.memory_bytes and seconds > self.least_seconds:
-            return f"it uses {memory_bytes / 1e6:,.0f} MB of memory (the limit: {self.memory_bytes / 1e6:,.0f} MB)"
+        if needed is not None and memory > max(needed * self.growth, needed + self.least_growth):
+            return f"it uses {memory / 1e6:,.0f} MB of memory, after {needed / 1e6:,.0f} MB at first"
         return None
 
 
@@ -96,6 +102,7 @@ class Continuous:
         self._away: Exception | None = None  # for too long
         self._one_turn = self._asked = False
         self._batches = 0
+        self._needed: float | None = None  # bytes of memory, once that has settled
 
     def wanted(self, busy: Iterable[str]) -> Sequence[str]:
         """See Goal. Where nobody wants a turn, it waits until somebody does, or the run is to end."""
@@ -191,9 +198,13 @@ class Continuous:
 
     def _end_early(self, *, relieved: bool) -> None:
         """Where another run has taken its place; and ask for one, where the budget is spent."""
-        now = time.monotonic()
         if relieved:
             self._end = 0.0
-        elif not self._asked and (why := self._budget.spent(now - self._began, self._batches, self._around.memory())):
+        if relieved or self._asked:
+            return
+        now, memory = time.monotonic(), self._around.memory()
+        if self._needed is None and now - self._began > self._budget.settles:
+            self._needed = memory
+        if why := self._budget.spent(self._batches, self._needed, memory):
             self._around.hand_over(why)
             self._asked, self._end = True, min(self._end, now + HANDOVER)

@@ -40,6 +40,7 @@ class Topics:
         self.held, self.halted, self.suspects = set[str](), set[str](), set[str]()
         self.turns, self.asked = list[str](), list[str]()
         self.looks = self.glances = 0
+        self.memory = 1e9
         self.away: Exception | None = None
         self.lock = threading.Lock()
 
@@ -48,7 +49,7 @@ class Topics:
         return in_rounds(goal, self, hands, goal.glance)
 
     def goal(self, budget: RunBudget | None = None, age: float = 0.0) -> Continuous:
-        around = Around(self.look, self.last_offsets, self.others, lambda: 1e9, self.asked.append)
+        around = Around(self.look, self.last_offsets, self.others, lambda: self.memory, self.asked.append)
         return Continuous(self.contracts, around, budget or RunBudget(), age)
 
     @property
@@ -202,11 +203,23 @@ def test_a_run_whose_budget_is_spent_asks_once_for_another_and_works_until_that_
     assert stays.asked == ["it has published 0 batches"]
 
 
-def test_memory_is_a_reason_only_once_the_run_has_stayed_for_a_while() -> None:
-    budget = RunBudget(memory_bytes=1e9, least_seconds=300.0)
-    assert budget.spent(299.0, 1, 2e9) is None
-    assert budget.spent(301.0, 1, 0.9e9) is None
-    assert budget.spent(301.0, 1, 2e9) == "it uses 2,000 MB of memory (the limit: 1,000 MB)"
+def test_memory_is_a_reason_once_it_has_doubled_and_grown_by_a_gigabyte() -> None:
+    budget = RunBudget()
+    assert budget.spent(1, None, 9e9) is None
+    assert budget.spent(1, 2e9, 3.9e9) is None
+    assert budget.spent(1, 0.5e9, 1.4e9) is None
+    assert budget.spent(1, 2e9, 4.1e9) == "it uses 4,100 MB of memory, after 2,000 MB at first"
+
+
+def test_memory_is_compared_with_what_the_run_needed_in_its_fifth_minute() -> None:
+    topics = Topics(stays=True, a=1)
+    goal = topics.goal(age=301.0)
+    goal.wanted(())
+    topics.memory = 3e9
+    goal.failed("a", PipelineHeld("look again"))
+    threading.Timer(0.3, topics.ends.update, [{"a": 2}]).start()
+    goal.wanted(())
+    assert topics.asked == ["it uses 3,000 MB of memory, after 1,000 MB at first"]
 
 
 def test_the_broker_is_asked_ten_times_within_the_shortest_latency_within_bounds() -> None:

@@ -260,7 +260,6 @@ def test_every_setting_has_a_description_and_an_example_that_it_takes(monkeypatc
         "TIDEGATE_SPARK_UNENCRYPTED",
         "TIDEGATE_SPARK_REMOTE",
         "TIDEGATE_BATCH_TIMEOUT_SECONDS",
-        "TIDEGATE_CONTINUOUS_MEMORY_MB",
         "TIDEGATE_DAGSTER_RETENTION_DAYS",
         "TIDEGATE_KAFKA_*",
         "TIDEGATE_REGISTRY_*",
