@@ -60,7 +60,8 @@ def lag_sensor(contracts: Sequence[Contract], job: AssetJob, definitions: str) -
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             "Starts a run for the pipelines that have as many unread messages as their contract's lagMessages, or one "
-            "that has waited as long as its latency. Reports dead runs as failed."
+            "that has waited as long as its latency; keeps one for those whose latency is a few seconds. Reports dead "
+            "runs as failed."
         ),
     )
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -94,7 +95,7 @@ def look(
     most = most_at_once(instance, [item.contract for item in seen])
     found = start([item for item in seen if not item.contract.limits.continuous], waits, for_now, most, now)
     wanting = [item for item in seen if item.contract.limits.continuous]
-    pause = restart_pause(instance, now) if wanting and not for_good.scheduled else 0.0
+    pause = restart_pause(instance, definitions, now) if wanting and not for_good.scheduled else 0.0
     found = _both(found, keep_one(wanting, waits, for_good, pause, now))
     busy = {name for item in others for name in selected(item.dagster_run, contracts)}
     free = [
@@ -143,9 +144,11 @@ def most_at_once(instance: DagsterInstance, contracts: Sequence[Contract] = ()) 
     return max(1, queue.max_concurrent_runs - 1 - staying) if queue and queue.max_concurrent_runs > 0 else RUNS
 
 
-def restart_pause(instance: DagsterInstance, now: float) -> float:
-    """Seconds until a run that stays may start, after those before it have failed one after the other."""
-    filters = RunsFilter(tags={CONTINUOUS: IT_STAYS}, statuses=ENDED)
+def restart_pause(instance: DagsterInstance, definitions: str, now: float) -> float:
+    """Seconds until a run that stays may start, after those before it with the same definitions have failed one after
+    the other.
+    """
+    filters = RunsFilter(tags={CONTINUOUS: IT_STAYS, DEFINITIONS: definitions}, statuses=ENDED)
     ended = instance.get_run_records(filters, limit=TRIES)
     failed = [*takewhile(lambda record: record.dagster_run.status == DagsterRunStatus.FAILURE, ended)]
     lasted = [(record.start_time or 0.0, record.end_time or now) for record in failed]
