@@ -49,8 +49,8 @@ EVENTS = (
     " WHERE timestamp >= to_timestamp(%s)::timestamp"
 )
 WARM = 60.0  # seconds of messages that do not count: the JVM is compiling its code
-HANDOVERS = {HANDS_OVER: 150.0, LEAVE: 90.0}  # by the tag that asks for it, the seconds that are watched
-CHANGES = ("a run hands over at its budget (150 s)", "a run leaves at a deployment (90 s)")
+HANDOVERS = {LEAVE: 60.0, HANDS_OVER: 120.0}  # by the tag that asks for it, the seconds that are watched
+CHANGES = ("a run leaves, as at a deployment (60 s)", "a run hands over, as at its budget (120 s)")
 console = Console(stderr=True)
 
 
@@ -288,7 +288,7 @@ def main(
     idle: int = typer.Option(30, min=3, help="How many single messages, twice."),
     seconds: float = typer.Option(60.0, min=5, help="For how long the pipeline is busy."),
     rate: int = typer.Option(1_000, min=1, help="Messages a second while it is."),
-    handovers: bool = typer.Option(True, help="Also while a run hands over to the next one (four minutes)."),
+    handovers: bool = typer.Option(True, help="Also while a run hands over to the next one (three minutes)."),
     write_page: bool = typer.Option(False, "--write", help="Put the table into docs/explanation/performance.md."),
 ) -> None:
     """Measure how long messages wait and print the result as Markdown."""
