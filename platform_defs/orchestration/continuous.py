@@ -26,7 +26,8 @@ SHORTEST, LONGEST = 0.05, 0.4  # ... and seconds between two of them, at least a
 QUIET = 9.0  # times as long as a glance took, the broker is left alone
 HELD = 1.0  # seconds for which a pipeline is left alone that another run holds
 FENCED = 10.0  # ... that another run has taken away
-RETRY = 5.0  # ... that failed: the ledger may not have a record of it
+RETRY = 5.0  # ... that failed: the ledger may not have a record of it; then twice as long each time ...
+LONGEST_RETRY = 60.0  # ... up to this: each try is two events of Dagster's
 EMPTY = 1.0  # ... that had nothing to read, as behind an open transaction
 AWAY = 180.0  # seconds for which systems that do not answer are waited for; then the run fails, and the next begins
 
@@ -96,6 +97,7 @@ class Continuous:
         self._read: dict[str, dict[int, int]] = {}  # the next offset by partition, as of the last look or turn
         self._unread: set[str] = set()
         self._rests: dict[str, float] = {}  # until when
+        self._failed: dict[str, int] = {}  # times in a row
         self._last: dict[str, float] = {}  # when each had its last turn
         self._next_look = self._next_glance = 0.0
         self._away_since: float | None = None
@@ -127,6 +129,7 @@ class Continuous:
         """See Goal. Whether it wants another, the next glance says."""
         self._unread.discard(name)
         self._last[name] = time.monotonic()
+        self._failed.pop(name, None)
         self._batches += turn.batches
         self._read.setdefault(name, {}).update(turn.next_offsets)
         if not turn.batches:
@@ -137,14 +140,27 @@ class Continuous:
         """See Goal. It is tried again once a look says that it may be; to be taken over is no failure."""
         self._unread.discard(name)
         self._known.pop(name, None)
-        rest = HELD if isinstance(error, PipelineHeld) else FENCED if isinstance(error, Fenced) else RETRY
+        rest = self._rest_after(name, error)
         self._rests[name] = time.monotonic() + rest
         self._next_look = min(self._next_look, time.monotonic() + rest)
         return not isinstance(error, PipelineHeld | Fenced)
 
+    def rests(self, name: str) -> float:
+        """For how many seconds the pipeline is left alone from now on."""
+        return max(0.0, self._rests.get(name, 0.0) - time.monotonic())
+
+    def _rest_after(self, name: str, error: Exception) -> float:
+        if isinstance(error, PipelineHeld):
+            return HELD
+        if isinstance(error, Fenced):
+            return FENCED
+        if isinstance(error, LedgerAway | BrokerAway):
+            return RETRY  # looks that fail hold all turns back
+        self._failed[name] = failed = self._failed.get(name, 0) + 1
+        return min(RETRY * 2 ** min(failed - 1, 10), LONGEST_RETRY)
+
     def _in_order(self, taken: set[str]) -> Sequence[str]:
-        now = time.monotonic()
-        free = [name for name in self._unread - taken if self._rests.get(name, 0.0) <= now]
+        free = [name for name in self._unread - taken if self.rests(name) == 0.0]
         wanted = sorted(free, key=lambda name: self._last.get(name, 0.0))
         if self._one_turn:
             return [] if taken else wanted[:1]
@@ -155,16 +171,18 @@ class Continuous:
         now = time.monotonic()
         if now < min(self._next_look, self._next_glance):
             return
+        rest = self.glance
         try:
             if now >= self._next_look:
                 self._look(taken)
             else:
                 self._glance(taken)
+                rest = max(rest, QUIET * (time.monotonic() - now))
         except (LedgerAway, BrokerAway, *STORAGE_AWAY) as away:
             self._put_off(away, now)
         else:
             self._away_since = None
-            self._next_glance = time.monotonic() + max(self.glance, QUIET * (time.monotonic() - now))
+            self._next_glance = time.monotonic() + rest
 
     def _put_off(self, away: Exception, now: float) -> None:
         """Try again in a second; what has been unread until now is not tried meanwhile."""

@@ -151,8 +151,13 @@ def restart_pause(instance: DagsterInstance, definitions: str, now: float) -> fl
     filters = RunsFilter(tags={CONTINUOUS: IT_STAYS, DEFINITIONS: definitions}, statuses=ENDED)
     ended = instance.get_run_records(filters, limit=TRIES)
     failed = [*takewhile(lambda record: record.dagster_run.status == DagsterRunStatus.FAILURE, ended)]
-    lasted = [(record.start_time or 0.0, record.end_time or now) for record in failed]
-    return pause_after(lasted, now)
+    return pause_after([_from_to(record, now) for record in failed], now)
+
+
+def _from_to(record: RunRecord, now: float) -> tuple[float, float]:
+    """Start and end of a run that has ended. One whose process did not start has no start."""
+    end = record.end_time or now
+    return record.start_time or end, end
 
 
 def pause_after(failed: Sequence[tuple[float, float]], now: float) -> float:

@@ -1,7 +1,8 @@
 """What a run does that stays for pipelines whose latency is a few seconds, and when the sensor starts one."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -11,15 +12,25 @@ import pytest
 from assets import find_contract, find_pipeline
 from platform_defs.contract.model import CONTINUOUS_BELOW, Contract, Limits
 from platform_defs.engine.ports import Published
-from platform_defs.errors import BrokerAway, Fenced, LedgerAway, PipelineHeld
+from platform_defs.errors import BadInput, BrokerAway, Fenced, LedgerAway, PipelineHeld
 from platform_defs.offsets import OffsetRange, PartitionView, Position, TopicView, whole_spans
 from platform_defs.orchestration import continuous
+from platform_defs.orchestration.assets import other_runs
 from platform_defs.orchestration.collected import groups, together
 from platform_defs.orchestration.continuous import Around, Continuous, Place, RunBudget, glance_every, in_small_batches
 from platform_defs.orchestration.goals import OtherRuns, Turned
-from platform_defs.orchestration.keys import BESIDE, CONTINUOUS
+from platform_defs.orchestration.keys import BESIDE, CONTINUOUS, DEFINITIONS, DRAIN_JOB, STARTED_FOR
 from platform_defs.orchestration.rounds import in_rounds
-from platform_defs.orchestration.sensors import FIRST_PAUSE, LASTED, STARVED, Working, keep_one, pause_after
+from platform_defs.orchestration.sensors import (
+    FIRST_PAUSE,
+    IT_STAYS,
+    LASTED,
+    STARVED,
+    Working,
+    keep_one,
+    pause_after,
+    restart_pause,
+)
 from platform_defs.orchestration.shifts import HANDOVER, READY, SHIFT, ScheduledRun, beside, to_leave
 from platform_defs.orchestration.waiting import Seen, Waiting
 from resources.postgres.answers import PipelineState, PipelineStatus
@@ -155,6 +166,47 @@ def test_a_turn_that_fails_ends_neither_the_run_nor_the_others(error: Exception)
     topics = Topics(fails_once, bad=10, good=30)
     assert topics.run() == {}
     assert topics.read == topics.ends
+
+
+def test_a_pipeline_that_fails_at_once_each_time_is_tried_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(continuous, "RETRY", 0.1)
+    monkeypatch.setattr(continuous, "LONGEST_RETRY", 60.0)
+    tries = list[str]()
+
+    def fails(name: str) -> None:
+        if name == "bad":
+            tries.append(name)
+            raise BadInput("the table lacks a column")
+
+    topics = Topics(fails, stays=True, bad=10, good=30)
+    failures = topics.run(age=SHIFT - 2.0)
+    assert failures.keys() == {"bad"}
+    assert topics.read["good"] == 30
+    assert len(tries) <= 5  # after 0.1, 0.2, 0.4 and 0.8 seconds
+
+
+def test_a_pipeline_that_went_well_again_is_tried_again_soon_when_it_fails() -> None:
+    goal = Topics(stays=True, a=1).goal()
+    for _ in range(20):
+        goal.failed("a", ZeroDivisionError("a bug"))
+    assert goal.rests("a") > 10.0
+    goal.turned("a", Turned(1, {0: 1}))
+    goal.failed("a", ZeroDivisionError("a bug"))
+    assert goal.rests("a") <= continuous.RETRY
+    goal.failed("a", LedgerAway("away"))
+    assert goal.rests("a") <= continuous.RETRY  # no fault of the pipeline's
+
+
+def test_a_look_that_takes_long_puts_no_question_for_the_ends_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(continuous, "LOOK", 3_600.0)
+    topics = Topics(stays=True, a=0)
+    before = topics.look
+    monkeypatch.setattr(topics, "look", lambda contracts: (threading.Event().wait(0.5), before(contracts))[1])
+    goal = topics.goal()
+    threading.Timer(0.6, topics.ends.update, [{"a": 1}]).start()
+    began = time.monotonic()
+    assert goal.wanted(()) == ["a"]
+    assert time.monotonic() - began < 2.0
 
 
 def test_what_failed_last_is_what_the_run_fails_with_and_a_take_over_is_no_failure() -> None:
@@ -303,6 +355,35 @@ def test_runs_that_fail_at_once_are_started_again_after_a_pause_that_grows() -> 
     assert pause_after([(NOW - 20, NOW)] * 3, NOW) == 4 * FIRST_PAUSE
     assert pause_after([(NOW - 20, NOW - 50)], NOW) == 0.0
     assert pause_after([(NOW - LASTED - 1, NOW), (NOW - 20, NOW)], NOW) == 0.0
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as found:
+        yield found
+
+
+def added(instance: dg.DagsterInstance, status: dg.DagsterRunStatus) -> dg.DagsterRun:
+    tags = {STARTED_FOR: "its latency", CONTINUOUS: IT_STAYS, DEFINITIONS: "digest"}
+    run = dg.DagsterRun(DRAIN_JOB, status=status, tags=tags)
+    instance.add_run(run)
+    return run
+
+
+def test_runs_that_fail_before_they_start_are_started_again_after_a_pause_too(instance: dg.DagsterInstance) -> None:
+    for _ in range(3):
+        instance.report_run_failed(added(instance, dg.DagsterRunStatus.STARTING), "the process did not start")
+    assert 2 * FIRST_PAUSE < restart_pause(instance, "digest", time.time()) <= 4 * FIRST_PAUSE
+    assert restart_pause(instance, "changed", time.time()) == 0.0
+
+
+def test_a_run_that_dagster_shows_as_ended_leaves_though_nobody_tells_it(instance: dg.DagsterInstance) -> None:
+    run = added(instance, dg.DagsterRunStatus.STARTED)
+    assert not other_runs(instance, [], run.run_id).relieved
+    instance.report_run_failed(run, "its session was gone for a while")
+    assert other_runs(instance, [], run.run_id).relieved
+    instance.delete_run(run.run_id)
+    assert other_runs(instance, [], run.run_id).relieved
 
 
 # Reports of several batches
