@@ -146,14 +146,13 @@ def _continuous(
 def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own: str) -> OtherRuns:
     """What the others leave to the run whose id is `own`, and what the sensor asked of it (orchestration/shifts.py).
 
-    A run that Dagster shows as ended, or does not know any more, is to leave: the sensor has started another one, and
-    asks this one nothing.
+    A run that Dagster shows as ended is to leave: the sensor has started another one, and asks this one nothing.
     """
     records, run = live(instance, contracts, besides=own), instance.get_run_by_id(own)
     tags: Mapping[str, str] = run.tags if run else {}
     by_hand = asked_by_hand((item.dagster_run for item in records if item.start_time), contracts)
     warming = not {item.dagster_run.run_id for item in records}.isdisjoint(tags.get(BESIDE, "").split())
-    ended = run is None or run.is_finished
+    ended = run is not None and run.is_finished
     return OtherRuns(by_hand, relieved=LEAVE in tags or ended, one_turn=warming)
 
 
