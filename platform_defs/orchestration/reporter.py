@@ -20,7 +20,7 @@ from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.ports import Published
 from platform_defs.engine.schema_ports import SchemaCount
-from platform_defs.errors import GateFailed, PipelineHeld, TidegateError
+from platform_defs.errors import GateFailed, LedgerAway, PipelineHeld, TidegateError
 from platform_defs.orchestration.collected import groups, together
 from platform_defs.orchestration.events import Tally, evaluation, materializations, sentence
 from platform_defs.orchestration.halts import not_halted
@@ -36,6 +36,7 @@ from resources.postgres.ledger import Ledger
 from resources.postgres.row_counts import row_count
 from resources.settings import settings
 
+MOST_UNTOLD = 2_000  # batches of a pipeline: more than it commits while a run waits for a database
 TOGETHER = 10.0  # seconds between two reports of a run that stays, each of all batches since the one before
 PROGRESS_SECONDS = 30.0  # between two commits of the consumer group, which only Kafka's own tools read
 
@@ -64,6 +65,7 @@ class Reporter:
         self._outside: Outside | None = None
         self._not_halted_shown = False
         self._collected = deque[Published]()
+        self._tallied = deque[int](maxlen=MOST_UNTOLD)
         self._reported_at, self._reporting = -inf, threading.Lock()
         self._at: Mapping[int, int] = {}
         self._progress: tuple[float, Mapping[int, int]] = (time.monotonic(), {})
@@ -111,8 +113,8 @@ class Reporter:
                 return
             collected = [self._collected.popleft() for _ in range(len(self._collected))]  # turns append to it meanwhile
             self._reported_at = time.monotonic()
-            for group in groups(collected):
-                self._report_group(group)
+            untold = [batch for group in groups(collected) for batch in self._report_group(group)]
+            self._collected.extendleft(reversed(untold))
         self._tell_others()
 
     def gate_failed(self, failed: GateFailed) -> None:
@@ -161,12 +163,14 @@ class Reporter:
         for group in groups(earlier) if self._collects else [[batch] for batch in earlier]:
             self._report(group)
 
-    def _report_group(self, batches: Sequence[Published]) -> None:
-        self._with_warning(partial(self._report, batches))
+    def _report_group(self, batches: Sequence[Published]) -> Sequence[Published]:
+        """Report these; those that are to be reported again, since a database did not answer."""
+        again = self._with_warning(partial(self._report, batches))
         self.context.log.info(f"{self.contract.pipeline}: {sentence(batches)}")
+        return batches if again else ()
 
     def _report(self, batches: Sequence[Published]) -> None:
-        """Report these as one materialization of each table."""
+        """Report these as one materialization of each table. Raises LedgerAway where not all of it was heard."""
         batch = together(batches)
         positions = self.ledger.positions(self.contract.pipeline)
         lag = None if batch.view is None else sum(offsets.lag(positions, batch.view).values())
@@ -174,17 +178,17 @@ class Reporter:
         count = len(batches) if self._collects else None
         heard = [self._log(event) for event in materializations(self.contract, batch, lag, counts, count)]
         for each in batches:
-            for result in each.checks:
-                self._tally(result, each.batch_id)
+            self._tally_once(each)
         to_show = {  # passed again: reported at the end
             (result.table, result.name): result for result in batch.checks if self.batches == 0 or not result.passed
         }
         heard += [self._log_check(result) for result in to_show.values()]
         heard += [self._log(event) for each in batches for event in self._new_schemas(each)]
         self.batches += len(batches)
-        if all(heard):
-            for each in batches:
-                self.ledger.mark_reported(each.batch_id)
+        if not all(heard):
+            raise LedgerAway("Dagster's storage did not answer")
+        for each in batches:
+            self.ledger.mark_reported(each.batch_id)
 
     def _new_schemas(self, batch: Published) -> list[dg.AssetObservation]:
         """The schemas that no message named before. The ledger is asked once for each that this run meets."""
@@ -194,6 +198,13 @@ class Reporter:
         found = new_schemas(self.contract, batch, self.ledger, self.endpoints)
         self._named |= named
         return found
+
+    def _tally_once(self, batch: Published) -> None:
+        """Not again where it is reported again."""
+        if batch.batch_id not in self._tallied:
+            for result in batch.checks:
+                self._tally(result, batch.batch_id)
+        self._tallied.append(batch.batch_id)
 
     def _tally(self, result: CheckResult, batch_id: int) -> None:
         self.tallies.setdefault((result.table, result.name), Tally(result)).add(result, batch_id)
@@ -232,8 +243,11 @@ class Reporter:
             self._progress = (time.monotonic(), self._at)
             show_progress(self.options, f"tidegate-{self.contract.pipeline}", self.contract.topic, self._at)
 
-    def _with_warning(self, report: Callable[[], None]) -> None:
+    def _with_warning(self, report: Callable[[], None]) -> bool:
+        """Report; whether to try again later, since a database did not answer."""
         try:
             report()
         except Exception as error:  # noqa: BLE001  # whatever a listener does: the batch is committed all the same
             self.context.log.warning(f"everything is committed, but not every listener could be notified: {error}")
+            return isinstance(error, (LedgerAway, *STORAGE_AWAY))
+        return False
