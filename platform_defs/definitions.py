@@ -7,8 +7,9 @@ from pathlib import Path
 import dagster as dg
 
 from assets import BrokenContract, find_all
-from platform_defs.contract.digest import definitions_digest
+from platform_defs.contract.digest import definitions_digest, digest_of
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine import same_install
 from platform_defs.errors import BadInput
 from platform_defs.orchestration.assets import table_assets
 from platform_defs.orchestration.broken import broken_asset, broken_assets, report_broken
@@ -54,7 +55,7 @@ def compose(
         ],
         jobs=[*([drain] if contracts else []), verify, prune_job(contracts)],
         sensors=[
-            *([lag_sensor(contracts, drain, definitions_digest(pipelines))] if contracts else []),
+            *([lag_sensor(contracts, drain, _digest(pipelines))] if contracts else []),
             observe_topics(topics),
             *([schemas_sensor(naming)] if naming else []),
             *([report_broken(unusable)] if unusable else []),
@@ -67,6 +68,11 @@ def compose(
         },
         executor=dg.in_process_executor,  # one Spark session a run
     )
+
+
+def _digest(pipelines: Sequence[Pipeline]) -> str:
+    """Of what a run does: the pipelines, and the code that reads them. A run that began with others ends its turns."""
+    return digest_of((definitions_digest(pipelines), same_install.here()))
 
 
 def load(written: Sequence[dg.AssetsDefinition] = ()) -> dg.Definitions:

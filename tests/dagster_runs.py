@@ -9,6 +9,7 @@ from dagster import AssetCheckKey, AssetKey, DagsterInstance
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.definitions import compose
 from platform_defs.orchestration.keys import DRAIN_JOB
+from resources.spark.session import SparkResource
 from tests.world import KeptSpark
 
 
@@ -17,9 +18,10 @@ def execute(
     *pipelines: Pipeline,
     selected: Sequence[AssetKey] | None = None,
     tags: Mapping[str, str] | None = None,
+    spark: SparkResource | None = None,
 ) -> dg.ExecuteInProcessResult:
     """A run of these pipelines; without `tags`, one that a person started."""
-    job = compose(pipelines, spark=KeptSpark()).resolve_job_def(DRAIN_JOB)
+    job = compose(pipelines, spark=spark or KeptSpark()).resolve_job_def(DRAIN_JOB)
     return job.execute_in_process(instance=instance, asset_selection=selected, tags=tags, raise_on_error=False)
 
 

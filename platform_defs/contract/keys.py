@@ -75,7 +75,8 @@ SERVICE_LEVELS = Section(
         ),
         Key(
             "latency",
-            "A run starts when the oldest unread message has waited this long.",
+            "A run starts when the oldest unread message has waited this long. Below 5 seconds, a run stays for the "
+            "pipeline instead (docs/how-to/low-latency.md).",
             "a positive number and a unit",
             "30 seconds",
             "{property: latency, value: 30, unit: seconds}",

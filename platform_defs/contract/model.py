@@ -24,6 +24,7 @@ SUFFIX = ".odcs.yaml"  # editors know it: SchemaStore maps *.odcs.yaml to the st
 Disposition = Literal["append", "upsert", "accumulate"]
 RuleKind = Literal["required", "enum", "pattern", "minimum", "maximum", "min_length", "max_length"]
 Severity = Literal["blocking", "warning"]
+CONTINUOUS_BELOW = 5.0  # seconds of latency: a run that is started for each message takes longer than that to start
 Stage = Literal["decode", "check", "transform", "publish"]
 Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 Evolution = Literal["manual", "additive"]
@@ -163,6 +164,11 @@ class Limits:
     def judged_messages(self) -> float:
         """How many of the latest messages are judged: of so many, the minimum is just the share."""
         return self.dead_letter_minimum / self.dead_letter_share
+
+    @property
+    def continuous(self) -> bool:
+        """Whether a run stays for the pipeline, since starting one would take longer than its messages may wait."""
+        return self.lag_seconds < CONTINUOUS_BELOW
 
     def exceeded_by(self, counted: Counted) -> bool:
         """Whether these are more dead letters than the contract allows."""

@@ -72,6 +72,7 @@ class Published:
     registry: str = ""  # that of the schemas
     schemas: tuple[SchemaCount, ...] = ()  # how many of its messages name each, ascending
     skipped_records: int = 0  # messages of records that the contract skips
+    run_id: str | None = None  # of the Dagster run that published one that is reported late
 
 
 @dataclass(frozen=True)

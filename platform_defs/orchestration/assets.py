@@ -4,6 +4,7 @@ The tables of a pipeline commit together. Materializing one of them therefore ru
 its tables are reported: selecting `bank/balances` alone is allowed, and does not leave `bank/postings` behind.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -15,15 +16,17 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.contract.reserved import outputs
 from platform_defs.errors import GateFailed, Halt, TidegateError
 from platform_defs.orchestration.checks import check_specs
+from platform_defs.orchestration.continuous import Around, Continuous, RunBudget
 from platform_defs.orchestration.goals import EverythingThere, Goal, OtherRuns, WhatIsDue
 from platform_defs.orchestration.halts import halt_metadata
-from platform_defs.orchestration.keys import BESIDE, LEAVE, PIPELINE_TAG, is_row_table, table_key, topic_key
+from platform_defs.orchestration.keys import BESIDE, HANDS_OVER, LEAVE, PIPELINE_TAG, is_row_table, table_key, topic_key
 from platform_defs.orchestration.memory import sensor_memory
 from platform_defs.orchestration.rounds import in_rounds
-from platform_defs.orchestration.runs import asked_by_hand, live, of_tables, report_dead, scheduled
+from platform_defs.orchestration.runs import asked_by_hand, live, of_tables, report_dead, scheduled, stays
 from platform_defs.orchestration.survey import Survey
 from platform_defs.orchestration.turns import Turns
 from platform_defs.words import plural
+from resources.dagster.run_memory import resident_bytes
 from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
 from resources.postgres.auditor import warm_up
@@ -90,9 +93,12 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
     asked = of_tables(context.selected_asset_keys | {k.asset_key for k in context.selected_asset_check_keys}, contracts)
     chosen = [item for item in contracts if item.pipeline in asked]
     warm_up(chosen)  # imports Great Expectations while Spark starts
-    turns = Turns(context, pipelines, endpoints, survey.ledger, spark)
+    turns = Turns(context, pipelines, endpoints, survey.ledger, spark, stays=stays(context.run))
     try:
-        failures = in_rounds(_goal(context, contracts, chosen, survey), turns)
+        if stays(context.run):
+            failures = _continuous(context, contracts, survey, turns)
+        else:
+            failures = in_rounds(_goal(context, contracts, chosen, survey), turns)
     finally:
         turns.finish()
         survey.close()
@@ -112,17 +118,42 @@ def _goal(
     def others() -> OtherRuns:
         return other_runs(context.instance, contracts, context.run.run_id)
 
+    ours = [contract for contract in contracts if not contract.limits.continuous]
     first = [contract.pipeline for contract in chosen]
-    return WhatIsDue(contracts, first, sensor_memory(context.instance), survey.look, others)
+    return WhatIsDue(ours, first, sensor_memory(context.instance), survey.look, others)
+
+
+def _continuous(
+    context: dg.AssetExecutionContext, contracts: Sequence[Contract], survey: Survey, turns: Turns
+) -> dict[str, Exception]:
+    """Stay for the pipelines whose latency is a few seconds; what turns raised, by pipeline."""
+    own, instance = context.run.run_id, context.instance
+
+    def hand_over(why: str) -> None:
+        context.log.info(f"another run is asked for in this one's place: {why}")
+        instance.add_run_tags(own, {HANDS_OVER: why})
+
+    around = Around(survey.look, survey.ends, lambda: other_runs(instance, contracts, own), resident_bytes, hand_over)
+    turns.warm_up()
+    record = instance.get_run_record_by_id(own)
+    age = max(0.0, time.time() - record.start_time) if record and record.start_time else 0.0
+    ours = [contract for contract in contracts if contract.limits.continuous]
+    goal = Continuous(ours, around, RunBudget(), age)
+    turns.crowded = goal.crowded
+    return in_rounds(goal, turns, glance=goal.glance)
 
 
 def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own: str) -> OtherRuns:
-    """What the others leave to the run whose id is `own`, and what the sensor asked of it (orchestration/shifts.py)."""
+    """What the others leave to the run whose id is `own`, and what the sensor asked of it (orchestration/shifts.py).
+
+    A run that Dagster shows as ended is to leave: the sensor has started another one, and asks this one nothing.
+    """
     records, run = live(instance, contracts, besides=own), instance.get_run_by_id(own)
     tags: Mapping[str, str] = run.tags if run else {}
     by_hand = asked_by_hand((item.dagster_run for item in records if item.start_time), contracts)
     warming = not {item.dagster_run.run_id for item in records}.isdisjoint(tags.get(BESIDE, "").split())
-    return OtherRuns(by_hand, relieved=LEAVE in tags, one_turn=warming)
+    ended = run is not None and run.is_finished
+    return OtherRuns(by_hand, relieved=LEAVE in tags or ended, one_turn=warming)
 
 
 def _failure(failures: Mapping[str, Exception], taken: Sequence[str]) -> dg.Failure:

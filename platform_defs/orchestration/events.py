@@ -50,18 +50,39 @@ class Tally:
 
 
 def materializations(
-    contract: Contract, batch: Published, lag: int | None, row_counts: Mapping[str, int | None]
+    contract: Contract,
+    batch: Published,
+    lag: int | None,
+    row_counts: Mapping[str, int | None],
+    batches: int | None = None,
 ) -> list[dg.AssetMaterialization]:
-    """One for each table of the pipeline: they commit together. Every value that can be plotted is a number."""
+    """One for each table of the pipeline: they commit together. Every value that can be plotted is a number.
+
+    `batches`: of so many, where several are reported together as one `batch`.
+    """
+    what = f"Batch {batch.batch_id}" if (batches or 1) == 1 else f"{batches} batches up to {batch.batch_id}"
     return [
         dg.AssetMaterialization(
             table_key(table.name),
-            description=f"Batch {batch.batch_id}: {plural(batch.messages, 'message')} of {contract.topic}",
+            description=f"{what}: {plural(batch.messages, 'message')} of {contract.topic}",
             metadata=_numbers(contract, table, batch)
-            | _known({"lag": lag, "dagster/row_count": row_counts.get(table.name)}),
+            | _known({"lag": lag, "dagster/row_count": row_counts.get(table.name), "batches": batches}),
         )
         for table in contract.tables
     ]
+
+
+def sentence(batches: Sequence[Published]) -> str:
+    """What was published, for a run's log: a batch, or several."""
+    first, last = batches[0].batch_id, batches[-1].batch_id
+    which = f"batch {last}" if len(batches) == 1 else f"{len(batches)} batches, {first} to {last}"
+    messages, rows, dead = (sum(getattr(b, name) for b in batches) for name in ("messages", "rows", "dead_letters"))
+    skipped = sum(batch.skipped_records for batch in batches)
+    seconds = sum(sum(batch.timings.values()) for batch in batches)
+    return (
+        f"{which}: {messages:,} messages, {rows:,} rows, {dead:,} dead letters"
+        f"{f', {skipped:,} skipped' if skipped else ''} in {seconds:.2f} s"
+    )
 
 
 def evaluation(tally: Tally, *, published: bool = True) -> dg.AssetCheckEvaluation:

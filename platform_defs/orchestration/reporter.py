@@ -4,11 +4,14 @@ A report never stops a batch: what cannot be reported is a warning in the run's 
 run reports.
 """
 
+import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from math import inf
 
 import dagster as dg
 
@@ -17,11 +20,13 @@ from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.ports import Published
 from platform_defs.engine.schema_ports import SchemaCount
-from platform_defs.errors import GateFailed, PipelineHeld, TidegateError
-from platform_defs.orchestration.events import Tally, evaluation, materializations
+from platform_defs.errors import GateFailed, LedgerAway, PipelineHeld, TidegateError
+from platform_defs.orchestration.collected import groups, together
+from platform_defs.orchestration.events import Tally, evaluation, materializations, sentence
 from platform_defs.orchestration.halts import not_halted
 from platform_defs.orchestration.new_schemas import new_schemas
 from platform_defs.orchestration.runs import scheduled
+from resources.dagster.run_session import runs_with_session
 from resources.dagster.storage import STORAGE_AWAY
 from resources.endpoints import Endpoints
 from resources.kafka.broker import show_progress
@@ -31,6 +36,8 @@ from resources.postgres.ledger import Ledger
 from resources.postgres.row_counts import row_count
 from resources.settings import settings
 
+MOST_UNTOLD = 2_000  # batches of a pipeline: more than it commits while a run waits for a database
+TOGETHER = 10.0  # seconds between two reports of a run that stays, each of all batches since the one before
 PROGRESS_SECONDS = 30.0  # between two commits of the consumer group, which only Kafka's own tools read
 
 
@@ -38,18 +45,28 @@ class Reporter:
     """The reports of one run about one pipeline, over all of its turns.
 
     A batch counts as reported once Dagster has stored its events. What a crash left unreported, the next run reports.
+    `collects`: batches are reported together, when `report_collected` is called.
     """
 
     def __init__(
-        self, context: dg.AssetExecutionContext, contract: Contract, ledger: Ledger, endpoints: Endpoints
+        self,
+        context: dg.AssetExecutionContext,
+        contract: Contract,
+        ledger: Ledger,
+        endpoints: Endpoints,
+        *,
+        collects: bool = False,
     ) -> None:
-        self.context, self.contract, self.ledger = context, contract, ledger
+        self.context, self.contract, self.ledger, self._collects = context, contract, ledger, collects
         self.endpoints, self.options = endpoints, endpoints.kafka_options()
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.batches = 0
         self._named: set[SchemaCount] = set()  # with 0 messages: schemas that are not new any more
         self._outside: Outside | None = None
-        self._halt_reported = False
+        self._not_halted_shown = False
+        self._collected = deque[Published]()
+        self._tallied = deque[int](maxlen=MOST_UNTOLD)
+        self._reported_at, self._reporting = -inf, threading.Lock()
         self._at: Mapping[int, int] = {}
         self._progress: tuple[float, Mapping[int, int]] = (time.monotonic(), {})
 
@@ -62,11 +79,14 @@ class Reporter:
         """A turn begins; the first one with the batches that an earlier run committed and did not report."""
         first, self._outside = self._outside is None, outside
         if first:
-            self._with_warning(self._report_earlier)
+            with self._reporting:
+                self._with_warning(self._report_earlier)
 
     @contextmanager
     def halt_reported(self) -> Generator[None]:
-        """Report whether the pipeline is halted: after its first turn in this run, and after each that fails."""
+        """Report whether the pipeline is halted: after its first turn in this run, after each that fails, and after the
+        first that goes well again.
+        """
         try:
             yield
         except PipelineHeld:
@@ -74,21 +94,35 @@ class Reporter:
         except BaseException:
             self._report_halt()
             raise
-        if not self._halt_reported:  # a turn that went well is one of a pipeline that is not halted
-            self._halt_reported = self._log(not_halted(self.contract, PipelineStatus(self.contract.pipeline)))
+        if not self._not_halted_shown:  # a turn that went well is one of a pipeline that is not halted
+            self._not_halted_shown = self._log(not_halted(self.contract, PipelineStatus(self.contract.pipeline)))
 
     def published(self, batch: Published) -> None:
-        """Report a batch of this run."""
-        self._with_warning(partial(self._report, batch))
-        seconds = sum(batch.timings.values())
-        skipped = f", {batch.skipped_records:,} skipped" if batch.skipped_records else ""
-        self.context.log.info(
-            f"{self.contract.pipeline}: batch {batch.batch_id}: {batch.messages:,} messages, {batch.rows:,} rows, "
-            f"{batch.dead_letters:,} dead letters{skipped} in {seconds:.2f} s"
-        )
+        """Report a batch of this run, or collect it."""
+        if self._collects:
+            self._collected.append(batch)
+        else:
+            self._report_group([batch])
+
+    def report_collected(self, *, at_once: bool = False) -> None:
+        """Report what was collected, unless that was done less than TOGETHER seconds ago; lineage and the consumer
+        group with it.
+        """
+        with self._reporting:
+            if not self._collected or (not at_once and time.monotonic() - self._reported_at < TOGETHER):
+                return
+            collected = [self._collected.popleft() for _ in range(len(self._collected))]  # turns append to it meanwhile
+            self._reported_at = time.monotonic()
+            untold = [batch for group in groups(collected) for batch in self._report_group(group)]
+            self._collected.extendleft(reversed(untold))
+        self._tell_others()
 
     def gate_failed(self, failed: GateFailed) -> None:
         """Report every check of a batch that was not published, the failed ones with their samples."""
+        with self._reporting:
+            self._report_gate(failed)
+
+    def _report_gate(self, failed: GateFailed) -> None:
         pending = self.outside.ledger.pending()
         for result in failed.results:
             self._tally(result, pending.batch_id if pending else 0)
@@ -98,12 +132,17 @@ class Reporter:
     def turn_ended(self, at: Mapping[int, int]) -> None:
         """Send lineage, and now and then commit the consumer group. `at`: the next offsets, by partition."""
         self._at = at
+        if not self._collects:
+            self._tell_others()
+
+    def _tell_others(self) -> None:
         self._send_lineage()
         if time.monotonic() - self._progress[0] > PROGRESS_SECONDS:
             self._with_warning(self._show_progress)
 
     def finish(self) -> None:
         """Report the totals of a run of several batches, and where the pipeline is to Kafka's tools."""
+        self.report_collected(at_once=True)
         if self.batches > 1:
             for tally in self.tallies.values():
                 if tally.failed_batches or not scheduled(self.context.run):  # the sensor's run comes again soon
@@ -112,28 +151,44 @@ class Reporter:
         self._send_lineage()
 
     def _report_earlier(self) -> None:
-        for batch in self.ledger.unreported(self.contract):
+        """Not what a run that is alive has collected: it reports that itself."""
+        found = self.ledger.unreported(self.contract)
+        alive = runs_with_session(self.ledger, {batch.run_id for batch in found if batch.run_id})
+        earlier = [batch for batch in found if batch.run_id not in alive]
+        for batch in earlier:
             self.context.log.info(
                 f"{self.contract.pipeline}: batch {batch.batch_id}: committed by an earlier run, which ended before "
                 "reporting it"
             )
-            self._report(batch)
+        for group in groups(earlier) if self._collects else [[batch] for batch in earlier]:
+            self._report(group)
 
-    def _report(self, batch: Published) -> None:
-        lag = None if batch.view is None else sum(offsets.lag(self.outside.ledger.positions(), batch.view).values())
+    def _report_group(self, batches: Sequence[Published]) -> Sequence[Published]:
+        """Report these; those that are to be reported again, since a database did not answer."""
+        again = self._with_warning(partial(self._report, batches))
+        self.context.log.info(f"{self.contract.pipeline}: {sentence(batches)}")
+        return batches if again else ()
+
+    def _report(self, batches: Sequence[Published]) -> None:
+        """Report these as one materialization of each table. Raises LedgerAway where not all of it was heard."""
+        batch = together(batches)
+        positions = self.ledger.positions(self.contract.pipeline)
+        lag = None if batch.view is None else sum(offsets.lag(positions, batch.view).values())
         counts = {t.name: row_count(self.ledger, self.contract, t, batch.batch_id) for t in self.contract.tables}
-        heard = [self._log(event) for event in materializations(self.contract, batch, lag, counts)]
-        for result in batch.checks:
-            self._tally(result, batch.batch_id)
-        heard += [
-            self._log_check(result)
-            for result in batch.checks
-            if self.batches == 0 or not result.passed  # passed again: reported at the end
-        ]
-        heard += [self._log(event) for event in self._new_schemas(batch)]
-        self.batches += 1
-        if all(heard):
-            self.ledger.mark_reported(batch.batch_id)
+        count = len(batches) if self._collects else None
+        heard = [self._log(event) for event in materializations(self.contract, batch, lag, counts, count)]
+        for each in batches:
+            self._tally_once(each)
+        to_show = {  # passed again: reported at the end
+            (result.table, result.name): result for result in batch.checks if self.batches == 0 or not result.passed
+        }
+        heard += [self._log_check(result) for result in to_show.values()]
+        heard += [self._log(event) for each in batches for event in self._new_schemas(each)]
+        self.batches += len(batches)
+        if not all(heard):
+            raise LedgerAway("Dagster's storage did not answer")
+        for each in batches:
+            self.ledger.mark_reported(each.batch_id)
 
     def _new_schemas(self, batch: Published) -> list[dg.AssetObservation]:
         """The schemas that no message named before. The ledger is asked once for each that this run meets."""
@@ -143,6 +198,13 @@ class Reporter:
         found = new_schemas(self.contract, batch, self.ledger, self.endpoints)
         self._named |= named
         return found
+
+    def _tally_once(self, batch: Published) -> None:
+        """Not again where it is reported again."""
+        if batch.batch_id not in self._tallied:
+            for result in batch.checks:
+                self._tally(result, batch.batch_id)
+        self._tallied.append(batch.batch_id)
 
     def _tally(self, result: CheckResult, batch_id: int) -> None:
         self.tallies.setdefault((result.table, result.name), Tally(result)).add(result, batch_id)
@@ -156,7 +218,7 @@ class Reporter:
         except TidegateError as error:
             self.context.log.warning(f"could not find out whether {self.contract.pipeline} is halted: {error}")
             return
-        self._halt_reported = self._log(found)
+        self._not_halted_shown = self._log(found) and found.passed
 
     def _log(self, event: dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation) -> bool:
         """Tell Dagster. False where its storage did not answer: the next run is to try again."""
@@ -181,8 +243,11 @@ class Reporter:
             self._progress = (time.monotonic(), self._at)
             show_progress(self.options, f"tidegate-{self.contract.pipeline}", self.contract.topic, self._at)
 
-    def _with_warning(self, report: Callable[[], None]) -> None:
+    def _with_warning(self, report: Callable[[], None]) -> bool:
+        """Report; whether to try again later, since a database did not answer."""
         try:
             report()
         except Exception as error:  # noqa: BLE001  # whatever a listener does: the batch is committed all the same
             self.context.log.warning(f"everything is committed, but not every listener could be notified: {error}")
+            return isinstance(error, (LedgerAway, *STORAGE_AWAY))
+        return False

@@ -33,8 +33,11 @@ class Work(Protocol):
         ...
 
 
-def in_rounds(goal: Goal, work: Work, hands: int = HANDS) -> dict[str, Exception]:
-    """Give turns until the goal wants no more, or the work is over. Returns what turns raised, by pipeline."""
+def in_rounds(goal: Goal, work: Work, hands: int = HANDS, glance: float | None = None) -> dict[str, Exception]:
+    """Give turns until the goal wants no more, or the work is over. Returns what turns raised, by pipeline.
+
+    `glance`: seconds after which the goal is asked again though no turn has ended; GLANCE where it is left out.
+    """
     failures: dict[str, Exception] = {}
     working: dict[Future[Turned], str] = {}
     with _crew(hands, work.stop) as crew:
@@ -44,7 +47,7 @@ def in_rounds(goal: Goal, work: Work, hands: int = HANDS) -> dict[str, Exception
                 working[crew.submit(work.take, name)] = name
             if not working:
                 return failures
-            for future in wait(working, GLANCE, FIRST_COMPLETED).done:
+            for future in wait(working, glance or GLANCE, FIRST_COMPLETED).done:
                 _take_note(goal, working.pop(future), future, failures)
 
 

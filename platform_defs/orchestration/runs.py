@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from dagster import AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
 from platform_defs.contract.model import Contract
-from platform_defs.orchestration.keys import DRAIN_JOB, STARTED_FOR, table_keys
+from platform_defs.orchestration.keys import CONTINUOUS, DRAIN_JOB, STARTED_FOR, table_keys
 from resources.dagster.run_session import TAG
 
 UNFINISHED = [
@@ -37,6 +37,11 @@ def scheduled(run: DagsterRun) -> bool:
     tag.
     """
     return STARTED_FOR in run.tags and run.parent_run_id is None
+
+
+def stays(run: DagsterRun) -> bool:
+    """Whether the sensor started the run to stay, for pipelines whose latency is a few seconds."""
+    return scheduled(run) and CONTINUOUS in run.tags
 
 
 def selected(run: DagsterRun, contracts: Sequence[Contract]) -> list[str]:

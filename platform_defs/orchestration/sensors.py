@@ -7,17 +7,19 @@ Dagster deduplicates those forever, so a failed run could never be started again
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import dagster as dg
-from dagster import DagsterInstance, RunRecord
+from dagster import DagsterInstance, DagsterRunStatus, RunRecord, RunsFilter
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model import CONTINUOUS_BELOW, Contract
 from platform_defs.errors import BadInput
 from platform_defs.orchestration.halts import stale_halt_checks
 from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.keys import (
     BESIDE,
+    CONTINUOUS,
     DEFINITIONS,
     LAG_SENSOR,
     LEAVE,
@@ -25,7 +27,7 @@ from platform_defs.orchestration.keys import (
     STARTED_FOR,
     table_keys,
 )
-from platform_defs.orchestration.runs import asked_by_hand, live, report_dead, scheduled, selected
+from platform_defs.orchestration.runs import asked_by_hand, live, report_dead, scheduled, selected, stays
 from platform_defs.orchestration.shifts import READY, ScheduledRun, beside, scheduled_run, to_leave
 from platform_defs.orchestration.survey import Survey, kept_survey
 from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, from_cursor, remember, to_cursor
@@ -37,7 +39,12 @@ PIPELINES = 13  # for each so many, a second between two ticks: a tick over 200 
 MOST = 20  # pipelines that a run is asked for; it finds the others that are due by itself (orchestration/goals.py)
 STUCK = 45.0  # seconds that a pipeline has been due, and no batch has committed, after which a second run starts ...
 STARVED = 300.0  # ... and that it has been due after which one starts though others commit
-RUNS = 2  # at once, where dagster.yaml says nothing
+RUNS = 2  # at once, where dagster.yaml says nothing; and of those that stay, one to take the other's place
+IT_STAYS = "it stays"
+TRIES = 8  # runs that are looked back at
+LASTED = 300.0  # seconds after which a run has not failed because it could not start
+FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0  # seconds after one that failed sooner, then twice as long each time
+ENDED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
 
 
 def lag_sensor(contracts: Sequence[Contract], job: AssetJob, definitions: str) -> dg.SensorDefinition:
@@ -53,7 +60,8 @@ def lag_sensor(contracts: Sequence[Contract], job: AssetJob, definitions: str) -
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             "Starts a run for the pipelines that have as many unread messages as their contract's lagMessages, or one "
-            "that has waited as long as its latency. Reports dead runs as failed."
+            "that has waited as long as its latency; keeps one for those whose latency is a few seconds. Reports dead "
+            "runs as failed."
         ),
     )
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -76,12 +84,20 @@ def look(
     report_dead(instance, survey.live_runs, contracts)
     records = live(instance, contracts)
     seen, now = survey.look(contracts), time.time()
-    waits = remember(from_cursor(cursor), seen, now)
-    working = at_work(records, contracts, definitions, survey.ledger.seconds_since_commit(), now)
-    for run_id, why in to_leave(working.scheduled, definitions).items():
-        instance.add_run_tags(run_id, {LEAVE: why})
-    found = start(seen, waits, working, most_at_once(instance), now)
-    busy = {name for item in records for name in selected(item.dagster_run, contracts)}
+    waits, idle = remember(from_cursor(cursor), seen, now), survey.ledger.seconds_since_commit()
+    staying = [item for item in records if stays(item.dagster_run)]
+    others = [item for item in records if not stays(item.dagster_run)]
+    for_now = at_work(others, contracts, definitions, idle, now)
+    for_good = replace(at_work(staying, contracts, definitions, idle, now), by_hand=for_now.by_hand)
+    for working in (for_good, for_now):
+        for run_id, why in to_leave(working.scheduled, definitions).items():
+            instance.add_run_tags(run_id, {LEAVE: why})
+    most = most_at_once(instance, [item.contract for item in seen])
+    found = start([item for item in seen if not item.contract.limits.continuous], waits, for_now, most, now)
+    wanting = [item for item in seen if item.contract.limits.continuous]
+    pause = restart_pause(instance, definitions, now) if wanting and not for_good.scheduled else 0.0
+    found = _both(found, keep_one(wanting, waits, for_good, pause, now))
+    busy = {name for item in others for name in selected(item.dagster_run, contracts)}
     free = [
         (item.contract, item.status) for item in seen if not item.status.held and item.contract.pipeline not in busy
     ]
@@ -119,10 +135,80 @@ def at_work(
     return Working(len(records), by_hand, ours, definitions, idle)
 
 
-def most_at_once(instance: DagsterInstance) -> int:
-    """How many runs that read topics are to work at once: one less than Dagster allows, since one may verify."""
+def most_at_once(instance: DagsterInstance, contracts: Sequence[Contract] = ()) -> int:
+    """How many runs that end when nothing is due are to work at once: one less than Dagster allows, since one may
+    verify, and another less where one stays.
+    """
     queue = instance.get_concurrency_config().run_queue_config
-    return max(1, queue.max_concurrent_runs - 1) if queue and queue.max_concurrent_runs > 0 else RUNS
+    staying = any(item.limits.continuous for item in contracts)
+    return max(1, queue.max_concurrent_runs - 1 - staying) if queue and queue.max_concurrent_runs > 0 else RUNS
+
+
+def restart_pause(instance: DagsterInstance, definitions: str, now: float) -> float:
+    """Seconds until a run that stays may start, after those before it with the same definitions have failed one after
+    the other.
+    """
+    filters = RunsFilter(tags={CONTINUOUS: IT_STAYS, DEFINITIONS: definitions}, statuses=ENDED)
+    ended = instance.get_run_records(filters, limit=TRIES)
+    failed = [*takewhile(lambda record: record.dagster_run.status == DagsterRunStatus.FAILURE, ended)]
+    return pause_after([_from_to(record, now) for record in failed], now)
+
+
+def _from_to(record: RunRecord, now: float) -> tuple[float, float]:
+    """Start and end of a run that has ended. One whose process did not start has no start."""
+    end = record.end_time or now
+    return record.start_time or end, end
+
+
+def pause_after(failed: Sequence[tuple[float, float]], now: float) -> float:
+    """The same, from start and end of each run that has failed in a row, newest first, in seconds since the epoch. One
+    that stayed for a while was a good one: only its pipelines had failed.
+    """
+    soon = [*takewhile(lambda run: run[1] - run[0] < LASTED, failed)]
+    if not soon:
+        return 0.0
+    return max(0.0, soon[0][1] + min(FIRST_PAUSE * 2 ** (len(soon) - 1), LONGEST_PAUSE) - now)
+
+
+def keep_one(seen: Sequence[Seen], waits: Waits, working: Working, pause: float, now: float) -> dg.SensorResult | None:
+    """A run request for the pipelines whose latency is a few seconds, where no run is there that stays for them; or the
+    reason why there is none. None where there are no such pipelines.
+
+    `pause`: seconds for which none is to start.
+    """
+    if not seen:
+        return None
+    if all(item.status.state == "halted" for item in seen):
+        return dg.SensorResult(skip_reason=f"{len(seen)} of low latency: each is halted until a person settles it")
+    if pause > 0:
+        return dg.SensorResult(skip_reason=f"the run that stays has failed, and is started again in {pause:.0f} s")
+    due = [item for item in seen if isinstance(_decided(item, waits, working, now), Due)]
+    late = [item for item in due if working.is_stuck(_waited(item, waits, now))]
+    if working.looks_itself and not (late and len(working.scheduled) < RUNS):
+        return dg.SensorResult(skip_reason=f"{plural(len(seen), 'pipeline')} of low latency: a run stays for them")
+    keys = [key for item in (late or seen)[:MOST] for key in table_keys(item.contract)]
+    why = f"a latency of less than {CONTINUOUS_BELOW:.0f} s: {', '.join(item.contract.pipeline for item in seen)}"
+    tags = {STARTED_FOR: why[:1000], DEFINITIONS: working.definitions, CONTINUOUS: IT_STAYS}
+    if working_ones := beside(working.scheduled, working.definitions):
+        tags[BESIDE] = " ".join(working_ones)
+    return dg.SensorResult(run_requests=[dg.RunRequest(asset_selection=keys, asset_check_keys=[], tags=tags)])
+
+
+def _waited(item: Seen, waits: Waits, now: float) -> float:
+    """For how long a run should have taken the pipeline up, in seconds."""
+    known = waits.get(item.contract.pipeline)
+    return now - _should_have_begun(Due(item.contract.pipeline, known.since if known else now, ""), item)
+
+
+def _both(first: dg.SensorResult, second: dg.SensorResult | None) -> dg.SensorResult:
+    """One result of two: both of their requests, or else both of their reasons."""
+    if second is None:
+        return first
+    requests = [*(first.run_requests or []), *(second.run_requests or [])]
+    if requests:
+        return dg.SensorResult(run_requests=requests)
+    said = [item.skip_reason.skip_message or "" for item in (first, second) if item.skip_reason]
+    return dg.SensorResult(skip_reason="; ".join(filter(None, said)))
 
 
 def start(seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: float) -> dg.SensorResult:

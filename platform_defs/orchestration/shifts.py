@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dagster import RunRecord
 
-from platform_defs.orchestration.keys import DEFINITIONS
+from platform_defs.orchestration.keys import DEFINITIONS, HANDS_OVER, LEAVE
 
 # Seconds after which a run that the sensor started ends: its failures are shown then, and the next begins.
 SHIFT = 1800.0
@@ -25,6 +25,8 @@ class ScheduledRun:
     run_id: str
     age: float  # seconds since it started; 0 for one that has not
     definitions: str  # the digest that it was asked for with; empty: by an older version of Tidegate
+    spent: bool = False  # it asks for another in its place, though its shift is not over
+    leaving: bool = False  # it has been told to leave
 
     def is_outdated(self, definitions: str) -> bool:
         """Whether Dagster has loaded others since. One without a digest ends with its shift."""
@@ -33,13 +35,14 @@ class ScheduledRun:
     @property
     def hands_over(self) -> bool:
         """Whether its shift is nearly over: the next run may start."""
-        return self.age > SHIFT - HANDOVER
+        return self.spent or self.leaving or self.age > SHIFT - HANDOVER
 
 
 def scheduled_run(record: RunRecord, now: float) -> ScheduledRun:
     """The run of `record` as it is `now`, in seconds since the epoch."""
     age = max(0.0, now - record.start_time) if record.start_time else 0.0
-    return ScheduledRun(record.dagster_run.run_id, age, record.dagster_run.tags.get(DEFINITIONS, ""))
+    run = record.dagster_run
+    return ScheduledRun(run.run_id, age, run.tags.get(DEFINITIONS, ""), HANDS_OVER in run.tags, LEAVE in run.tags)
 
 
 def to_leave(runs: Sequence[ScheduledRun], definitions: str) -> Mapping[str, str]:
@@ -52,4 +55,5 @@ def to_leave(runs: Sequence[ScheduledRun], definitions: str) -> Mapping[str, str
 
 def beside(runs: Sequence[ScheduledRun], definitions: str) -> Collection[str]:
     """The ids of the runs that still do the work while a run that starts now warms up. One that is overdue hangs."""
-    return [run.run_id for run in runs if run.hands_over and run.age < SHIFT and not run.is_outdated(definitions)]
+    there = [run for run in runs if run.hands_over and not run.leaving and run.age < SHIFT]
+    return [run.run_id for run in there if not run.is_outdated(definitions)]

@@ -1,6 +1,6 @@
 """Looks at all pipelines at once: the ledger in two statements, the brokers in four questions, over kept clients."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from platform_defs.contract.model import Contract
@@ -38,6 +38,12 @@ class Survey:
             )
             for contract in contracts
         ]
+
+    def ends(self, places: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        """The last stable offsets of these partitions, by topic and partition: all that is asked between two looks.
+        Raises BrokerAway.
+        """
+        return self.topics.ends(places)
 
     def live_runs(self, run_ids: Iterable[str]) -> set[str]:
         """Those of these Dagster runs whose process is alive, on any machine."""

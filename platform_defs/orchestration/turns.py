@@ -2,8 +2,9 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import dagster as dg
 from pyspark.sql import SparkSession
@@ -14,6 +15,8 @@ from platform_defs.engine.batch import Budget, Outside, drain
 from platform_defs.engine.ports import Published
 from platform_defs.errors import Fenced, GateFailed, PipelineHeld, RunStopped, TidegateError
 from platform_defs.operations.open_run import open_run
+from platform_defs.orchestration.continuous import SHARE as STAYING
+from platform_defs.orchestration.continuous import in_small_batches
 from platform_defs.orchestration.goals import Turned
 from platform_defs.orchestration.reporter import Reporter
 from platform_defs.verdicts import TRIES
@@ -43,12 +46,22 @@ class Turns:
         endpoints: Endpoints,
         ledger: Ledger,
         spark: SparkResource,
+        *,
+        stays: bool = False,
     ) -> None:
+        """`stays`: for a continuous run, whose turns are short, and whose batches are reported together. `crowded` is
+        then to be set to what says whether others wait for a turn.
+        """
         self._context, self._endpoints, self._ledger, self._spark = context, endpoints, ledger, spark
+        self._stays = stays
+        self.crowded: Callable[[], bool] = lambda: True
         self._pipelines: Mapping[str, Pipeline] = {item.name: item for item in pipelines}
         self._reporters: dict[str, Reporter] = {}
         self._alone_since: dict[str, float] = {}
-        self._starting, self._stopped = threading.Lock(), threading.Event()
+        self._starting, self._stopped, self._over = threading.Lock(), threading.Event(), threading.Event()
+        self._reports = threading.Thread(target=self._report_now_and_then, name="reports", daemon=True)
+        if stays:
+            self._reports.start()
 
     def take(self, name: str) -> Turned:
         """A turn. Raises what ends the run's work on the pipeline, and PipelineHeld where another run has it."""
@@ -75,6 +88,9 @@ class Turns:
 
     def finish(self) -> None:
         """Report what is left to be reported at the end of the run. Nothing of it can fail the run."""
+        self._over.set()
+        if self._stays:
+            self._reports.join()
         for reporter in self._reporters.values():
             reporter.finish()
 
@@ -103,13 +119,27 @@ class Turns:
         """The pipelines that have had a turn."""
         return list(self._reporters)
 
-    def _drained(self, pipeline: Pipeline, reporter: Reporter) -> Turned:
-        batches = 0
+    def warm_up(self) -> None:
+        """Start Spark and a Python worker for each core, before any message waits for them."""
         try:
-            for published in drain(pipeline, reporter.outside, SHARE):
+            spark = self._session()
+            tasks = spark.sparkContext.defaultParallelism
+            spark.range(0, tasks, 1, tasks).mapInArrow(_as_they_are, "id bigint").collect()
+        except Exception as error:  # noqa: BLE001  # of whatever kind: the first turn meets it again, and records it
+            self._context.log.warning(f"Spark did not start: {error}")
+
+    def _report_now_and_then(self) -> None:
+        while not self._over.wait(1.0):
+            for reporter in list(self._reporters.values()):
+                reporter.report_collected()
+
+    def _drained(self, pipeline: Pipeline, reporter: Reporter) -> Turned:
+        batches, read = 0, in_small_batches(pipeline) if self._stays else pipeline
+        try:
+            for published in drain(read, reporter.outside, STAYING if self._stays else SHARE):
                 reporter.published(published)
                 batches += 1
-                if self._stopped.is_set() or not _may_leave_more(published, pipeline.contract):
+                if self._stopped.is_set() or not self._goes_on(published, pipeline.contract):
                     break
         except GateFailed as failed:
             reporter.gate_failed(failed)
@@ -118,13 +148,19 @@ class Turns:
         reporter.turn_ended(at)
         return Turned(batches, at)
 
+    def _goes_on(self, published: Published, contract: Contract) -> bool:
+        """Whether the turn goes on after the batch."""
+        return not self.crowded() if self._stays else _may_leave_more(published, contract)
+
     def _stopped_with_the_run(self, outside: Outside) -> Outside:
         return replace(outside, limit=replace(outside.limit, stopped=self._stopped.is_set))
 
     def _reporter(self, pipeline: Pipeline) -> Reporter:
         """The run's reporter of a pipeline: it sums up what all of its turns did."""
         if pipeline.name not in self._reporters:
-            self._reporters[pipeline.name] = Reporter(self._context, pipeline.contract, self._ledger, self._endpoints)
+            self._reporters[pipeline.name] = Reporter(
+                self._context, pipeline.contract, self._ledger, self._endpoints, collects=self._stays
+            )
         return self._reporters[pipeline.name]
 
     def _session(self) -> SparkSession:
@@ -139,6 +175,11 @@ class Turns:
             self._context.log.warning(str(error))
         else:
             self._context.log.error(f"{name}: {error}", exc_info=not isinstance(error, TidegateError))
+
+
+def _as_they_are(batches: Iterator[Any]) -> Iterator[Any]:
+    """(Any: record batches of pyarrow, which has no types here.)"""
+    yield from batches
 
 
 def _may_leave_more(batch: Published, contract: Contract) -> bool:

@@ -94,6 +94,24 @@ def decide(seen: Seen, waiting: Waiting | None, now: float) -> Due | str:
     return f"{plural(seen.lag, 'unread message')}; no run is due yet"
 
 
+def wants_turn(seen: Seen) -> bool:
+    """Whether a run that stays for the pipeline is to give it a turn now: something is unread, or it must be halted."""
+    if _must_wait(seen) or not isinstance(seen.view, TopicView):
+        return False
+    try:
+        offsets.judge(seen.contract.pipeline, seen.positions, seen.view)
+    except Halt:
+        return True
+    except BrokerAway:
+        return False
+    return seen.lag > 0
+
+
+def may_have_turns(seen: Seen) -> bool:
+    """Whether a run may take the pipeline at all now: it is neither halted nor backed off, and its topic is there."""
+    return _must_wait(seen) is None
+
+
 def due_in(seen: Seen, waiting: Waiting | None, now: float) -> float:
     """Seconds until the pipeline's latency makes it due; infinite where nothing is unread, or it has to wait."""
     if waiting is None or _must_wait(seen):

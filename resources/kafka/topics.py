@@ -60,6 +60,22 @@ class KafkaTopics:
         offsets = self._offsets([place for places in map(_places, described.values()) for place in places])
         return {name: self._view(name, cluster, described[name], offsets) for name in names}
 
+    def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The last stable offset of each of these partitions, in one question; those of which Kafka does not say are
+        left out. Raises BrokerAway where no broker answers.
+        """
+        asked = {TopicPartition(topic, partition): OffsetSpec.latest() for topic, partition in places}
+        if not asked:
+            return {}
+        admin = self._admin()
+        found = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self.timeout)
+        answers = {(at.topic, at.partition): self._offset(future, at.topic) for at, future in found.items()}
+        away = [answer for answer in answers.values() if isinstance(answer, BrokerAway)]
+        if len(away) == len(answers):
+            self._client = None
+            raise away[0]
+        return {at: answer.offset for at, answer in answers.items() if not _failed(answer)}
+
     def facts(self, topics: Iterable[str]) -> dict[str, Facts | TidegateError]:
         """How each topic is configured: partitions, replication_factor, retention_ms, retention_bytes,
         min_insync_replicas, cleanup_policy.

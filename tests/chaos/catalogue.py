@@ -6,6 +6,7 @@ from tests.chaos import (  # noqa: F401
     cluster,
     cluster_commands,
     commits,
+    continuous,
     contracts,
     dagster,
     delivery,

@@ -142,25 +142,30 @@ def play_run(
     """What the process of a run does: batches until caught up, each of them said."""
     if point:
         os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
-    found = find_pipeline("bank_transfers")
-    contract = renamed(found.contract, name)
-    limits = replace(contract.limits, batch_messages=changed[0])
-    contract = replace(contract, limits=limits, delivery=changed[1])
+    pipeline = pipeline_of(name, changed)
     say: Any = mouth.send
     if gateway:
-        joined = _joined(gateway)
-        session = lambda: joined  # noqa: E731
+        there = joined(gateway)
+        session = lambda: there  # noqa: E731
     say(("ready",))
     try:
         while True:
-            with open_run(Pipeline(contract, found.transform), connection(), session) as outside:
-                for batch in drain(Pipeline(contract, found.transform), outside):
+            with open_run(pipeline, connection(), session) as outside:
+                for batch in drain(pipeline, outside):
                     say(("batch", str(batch.batch_id)))
             if not forever:
                 break
         say(("done",))
     except TidegateError as error:
         say(("failed", type(error).__name__, str(error)))
+
+
+def pipeline_of(name: str, changed: tuple[int, Delivery], **limits: Any) -> Pipeline:
+    """The shipped `bank_transfers` under another name,."""
+    found = find_pipeline("bank_transfers")
+    contract = renamed(found.contract, name)
+    limited = replace(contract.limits, batch_messages=changed[0], **limits)
+    return Pipeline(replace(contract, limits=limited, delivery=changed[1]), found.transform)
 
 
 def _gateway(spark: SparkSession | None) -> Gateway | None:
@@ -171,7 +176,7 @@ def _gateway(spark: SparkSession | None) -> Gateway | None:
     return known.gateway_parameters.port, known.gateway_parameters.auth_token
 
 
-def _joined(gateway: Gateway) -> SparkSession:
+def joined(gateway: Gateway) -> SparkSession:
     """A session of this process's own in the JVM of another, as notebooks have it."""
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(gateway[0]), gateway[1]
     there = launch_gateway()

@@ -30,6 +30,17 @@ def test_only_a_full_batch_is_followed_by_another_in_the_same_turn(offsets: tupl
     assert _may_leave_more(Published(1, contract.pipeline, ranges, 1, 1, 0, 0, (), {}), contract) is more
 
 
+@pytest.mark.parametrize("crowded", [True, False])
+def test_a_turn_of_a_run_that_stays_goes_on_until_others_wait_for_theirs(crowded: bool) -> None:
+    contract = find_contract("web_page_views")
+    unused: Any = None
+    taken = Turns(unused, [], Endpoints("", ""), unused, unused, stays=True)
+    taken.crowded = lambda: crowded
+    batch = Published(1, contract.pipeline, (OffsetRange(contract.topic, 0, 0, 1),), 1, 1, 0, 0, (), {})
+    assert taken._goes_on(batch, contract) is not crowded
+    taken.finish()
+
+
 def test_a_batch_that_has_failed_often_is_tried_alone_though_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     failures, clock = iter([0, ALONE - 1, ALONE, ALONE, ALONE]), iter([10.0, 9.0 + ALONE_FOR, 10.0 + ALONE_FOR])
     context: Any = None

@@ -225,7 +225,7 @@ UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
 SELECT batch_failures FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- unreported: committed batches that have not been reported to Dagster.
-SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings, contract_version, contract_digest,
+SELECT batch_id, run_id, messages, rows, dead_letters, unknown_fields, timings, contract_version, contract_digest,
        (SELECT coalesce(sum(skipped_records), 0)::bigint FROM tidegate.batch_range AS r
          WHERE r.batch_id = b.batch_id) AS skipped_records
   FROM tidegate.batch AS b WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;

@@ -1,0 +1,303 @@
+"""How long a message waits until its row is visible, in a pipeline whose latency is a second.
+
+    python -m bench.latency [--idle 30] [--seconds 60] [--rate 1000] [--no-handovers] [--write]
+
+Starts a stack and Dagster of its own under TIDEGATE_HOME, stops both at the end, and deletes what they wrote. The run
+is the sensor's, as in production. A row is visible once the ledger's position has passed it: both commit together.
+"""
+
+import os
+import threading
+import time
+from array import array
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import typer
+from confluent_kafka import Producer
+from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+from rich.console import Console
+
+from assets import ASSETS
+from bench.ending import ended_by_signals, own_home, stack_up, undisturbed
+from bench.many.load import create_topics
+from bench.many.plan import PARTITIONS
+from bench.many.processes import cpu_seconds, memory_mb, shares
+from bench.page import write_between
+from platform_defs.orchestration.keys import CONTINUOUS, HANDS_OVER, LEAVE
+from platform_defs.orchestration.sensors import IT_STAYS
+from resources.endpoints import connection
+from resources.local import dagster as ui
+from resources.local import stack
+from resources.settings import PROJECT_ROOT
+
+BEGIN, END = "<!-- bench.latency: begin -->", "<!-- bench.latency: end -->"
+TOPIC, PIPELINE = "bench.latency", "bench_latency"
+TEMPLATE = ASSETS / "web" / "page_views.odcs.yaml"
+LOOK = 0.01  # seconds between two looks at the positions: how exact the figures are
+START = 300.0  # seconds, at most, until the first row is there
+GAPS = (2.0, 3.1, 4.3)  # seconds between two messages of an idle pipeline
+QUIET = 20.0  # seconds without messages, for the CPU
+SLICE = 0.01  # seconds between two portions of messages
+POSITIONS = "SELECT partition, next_offset FROM tidegate.source_position WHERE pipeline = %s"
+BATCHES = "SELECT count(*), avg(messages) FROM tidegate.batch WHERE committed_at >= to_timestamp(%s)"
+EVENTS = (
+    "SELECT count(*), count(*) FILTER (WHERE dagster_event_type = 'ASSET_MATERIALIZATION') FROM dagster.event_logs"
+    " WHERE timestamp >= to_timestamp(%s)::timestamp"
+)
+WARM = 60.0  # seconds of messages that do not count: the JVM is compiling its code
+HANDOVERS = {LEAVE: 60.0, HANDS_OVER: 120.0}  # by the tag that asks for it, the seconds that are watched
+CHANGES = ("a run leaves, as at a deployment (60 s)", "a run hands over, as at its budget (120 s)")
+console = Console(stderr=True)
+
+
+class Messages:
+    """What was sent, and when each row was seen. There is no other producer, so the n-th message of a partition has the
+    offset n.
+    """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._producer = Producer({**options, "enable.idempotence": True, "linger.ms": 5, "log_level": 2})
+        self.sent, self.seen = ([array("d") for _ in range(PARTITIONS)] for _ in range(2))
+        self.count = 0
+
+    def send(self, count: int) -> None:
+        """So many messages, round robin over the partitions."""
+        for _ in range(count):
+            now = time.time()
+            stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            value = f'{{"event_id":"e-{self.count}","visitor":"v","url":"https://example.org/","viewed_at":"{stamp}"}}'
+            self._producer.produce(TOPIC, value.encode(), partition=self.count % PARTITIONS)
+            self.sent[self.count % PARTITIONS].append(now)
+            self.count += 1
+        self._producer.poll(0)
+
+    def look(self, database: psycopg.Connection) -> None:
+        """Note what has become visible since the last look."""
+        found = database.execute(POSITIONS, [PIPELINE]).fetchall()
+        now = time.time()
+        for partition, next_offset in found:
+            self.seen[partition].extend([now] * (next_offset - len(self.seen[partition])))
+
+    @property
+    def unread(self) -> int:
+        """Messages whose rows have not been seen."""
+        return self.count - sum(map(len, self.seen))
+
+    def waited(self, since: float, until: float) -> list[float]:
+        """The seconds that each message sent in that time has waited, ascending."""
+        pairs = [pair for both in zip(self.sent, self.seen, strict=True) for pair in zip(*both, strict=False)]
+        return sorted(seen - sent for sent, seen in pairs if since <= sent < until)
+
+
+@contextmanager
+def watched(url: str, messages: Messages) -> Generator[psycopg.Connection]:
+    """Looks at the positions, in a thread, while the block runs; a connection for other questions."""
+    over = threading.Event()
+
+    def watch() -> None:
+        with psycopg.connect(url, autocommit=True, application_name="bench") as database:
+            while not over.wait(LOOK):
+                messages.look(database)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    with psycopg.connect(url, autocommit=True, application_name="bench") as database:
+        wait_until(lambda: database.execute("SELECT to_regclass('tidegate.source_position')").fetchone() != (None,))
+        thread.start()
+        try:
+            yield database
+        finally:
+            over.set()
+            thread.join()
+
+
+def wait_until(what: Callable[[], bool], seconds: float = START) -> float:
+    """Seconds until it is so. Raises TimeoutError."""
+    began = time.monotonic()
+    while not what():
+        if time.monotonic() - began > seconds:
+            raise TimeoutError(f"not within {seconds:.0f} s")
+        time.sleep(SLICE)
+    return time.monotonic() - began
+
+
+def at_rate(messages: Messages, rate: int, seconds: float) -> tuple[float, float]:
+    """Send so many messages a second, evenly; from when until when, in seconds since the epoch."""
+    began, started, before = time.time(), time.monotonic(), messages.count
+    while (passed := time.monotonic() - started) < seconds:
+        messages.send(int(passed * rate) - (messages.count - before))
+        time.sleep(SLICE)
+    return began, time.time()
+
+
+def one_by_one(messages: Messages, count: int) -> tuple[float, float]:
+    """Single messages into an idle pipeline; from when until when."""
+    began = time.time()
+    for number in range(count):
+        time.sleep(GAPS[number % len(GAPS)])
+        messages.send(1)
+        wait_until(lambda: messages.unread == 0)
+    return began, time.time()
+
+
+def handed_over(messages: Messages, rate: int, tag: str) -> tuple[float, float]:
+    """The busy pipeline while its run gets this tag and the sensor starts another; from when until when. Raises
+    ValueError where no other run is at work at the end.
+    """
+    with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
+        before = _at_work(instance)
+        for run_id in before:
+            instance.add_run_tags(run_id, {tag: "the benchmark asks for it"})
+        began, until = at_rate(messages, rate, HANDOVERS[tag])
+        if (after := _at_work(instance)) == before or len(after) != 1:
+            raise ValueError(f"runs {before} were at work, and then {after}")
+    return began, until
+
+
+def _at_work(instance: DagsterInstance) -> list[str]:
+    """The ids of the runs that stay."""
+    filters = RunsFilter(tags={CONTINUOUS: IT_STAYS}, statuses=[DagsterRunStatus.STARTED])
+    return [run.run_id for run in instance.get_runs(filters)]
+
+
+def percentile(waited: Sequence[float], share: float) -> float:
+    return waited[min(len(waited) - 1, int(len(waited) * share))]
+
+
+def row(name: str, waited: Sequence[float], aim: str) -> str:
+    """A row of the table."""
+    told = " | ".join(f"{percentile(waited, share):.2f} s" for share in (0.5, 0.99, 1.0))
+    return f"| {name} ({len(waited):,} messages) | {told} | {aim} |"
+
+
+def run_memory_mb(home: Path) -> float:
+    """Of the run, its JVM and its Python workers: whatever of Dagster's processes has a JVM below it."""
+    for process in ui.running(home):
+        children = process.children(recursive=True)
+        if any(child.name() == "java" for child in process.children()):
+            return memory_mb([process, *children])
+    return 0.0
+
+
+def measure(idle: int, seconds: float, rate: int, handovers: bool, say: Callable[[str], None]) -> str:
+    """The table, in Markdown."""
+    with own_home("bench-latency", _stop_what_a_killed_one_left) as home, stack_up(say), _contract(home):
+        endpoints = connection()
+        create_topics(endpoints.kafka_options(), [TOPIC])
+        messages = Messages(endpoints.kafka_options())
+        messages.send(1)
+        say("starting Dagster")
+        try:
+            ui.up(say)
+            with watched(endpoints.postgres_url, messages) as database:
+                return _measured(home, messages, database, idle, seconds, rate, handovers, say)
+        finally:
+            with undisturbed():
+                ui.down()
+
+
+def _measured(
+    home: Path,
+    messages: Messages,
+    database: psycopg.Connection,
+    idle: int,
+    seconds: float,
+    rate: int,
+    handovers: bool,
+    say: Callable[[str], None],
+) -> str:
+    first = wait_until(lambda: messages.unread == 0)
+    say(f"the first row after {first:.0f} s; {idle} single messages")
+    cold = messages.waited(*one_by_one(messages, idle))
+    say(f"{WARM:.0f} s of messages that do not count")
+    at_rate(messages, rate, WARM)
+    say(f"{seconds:.0f} s of {rate} messages a second")
+    before = run_memory_mb(home)
+    began, until = at_rate(messages, rate, seconds)
+    after = run_memory_mb(home)
+    wait_until(lambda: messages.unread == 0)
+    busy = messages.waited(began, until)
+    (batches, each) = database.execute(BATCHES, [began]).fetchone() or (0, 0)
+    (events, shown) = database.execute(EVENTS, [began]).fetchone() or (0, 0)
+    say(f"{QUIET:.0f} s without messages, then {idle} single ones")
+    cpu = cpu_seconds(home)
+    time.sleep(QUIET)
+    used = shares(cpu, cpu_seconds(home), QUIET)
+    warm = messages.waited(*one_by_one(messages, idle))
+    over: list[Sequence[float]] = []
+    for tag in HANDOVERS if handovers else ():
+        say(f"the run gets the tag {tag}, under {rate} messages a second")
+        change = handed_over(messages, rate, tag)
+        wait_until(lambda: messages.unread == 0)
+        over.append(messages.waited(*change))
+    lines = [
+        "|  | median | p99 | worst | aim |",
+        "| --- | --- | --- | --- | --- |",
+        row("idle before, a run that has just started", cold, "p50 ≤ 2 s"),
+        row("idle before, a warm run", warm, "p50 ≤ 2 s"),
+        row(f"busy, {rate:,} messages/s", busy, "p50 ≤ 0.5 s, p99 ≤ 1.5 s"),
+        *(row(f"busy, {name}", waited, "") for name, waited in zip(CHANGES, over, strict=False)),
+    ]
+    return "\n".join(
+        [
+            f"{PARTITIONS} partitions, a contract with a latency of 1 s, linger.ms=5. {datetime.now(UTC):%Y-%m-%d}; "
+            f"{os.cpu_count()} cores, broker, database and Dagster on the same cores.",
+            "",
+            *lines,
+            "",
+            f"While it was busy: {batches / seconds:.1f} batches a second of {each:.0f} messages; {shown} "
+            f"materializations and {events} events of Dagster's in {seconds:.0f} s; the run with its JVM and workers "
+            f"used {before:,.0f} MB at the beginning and {after:,.0f} MB at the end.",
+            "",
+            "Without messages, shares of one core: "
+            + ", ".join(f"{name} {share:.1%}" for name, share in used.items() if share >= 0.0005)
+            + ".",
+        ]
+    )
+
+
+@contextmanager
+def _contract(home: Path) -> Generator[None]:
+    """The one contract, as TIDEGATE_CONTRACTS names it while the block runs."""
+    folder = home / "contracts" / "bench"
+    folder.mkdir(parents=True)
+    text = TEMPLATE.read_text().replace("web_page_views", PIPELINE).replace("web.page_views", TOPIC)
+    text = text.replace("domain: web", "domain: bench").replace("name: page_views", "name: latency")
+    text = text.replace("slaProperties:\n", "slaProperties:\n  - {property: latency, value: 1, unit: seconds}\n")
+    (folder / "latency.odcs.yaml").write_text(text)
+    before = os.environ.get("TIDEGATE_CONTRACTS")
+    os.environ["TIDEGATE_CONTRACTS"] = str(folder.parent)
+    try:
+        yield
+    finally:
+        os.environ.pop("TIDEGATE_CONTRACTS")
+        if before is not None:
+            os.environ["TIDEGATE_CONTRACTS"] = before
+
+
+def _stop_what_a_killed_one_left(home: Path) -> None:
+    if home.exists():
+        ui.down()
+        stack.reset()
+
+
+def main(
+    idle: int = typer.Option(30, min=3, help="How many single messages, twice."),
+    seconds: float = typer.Option(60.0, min=5, help="For how long the pipeline is busy."),
+    rate: int = typer.Option(1_000, min=1, help="Messages a second while it is."),
+    handovers: bool = typer.Option(True, help="Also while a run hands over to the next one (three minutes)."),
+    write_page: bool = typer.Option(False, "--write", help="Put the table into docs/explanation/performance.md."),
+) -> None:
+    """Measure how long messages wait and print the result as Markdown."""
+    with ended_by_signals():
+        text = measure(idle, seconds, rate, handovers, console.print)
+    print(text)  # noqa: T201
+    if write_page:
+        write_between(BEGIN, text, END)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,408 @@
+"""What a run does that stays for pipelines whose latency is a few seconds, and when the sensor starts one."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+
+import dagster as dg
+import pytest
+
+from assets import find_contract, find_pipeline
+from platform_defs.contract.model import CONTINUOUS_BELOW, Contract, Limits
+from platform_defs.engine.ports import Published
+from platform_defs.errors import BadInput, BrokerAway, Fenced, LedgerAway, PipelineHeld
+from platform_defs.offsets import OffsetRange, PartitionView, Position, TopicView, whole_spans
+from platform_defs.orchestration import continuous
+from platform_defs.orchestration.assets import other_runs
+from platform_defs.orchestration.collected import groups, together
+from platform_defs.orchestration.continuous import Around, Continuous, Place, RunBudget, glance_every, in_small_batches
+from platform_defs.orchestration.goals import OtherRuns, Turned
+from platform_defs.orchestration.keys import BESIDE, CONTINUOUS, DEFINITIONS, DRAIN_JOB, STARTED_FOR
+from platform_defs.orchestration.rounds import in_rounds
+from platform_defs.orchestration.sensors import (
+    FIRST_PAUSE,
+    IT_STAYS,
+    LASTED,
+    STARVED,
+    Working,
+    keep_one,
+    pause_after,
+    restart_pause,
+)
+from platform_defs.orchestration.shifts import HANDOVER, READY, SHIFT, ScheduledRun, beside, to_leave
+from platform_defs.orchestration.waiting import Seen, Waiting
+from resources.postgres.answers import PipelineState, PipelineStatus
+from tests.world import renamed
+
+PAGE_VIEWS = find_contract("web_page_views")
+NOW = 10_000.0
+
+
+class Topics:
+    """Topics of one partition. A turn reads ten messages at most, and may begin with `before`. The run is relieved once
+    everything is read, unless `stays`.
+    """
+
+    def __init__(self, before: Callable[[str], None] | None = None, *, stays: bool = False, **ends: int) -> None:
+        self.before, self.stays = before or (lambda _: None), stays
+        self.ends, self.read = dict(ends), dict.fromkeys(ends, 0)
+        self.held, self.halted, self.suspects = set[str](), set[str](), set[str]()
+        self.turns, self.asked = list[str](), list[str]()
+        self.looks = self.glances = 0
+        self.memory = 1e9
+        self.away: Exception | None = None
+        self.lock = threading.Lock()
+
+    def run(self, hands: int = 1, budget: RunBudget | None = None, age: float = 0.0) -> Mapping[str, Exception]:
+        goal = self.goal(budget, age)
+        return in_rounds(goal, self, hands, goal.glance)
+
+    def goal(self, budget: RunBudget | None = None, age: float = 0.0) -> Continuous:
+        around = Around(self.look, self.last_offsets, self.others, lambda: self.memory, self.asked.append)
+        return Continuous(self.contracts, around, budget or RunBudget(), age)
+
+    @property
+    def contracts(self) -> list[Contract]:
+        limits = Limits(lag_seconds=0.5)
+        return [replace(PAGE_VIEWS, pipeline=name, topic=name, limits=limits) for name in self.ends]
+
+    def look(self, contracts: Sequence[Contract]) -> list[Seen]:
+        self.looks += 1
+        if self.away is not None:
+            raise self.away
+        return [self._seen(contract) for contract in contracts]
+
+    def last_offsets(self, places: Iterable[Place]) -> Mapping[Place, int]:
+        self.glances += 1
+        return {(topic, partition): self.ends[topic] for topic, partition in places}
+
+    def others(self) -> OtherRuns:
+        return OtherRuns(relieved=not self.stays and self.read == self.ends)
+
+    def take(self, name: str) -> Turned:
+        self.before(name)
+        with self.lock:
+            self.turns.append(name)
+            before = self.read[name]
+            self.read[name] = min(self.ends[name], before + 10)
+            return Turned(int(self.read[name] > before), {0: self.read[name]})
+
+    def alone(self, name: str) -> bool:
+        return name in self.suspects
+
+    def over(self) -> bool:
+        return False
+
+    def stop(self) -> None:
+        pass
+
+    def _seen(self, contract: Contract) -> Seen:
+        name = contract.pipeline
+        view = TopicView(name, "cluster", "topic", {0: PartitionView(0, self.ends[name])})
+        state: PipelineState = "halted" if name in self.halted else "active"
+        status = PipelineStatus(name, has_run=True, held=name in self.held, state=state)
+        return Seen(contract, status, [Position(0, "cluster", "topic", self.read[name])], view)
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOOK", "HELD", "RETRY", "FENCED"):
+        monkeypatch.setattr(continuous, name, 0.2)
+
+
+def test_a_backlog_does_not_keep_a_message_of_another_topic_waiting() -> None:
+    topics = Topics(large=1_000, small=10)
+    assert topics.run() == {}
+    assert topics.turns.index("small") <= 1
+    assert topics.read == topics.ends
+
+
+def test_those_that_have_waited_longest_for_a_turn_come_first() -> None:
+    topics = Topics(a=30, b=30, c=30)
+    assert topics.run() == {}
+    assert [sorted(topics.turns[n : n + 3]) for n in (0, 3, 6)] == [["a", "b", "c"]] * 3
+
+
+def test_a_message_is_noticed_between_two_looks_by_a_question_for_the_ends_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(continuous, "LOOK", 3_600.0)
+    topics = Topics(stays=True, a=0)
+    goal = topics.goal()
+    threading.Timer(0.3, topics.ends.update, [{"a": 1}]).start()
+    assert goal.wanted(()) == ["a"]
+    assert (topics.looks, topics.glances > 1) == (1, True)
+
+
+def test_what_was_read_in_a_turn_is_not_unread_at_the_next_glance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(continuous, "LOOK", 3_600.0)
+    topics = Topics(stays=True, a=5, b=5)
+    goal = topics.goal()
+    assert sorted(goal.wanted(())) == ["a", "b"]
+    goal.turned("a", topics.take("a"))
+    assert goal.wanted(["b"]) == []
+    assert topics.glances == 1
+
+
+@pytest.mark.parametrize("hinders", ["held", "halted"])
+def test_a_pipeline_that_may_have_no_turn_hinders_no_other_and_has_one_once_it_may(hinders: str) -> None:
+    topics = Topics(a=10, b=30)
+    getattr(topics, hinders).add("a")
+    threading.Timer(0.5, getattr(topics, hinders).discard, ["a"]).start()
+    assert topics.run() == {}
+    assert topics.turns == ["b", "b", "b", "a"]
+
+
+@pytest.mark.parametrize("error", [Fenced("taken"), PipelineHeld("held"), ZeroDivisionError("a bug")])
+def test_a_turn_that_fails_ends_neither_the_run_nor_the_others(error: Exception) -> None:
+    errors = {"bad": error}
+
+    def fails_once(name: str) -> None:
+        if name in errors:
+            raise errors.pop(name)
+
+    topics = Topics(fails_once, bad=10, good=30)
+    assert topics.run() == {}
+    assert topics.read == topics.ends
+
+
+def test_a_pipeline_that_fails_at_once_each_time_is_tried_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(continuous, "RETRY", 0.1)
+    monkeypatch.setattr(continuous, "LONGEST_RETRY", 60.0)
+    tries = list[str]()
+
+    def fails(name: str) -> None:
+        if name == "bad":
+            tries.append(name)
+            raise BadInput("the table lacks a column")
+
+    topics = Topics(fails, stays=True, bad=10, good=30)
+    failures = topics.run(age=SHIFT - 2.0)
+    assert failures.keys() == {"bad"}
+    assert topics.read["good"] == 30
+    assert len(tries) <= 5  # after 0.1, 0.2, 0.4 and 0.8 seconds
+
+
+def test_a_pipeline_that_went_well_again_is_tried_again_soon_when_it_fails() -> None:
+    goal = Topics(stays=True, a=1).goal()
+    for _ in range(20):
+        goal.failed("a", ZeroDivisionError("a bug"))
+    assert goal.rests("a") > 10.0
+    goal.turned("a", Turned(1, {0: 1}))
+    goal.failed("a", ZeroDivisionError("a bug"))
+    assert goal.rests("a") <= continuous.RETRY
+    goal.failed("a", LedgerAway("away"))
+    assert goal.rests("a") <= continuous.RETRY  # no fault of the pipeline's
+
+
+def test_a_look_that_takes_long_puts_no_question_for_the_ends_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(continuous, "LOOK", 3_600.0)
+    topics = Topics(stays=True, a=0)
+    before = topics.look
+    monkeypatch.setattr(topics, "look", lambda contracts: (threading.Event().wait(0.5), before(contracts))[1])
+    goal = topics.goal()
+    threading.Timer(0.6, topics.ends.update, [{"a": 1}]).start()
+    began = time.monotonic()
+    assert goal.wanted(()) == ["a"]
+    assert time.monotonic() - began < 2.0
+
+
+def test_what_failed_last_is_what_the_run_fails_with_and_a_take_over_is_no_failure() -> None:
+    topics = Topics(stays=True, a=1)
+    goal = topics.goal()
+    assert goal.failed("a", BrokerAway("away"))
+    assert not goal.failed("a", Fenced("by a command"))
+    assert not goal.failed("a", PipelineHeld("by a run"))
+
+
+@pytest.mark.parametrize("away", [LedgerAway("away"), BrokerAway("away")])
+def test_systems_that_are_away_for_a_while_are_waited_for(away: Exception) -> None:
+    topics = Topics(a=10)
+    topics.away = away
+    threading.Timer(1.2, setattr, [topics, "away", None]).start()
+    assert topics.run() == {}
+    assert topics.read == {"a": 10}
+
+
+def test_systems_that_stay_away_end_the_run_and_first_the_turns_that_are_being_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(continuous, "AWAY", -1.0)
+    topics = Topics(a=10)
+    topics.away = LedgerAway("away")
+    assert topics.goal().wanted(["a"]) == []
+    with pytest.raises(LedgerAway):
+        topics.goal().wanted(())
+
+
+def test_a_run_ends_with_its_shift_though_something_is_unread() -> None:
+    topics = Topics(stays=True, a=10)
+    assert topics.run(age=SHIFT + 1) == {}
+    assert topics.read == {"a": 0}
+
+
+def test_a_run_whose_budget_is_spent_asks_once_for_another_and_works_until_that_is_there() -> None:
+    topics = Topics(a=50)
+    assert topics.run(budget=RunBudget(batches=1)) == {}
+    assert topics.read == {"a": 50}
+    assert len(topics.asked) <= 1
+    goal = (stays := Topics(stays=True, a=50)).goal(RunBudget(batches=0))
+    for _ in range(2):
+        goal.wanted(())
+        goal.failed("a", PipelineHeld("look again"))
+    assert stays.asked == ["it has published 0 batches"]
+
+
+def test_memory_is_a_reason_once_it_has_doubled_and_grown_by_a_gigabyte() -> None:
+    budget = RunBudget()
+    assert budget.spent(1, None, 9e9) is None
+    assert budget.spent(1, 2e9, 3.9e9) is None
+    assert budget.spent(1, 0.5e9, 1.4e9) is None
+    assert budget.spent(1, 2e9, 4.1e9) == "it uses 4,100 MB of memory, after 2,000 MB at first"
+
+
+def test_memory_is_compared_with_what_the_run_needed_in_its_fifth_minute() -> None:
+    topics = Topics(stays=True, a=1)
+    goal = topics.goal(age=301.0)
+    goal.wanted(())
+    topics.memory = 3e9
+    goal.failed("a", PipelineHeld("look again"))
+    threading.Timer(0.3, topics.ends.update, [{"a": 2}]).start()
+    goal.wanted(())
+    assert topics.asked == ["it uses 3,000 MB of memory, after 1,000 MB at first"]
+
+
+def test_the_broker_is_asked_ten_times_within_the_shortest_latency_within_bounds() -> None:
+    def every(*latencies: float) -> float:
+        return glance_every([replace(PAGE_VIEWS, limits=Limits(lag_seconds=item)) for item in latencies])
+
+    assert [every(2.0, 1.0), every(0.001), every(4.9)] == [0.1, continuous.SHORTEST, continuous.LONGEST]
+
+
+def test_a_batch_of_a_backlog_is_small_and_the_contract_is_otherwise_the_same() -> None:
+    pipeline = find_pipeline("web_page_views")
+    small = in_small_batches(pipeline)
+    assert small.contract.limits.batch_messages == continuous.BATCH
+    assert replace(small.contract, limits=pipeline.contract.limits) == pipeline.contract
+
+
+def test_a_contract_is_served_by_a_run_that_stays_where_its_latency_is_below_five_seconds() -> None:
+    assert CONTINUOUS_BELOW == 5.0
+    assert [Limits(lag_seconds=item).continuous for item in (0.5, 4.9, 5.0, 30.0)] == [True, True, False, False]
+
+
+# The sensor
+
+
+def seen(name: str, *, state: PipelineState = "active", unread: int = 3) -> Seen:
+    contract = replace(renamed(PAGE_VIEWS, name), limits=Limits(lag_seconds=1.0))
+    view = TopicView(name, "cluster", "topic", {0: PartitionView(0, unread)})
+    status = PipelineStatus(name, has_run=True, state=state)
+    return Seen(contract, status, [Position(0, "cluster", "topic", 0)], view)
+
+
+def kept(
+    pipelines: Sequence[Seen], *runs: ScheduledRun, pause: float = 0.0, waited: float = 1.0, idle: float = 0.0
+) -> Sequence[dg.RunRequest]:
+    waits = {item.contract.pipeline: Waiting(NOW - waited, 0) for item in pipelines}
+    found = keep_one(pipelines, waits, Working(len(runs), frozenset(), runs, "digest", idle), pause, NOW)
+    return (found.run_requests if found else None) or []
+
+
+STAYS = ScheduledRun("r", READY + 1, "digest")
+
+
+def test_a_run_is_kept_though_nothing_is_unread() -> None:
+    (request,) = kept([seen("a", unread=0), seen("b", unread=0)])
+    assert CONTINUOUS in request.tags
+    assert len(request.asset_selection or []) == 2
+    assert kept([seen("a")], STAYS) == []
+    assert kept([]) == []
+
+
+@pytest.mark.parametrize("run", [replace(STAYS, age=SHIFT - HANDOVER + 1), replace(STAYS, spent=True)])
+def test_the_next_one_warms_up_beside_one_whose_time_or_budget_is_over(run: ScheduledRun) -> None:
+    (request,) = kept([seen("a")], run)
+    assert request.tags[BESIDE] == "r"
+    assert kept([seen("a")], run, replace(STAYS, run_id="next")) == []
+    assert to_leave([run, replace(STAYS, run_id="next")], "digest").keys() == {"r"}
+    assert to_leave([run, replace(STAYS, run_id="next", age=READY - 1)], "digest") == {}
+
+
+@pytest.mark.parametrize("run", [replace(STAYS, definitions="earlier"), replace(STAYS, leaving=True)])
+def test_the_next_one_is_started_at_once_where_one_is_outdated_or_was_asked_to_leave(run: ScheduledRun) -> None:
+    (request,) = kept([seen("a")], run)
+    assert BESIDE not in request.tags
+    assert beside([run], "digest") == []
+
+
+def test_none_is_started_for_pipelines_that_are_all_halted() -> None:
+    assert kept([seen("a", state="halted")]) == []
+    assert len(kept([seen("a", state="halted"), seen("b")])) == 1
+
+
+def test_one_more_is_started_where_the_one_that_is_there_hangs_and_never_a_third() -> None:
+    assert kept([seen("a")], STAYS, waited=STARVED + 5, idle=inf)
+    assert not kept([seen("a")], STAYS, replace(STAYS, run_id="too"), waited=STARVED + 5, idle=inf)
+
+
+def test_runs_that_fail_at_once_are_started_again_after_a_pause_that_grows() -> None:
+    assert kept([seen("a")], pause=5.0) == []
+    assert pause_after([], NOW) == 0.0
+    assert pause_after([(NOW - 20, NOW)], NOW) == FIRST_PAUSE
+    assert pause_after([(NOW - 20, NOW)] * 3, NOW) == 4 * FIRST_PAUSE
+    assert pause_after([(NOW - 20, NOW - 50)], NOW) == 0.0
+    assert pause_after([(NOW - LASTED - 1, NOW), (NOW - 20, NOW)], NOW) == 0.0
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as found:
+        yield found
+
+
+def added(instance: dg.DagsterInstance, status: dg.DagsterRunStatus) -> dg.DagsterRun:
+    tags = {STARTED_FOR: "its latency", CONTINUOUS: IT_STAYS, DEFINITIONS: "digest"}
+    run = dg.DagsterRun(DRAIN_JOB, status=status, tags=tags)
+    instance.add_run(run)
+    return run
+
+
+def test_runs_that_fail_before_they_start_are_started_again_after_a_pause_too(instance: dg.DagsterInstance) -> None:
+    for _ in range(3):
+        instance.report_run_failed(added(instance, dg.DagsterRunStatus.STARTING), "the process did not start")
+    assert 2 * FIRST_PAUSE < restart_pause(instance, "digest", time.time()) <= 4 * FIRST_PAUSE
+    assert restart_pause(instance, "changed", time.time()) == 0.0
+
+
+def test_a_run_that_dagster_shows_as_ended_leaves_though_nobody_tells_it(instance: dg.DagsterInstance) -> None:
+    run = added(instance, dg.DagsterRunStatus.STARTED)
+    assert not other_runs(instance, [], run.run_id).relieved
+    instance.report_run_failed(run, "its session was gone for a while")
+    assert other_runs(instance, [], run.run_id).relieved
+
+
+# Reports of several batches
+
+
+def batch(number: int, first: int, until: int, version: str = "1") -> Published:
+    ranges = (OffsetRange("t", 0, first, until),)
+    return Published(
+        number, "p", ranges, until - first, until - first, 1, 0, (), {"plan": 0.1}, contract_version=version
+    )
+
+
+def test_batches_are_reported_as_one_with_the_sums_and_the_last_id() -> None:
+    (group,) = groups([batch(1, 0, 10), batch(2, 10, 25)])
+    found = together(group)
+    assert (found.batch_id, found.messages, found.dead_letters, found.timings) == (2, 25, 2, {"plan": 0.2})
+    (span,) = whole_spans(found.ranges)
+    assert (span.from_offset, span.until_offset) == (0, 25)
+
+
+def test_batches_between_which_another_run_has_read_or_the_contract_changed_are_reported_apart() -> None:
+    assert [len(item) for item in groups([batch(1, 0, 10), batch(3, 15, 20), batch(4, 20, 21)])] == [1, 2]
+    assert [len(item) for item in groups([batch(1, 0, 10), batch(2, 10, 20, "2")])] == [1, 1]
+    assert groups([]) == []
