@@ -14,6 +14,8 @@ from resources.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.slow  # each starts a stack of its own
 
+VERDICTS = {"met", "short"}
+
 
 def bench(home: Path, *arguments: str) -> "subprocess.Popen[str]":
     own = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
@@ -32,6 +34,12 @@ def left(home: Path) -> list[object]:
     return [*kafka.running(home), *postgres.running(home), *dagster.running(home)]
 
 
+def verdict(said: str, figure: str) -> str:
+    """What the last table says of that figure."""
+    (line,) = [line for line in said.splitlines() if line.startswith(f"| {figure} |")]
+    return line.split("|")[-2].strip()
+
+
 def test_a_benchmark_that_a_time_limit_cuts_off_leaves_no_stack(tmp_path: Path) -> None:
     running = bench(tmp_path, "bench", "1000", "1")
     while not (kafka.running(tmp_path) and postgres.running(tmp_path)):
@@ -40,6 +48,13 @@ def test_a_benchmark_that_a_time_limit_cuts_off_leaves_no_stack(tmp_path: Path) 
     running.send_signal(signal.SIGTERM)
     running.communicate(timeout=120)
     assert running.returncode == 128 + signal.SIGTERM
+    assert left(tmp_path) == []
+
+
+def test_the_first_figures_are_measured_against_their_aims_and_nothing_is_left(tmp_path: Path) -> None:
+    said, errors = bench(tmp_path, "bench", "1000", "1", "--quick").communicate(timeout=280)
+    assert "1,000 messages of about 180 bytes" in said, errors
+    assert {verdict(said, "staged ÷ by hand"), verdict(said, "bank.transfers ÷ by hand with postings")} <= VERDICTS
     assert left(tmp_path) == []
 
 
