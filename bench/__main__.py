@@ -1,10 +1,11 @@
 """`make bench`: messages per second of each path, the same messages, one machine, one run; then figures and aims.
 
-    python -m bench [MESSAGES] [ROUNDS] [--quick]
+    python -m bench [MESSAGES] [ROUNDS] [--quick] [--no-peers]
 
 Where the stack is not running it is started, and stopped at the end, also when the benchmark is interrupted or cut off
 by a time limit. Prints Markdown tables for docs/explanation/performance.md. The paths and their aims are those of
-bench/paths.py; a figure that a module of its own measures is a line of OTHERS.
+bench/paths.py, the peers those of bench/peers/measured.py; a figure that a module of its own measures is a line of
+OTHERS.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,10 +27,11 @@ def main(
     messages: int = typer.Argument(MESSAGES, min=1, help="In each topic."),
     rounds: int = typer.Argument(0, min=0, help="That count; 0: three, or two with --quick."),
     quick: bool = typer.Option(False, "--quick", help="Only the first aims, and the paths that they compare."),
+    peers: bool = typer.Option(True, help="Whether others carry the topic as well, in the same rounds."),
 ) -> None:
     """Measure the paths, and print the results as Markdown."""
     with ended_by_signals():
-        figures = _first(messages, rounds or 2) if quick else _all(messages, rounds or 3)
+        figures = _first(messages, rounds or 2) if quick else _all(messages, rounds or 3, peers=peers)
     print(f"\n{table(figures)}")  # noqa: T201
 
 
@@ -37,8 +39,8 @@ def _first(messages: int, rounds: int) -> list[Figure]:
     return compare(messages, rounds, say, only={name for aim in QUICK_AIMS for name in (aim.path, aim.against)})
 
 
-def _all(messages: int, rounds: int) -> list[Figure]:
-    figures = compare(messages, rounds, say)
+def _all(messages: int, rounds: int, *, peers: bool) -> list[Figure]:
+    figures = compare(messages, rounds, say, with_peers=peers)
     return [*figures, *(figure for other in OTHERS for figure in other(say))]
 
 

@@ -122,6 +122,7 @@ class Path:
     name: str
     carry: Callable[[Bench], int]
     against: str | None
+    ours: bool = True  # a peer's may fail: it is left out then, and the run goes on
 
 
 BY_HAND = "by hand: confluent-kafka, orjson, psycopg COPY, no checks"

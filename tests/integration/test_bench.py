@@ -7,8 +7,10 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
+from bench.peers.measured import STARTS
 from resources.local import dagster, kafka, postgres
 from resources.settings import PROJECT_ROOT
 
@@ -56,6 +58,23 @@ def test_the_first_figures_are_measured_against_their_aims_and_nothing_is_left(t
     assert "1,000 messages of about 180 bytes" in said, errors
     assert {verdict(said, "staged ÷ by hand"), verdict(said, "bank.transfers ÷ by hand with postings")} <= VERDICTS
     assert left(tmp_path) == []
+
+
+@pytest.mark.timeout(900)
+def test_peers_carry_the_same_topic_or_it_is_said_why_not_and_nothing_is_left(tmp_path: Path) -> None:
+    said, errors = bench(tmp_path, "bench.peers", "1000", "1").communicate(timeout=850)
+    assert verdict(said, "staged ÷ by hand") in VERDICTS, errors
+    for peer in STARTS:
+        assert f"| {peer} |" in said or f"left out: {peer}" in " ".join(errors.split()), errors
+    assert left(tmp_path) == []
+    assert [one for one in psutil.process_iter() if str(tmp_path) in " ".join(_command(one))] == []
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 @pytest.mark.timeout(600)
