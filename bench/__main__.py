@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 import typer
 from rich.console import Console
 
+from bench import start
 from bench.aims import Figure, table
 from bench.ending import ended_by_signals
 from bench.paths import QUICK_AIMS
 from bench.run import MESSAGES, compare
 
 Other = Callable[[Callable[[str], None]], Sequence[Figure]]  # is given what shows progress; starts and ends its stack
-OTHERS: tuple[Other, ...] = ()
+OTHERS: tuple[Other, ...] = (start.figures,)
 say = Console(stderr=True).print
 
 
