@@ -1,8 +1,12 @@
 """What `python -m bench` compares, and what it prints."""
 
+import sys
+from subprocess import PIPE, Popen
+
 from bench.aims import Figure, Ratio, table
 from bench.paths import AIMS, BY_HAND, BY_HAND_POSTINGS, PATHS, QUICK_AIMS, STAGED, TRANSFORMED
 from bench.rounds import tables
+from bench.sizes import Sizes, watched
 
 
 def test_a_figure_meets_its_aim_from_the_side_that_counts() -> None:
@@ -51,3 +55,23 @@ def test_each_yardstick_has_a_table_of_what_is_compared_with_it() -> None:
         f"| {STAGED} | 70 | 0.70 (0.60 to 0.80) |",
         f"| {BY_HAND} | 100 | 1.00 |",
     ]
+
+
+def test_sizes_are_compared_round_by_round_and_with_their_memory() -> None:
+    speeds = {1_000: [100.0, 200.0, 100.0], 20_000: [90.0, 190.0, 94.9]}
+    seen = Sizes(1_000, 20_000, speeds, {1_000: 500.0, 20_000: 510.0})
+    assert [figure.row for figure in seen.figures] == ["| messages/s at 20,000 ÷ at 1,000 | 0.949 | ≥ 0.95 | short |"]
+    assert seen.tables.splitlines()[2:] == ["| 1,000 | 100 | 500 |", "| 20,000 | 95 | 510 |"]
+
+
+def test_memory_is_that_of_this_process_and_what_it_started() -> None:
+    with watched() as alone:
+        alone.look()
+    holding = "held = bytearray(b'x' * 80_000_000); print(flush=True); input()"
+    with Popen([sys.executable, "-c", holding], stdin=PIPE, stdout=PIPE) as child:
+        with watched() as both:
+            assert child.stdout is not None
+            child.stdout.readline()
+            both.look()
+        child.communicate(b"\n")
+    assert both.most > alone.most + 60
