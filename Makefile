@@ -1,5 +1,5 @@
 # Everything that a run leaves behind is in TIDEGATE_HOME (default .tidegate) and is stopped by `make down`.
-.PHONY: help install demo example-avro example-protobuf test test-fast test-rest test-all lint check fmt up down bench chaos mutations docs reference
+.PHONY: help install demo example-avro example-protobuf test test-fast test-rest test-all lint check fmt up down bench bench-quick chaos mutations docs reference
 
 # The shell looks uv up, line by line: make expands all lines of a recipe before the first one, which may install it, runs.
 UV = $$(command -v uv || ls .uv/bin/uv 2>/dev/null || echo python3 -m uv)
@@ -81,9 +81,12 @@ down:  ## stop all of it
 	@$(RUN) tidegate ui down
 	@$(RUN) tidegate stack down
 
-bench: install  ## compare the paths, with ratios (docs/explanation/performance.md)
-	@$(RUN) python -m bench
+bench-quick: install  ## the first aims: staged and bank.transfers, each against a loop written by hand
+	@$(RUN) python -m bench --quick
+
+bench: install  ## all paths, and which aims are met (docs/explanation/performance.md)
 	@$(RUN) python -m bench.decode
+	@$(RUN) python -m bench
 
 chaos: install  ## kill, stop and cut off runs and servers; nothing may be lost or doubled (CHAOS="--seed 1 --kills 20")
 	@$(RUN) python -m tests.chaos $(CHAOS)

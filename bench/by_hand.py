@@ -5,7 +5,7 @@ rows. It has no checks of rules, no dead letters, no audit, no fencing and no li
 """
 
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
@@ -18,6 +18,18 @@ from confluent_kafka import Consumer, TopicPartition
 
 COMMIT_EVERY = 250_000  # messages a transaction, as large as a batch of ours for two of four partitions
 TYPES = ("text", "text", "text", "numeric", "text", "timestamptz", "text", "int4", "int8")
+Span = tuple[int, int, int]  # partition, from_offset, until_offset
+Carry = Callable[[Consumer, psycopg.Connection, str, Span], int]  # of that topic; returns the number of messages
+
+
+def tables(table: str) -> str:
+    """The SQL that creates the table of `carry_rows` and that of the offsets."""
+    return (
+        "CREATE TABLE IF NOT EXISTS bench.by_hand_offsets (topic text, partition int, next_offset bigint,"
+        f" PRIMARY KEY (topic, partition)); CREATE TABLE {table} (transfer_id text, debit_account text,"
+        " credit_account text, amount numeric(18,2), currency text, occurred_at timestamptz, memo text,"
+        " _partition int, _offset bigint)"
+    )
 
 
 def processes() -> Pool:
@@ -27,18 +39,16 @@ def processes() -> Pool:
     return pool
 
 
-def run(
-    pool: Pool, options: dict[str, str], url: str, topic: str, table: str, partitions: Sequence[tuple[int, int, int]]
-) -> int:
-    """Carry (partition, from, until) of `topic` into `table`, half of the partitions in each of two processes."""
-    return sum(pool.map(partial(_carry_all, options, url, topic, table), [partitions[0::2], partitions[1::2]]))
+def run(pool: Pool, carry: Carry, options: dict[str, str], url: str, topic: str, spans: Sequence[Span]) -> int:
+    """Carry `spans` of `topic` with a loop, half of them in each of two processes; returns the number of messages."""
+    return sum(pool.map(partial(_carry_all, carry, options, url, topic), [spans[0::2], spans[1::2]]))
 
 
 def _row_of_nothing(_: int) -> None:
     """Only to import this module."""
 
 
-def _carry_all(options: dict[str, str], url: str, topic: str, table: str, mine: Sequence[tuple[int, int, int]]) -> int:
+def _carry_all(carry: Carry, options: dict[str, str], url: str, topic: str, mine: Sequence[Span]) -> int:
     consumer = Consumer(
         {
             **options,
@@ -49,17 +59,18 @@ def _carry_all(options: dict[str, str], url: str, topic: str, table: str, mine: 
             "queued.max.messages.kbytes": 65_536,
             "fetch.message.max.bytes": 4_194_304,
             "fetch.wait.max.ms": 50,
+            "fetch.queue.backoff.ms": 5,  # as ours; the default is a second
         }
     )
     with psycopg.connect(url, autocommit=True) as connection:
-        done = sum(_carry(consumer, connection, topic, table, *span) for span in mine)
+        done = sum(carry(consumer, connection, topic, span) for span in mine)
     consumer.close()
     return done
 
 
-def _carry(
-    consumer: Consumer, connection: psycopg.Connection, topic: str, table: str, partition: int, start: int, until: int
-) -> int:
+def carry_rows(table: str, consumer: Consumer, connection: psycopg.Connection, topic: str, span: Span) -> int:
+    """A row for each message, into `table`."""
+    partition, start, until = span
     consumer.assign([TopicPartition(topic, partition, start)])
     position = start
     while position < until:
@@ -71,12 +82,17 @@ def _carry(
                     for message in consumer.consume(min(20_000, stop - position), 5.0):
                         copy.write_row(_row(message, partition))
                         position = message.offset() + 1  # pyright: ignore[reportOptionalOperand]
-            cursor.execute(
-                "INSERT INTO by_hand_offsets VALUES (%s, %s, %s) ON CONFLICT (topic, partition) "
-                "DO UPDATE SET next_offset = excluded.next_offset",
-                (topic, partition, position),
-            )
+            keep_offset(cursor, topic, partition, position)
     return until - start
+
+
+def keep_offset(cursor: psycopg.Cursor, topic: str, partition: int, position: int) -> None:
+    """The next offset to read, in the transaction of the rows."""
+    cursor.execute(
+        "INSERT INTO bench.by_hand_offsets VALUES (%s, %s, %s) ON CONFLICT (topic, partition) "
+        "DO UPDATE SET next_offset = excluded.next_offset",
+        (topic, partition, position),
+    )
 
 
 def _row(message: Any, partition: int) -> tuple[Any, ...]:

@@ -50,14 +50,14 @@ FRAMED = (
 ALL = (JSON, *FRAMED)
 
 
-def fill(options: dict[str, str], topic: str, messages: int, partitions: int) -> None:
-    """So many transfers into each format's topic."""
+def fill(options: dict[str, str], topic: str, messages: int, partitions: int, written: Sequence[Written] = ALL) -> None:
+    """The same transfers, so many, all good, into each format's topic."""
     admin = AdminClient({**options})
-    for made in admin.create_topics([NewTopic(one.topic(topic), partitions, 1) for one in ALL]).values():
+    for made in admin.create_topics([NewTopic(one.topic(topic), partitions, 1) for one in written]).values():
         made.result(30)
     producer = Producer({**options, "linger.ms": 50, "batch.size": 1_000_000, "compression.type": "lz4", "acks": "all"})
     for number, transfer in enumerate(transfers(messages)):
-        for one in ALL:
+        for one in written:
             _produce(producer, one, one.topic(topic), transfer, number % partitions)
     producer.flush()
 

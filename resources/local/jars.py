@@ -32,17 +32,23 @@ COORDINATES = (
 
 
 def broker_classpath(progress: Callable[[str], None]) -> str:
-    """The class path of the locked jars; those that are not in Maven's cache yet are downloaded.
+    """The class path of Kafka's locked jars. Raises BadInput as `jars` does."""
+    instead = "use your own Kafka: set TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"
+    return os.pathsep.join(map(str, jars(LOCK_PATH, f"Kafka {KAFKA_VERSION}", instead, progress)))
 
-    Raises BadInput where a jar cannot be downloaded, or its checksum is not the locked one.
+
+def jars(lock: Path, of: str, instead: str, progress: Callable[[str], None]) -> list[Path]:
+    """The jars of a lock file; those that are not in Maven's cache yet are downloaded.
+
+    Raises BadInput where a jar cannot be downloaded, or its checksum is not the locked one; it says what to do
+    `instead`.
     """
-    locked = LockFile.load(LOCK_PATH).dependencies
+    locked = LockFile.load(lock).dependencies
     cache = GlobalSettings.load().repo_cache
-    missing = _missing(locked, cache)
-    if missing:
-        progress(f"downloading {len(missing)} of the {len(locked)} jars of Kafka {KAFKA_VERSION} into {cache}")
-        _download(missing, cache, LOCK_PATH, "use your own Kafka: set TIDEGATE_KAFKA_BOOTSTRAP_SERVERS")
-    return os.pathsep.join(str(cache / _path_in_repository(jar)) for jar in locked)
+    if missing := _missing(locked, cache):
+        progress(f"downloading {len(missing)} of the {len(locked)} jars of {of} into {cache}")
+        _download(missing, cache, lock, instead)
+    return [cache / _path_in_repository(jar) for jar in locked]
 
 
 def registry_archive(progress: Callable[[str], None]) -> Path:
@@ -70,14 +76,20 @@ def _missing(locked: Sequence[LockedDependency], cache: Path) -> list[LockedDepe
     return [jar for jar in locked if not _is_as_locked(cache / _path_in_repository(jar), jar)]
 
 
-def write_lock() -> None:
-    """Resolve the coordinates and write the lock file (no host and no path of this machine is in it)."""
+def write_lock(
+    path: Path = LOCK_PATH, coordinates: Sequence[str] = COORDINATES, without: Callable[[str], bool] = lambda _: False
+) -> None:
+    """Resolve the coordinates and write the lock file (no host and no path of this machine is in it), `without` the
+    dependencies of which it says so by "group:artifact".
+    """
     context = _context(GlobalSettings.load().repo_cache)
-    wanted, transitive = context.resolver.resolve([context.create_dependency(name) for name in COORDINATES])
-    runtime = [*wanted, *(dep for dep in transitive if dep.scope in ("compile", "runtime"))]
-    lock = LockFile.from_resolved_dependencies(runtime, environment_name="kafka", min_java_version=17)
+    wanted, transitive = context.resolver.resolve([context.create_dependency(name) for name in coordinates])
+    needed = [dep for dep in transitive if not without(f"{dep.artifact.groupId}:{dep.artifact.artifactId}")]
+    runtime = [*wanted, *(dep for dep in needed if dep.scope in ("compile", "runtime"))]
+    name = path.name.removesuffix(".lock.toml")
+    lock = LockFile.from_resolved_dependencies(runtime, environment_name=name, min_java_version=17)
     lock.generated = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    lock.save(LOCK_PATH)
+    lock.save(path)
 
 
 def _context(cache: Path) -> MavenContext:

@@ -7,12 +7,16 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
+from bench.peers.measured import STARTS
 from resources.local import dagster, kafka, postgres
 from resources.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.slow  # each starts a stack of its own
+
+VERDICTS = {"met", "short"}
 
 
 def bench(home: Path, *arguments: str) -> "subprocess.Popen[str]":
@@ -32,6 +36,12 @@ def left(home: Path) -> list[object]:
     return [*kafka.running(home), *postgres.running(home), *dagster.running(home)]
 
 
+def verdict(said: str, figure: str) -> str:
+    """What the last table says of that figure."""
+    (line,) = [line for line in said.splitlines() if line.startswith(f"| {figure} |")]
+    return line.split("|")[-2].strip()
+
+
 def test_a_benchmark_that_a_time_limit_cuts_off_leaves_no_stack(tmp_path: Path) -> None:
     running = bench(tmp_path, "bench", "1000", "1")
     while not (kafka.running(tmp_path) and postgres.running(tmp_path)):
@@ -49,6 +59,30 @@ def test_verify_is_measured_and_nothing_is_left(tmp_path: Path) -> None:
     assert "2,000 messages of about 180 bytes" in said, errors
     assert sum(line.startswith(("| bank.transfers", "| append", "| upsert")) for line in said.splitlines()) == 3
     assert left(tmp_path) == []
+
+
+def test_the_first_figures_are_measured_against_their_aims_and_nothing_is_left(tmp_path: Path) -> None:
+    said, errors = bench(tmp_path, "bench", "1000", "1", "--quick").communicate(timeout=280)
+    assert "1,000 messages of about 180 bytes" in said, errors
+    assert {verdict(said, "staged ÷ by hand"), verdict(said, "bank.transfers ÷ by hand with postings")} <= VERDICTS
+    assert left(tmp_path) == []
+
+
+@pytest.mark.timeout(900)
+def test_peers_carry_the_same_topic_or_it_is_said_why_not_and_nothing_is_left(tmp_path: Path) -> None:
+    said, errors = bench(tmp_path, "bench.peers", "1000", "1").communicate(timeout=850)
+    assert verdict(said, "staged ÷ by hand") in VERDICTS, errors
+    for peer in STARTS:
+        assert f"| {peer} |" in said or f"left out: {peer}" in " ".join(errors.split()), errors
+    assert left(tmp_path) == []
+    assert [one for one in psutil.process_iter() if str(tmp_path) in " ".join(_command(one))] == []
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 @pytest.mark.timeout(600)

@@ -1,0 +1,147 @@
+"""The paths that `make bench` measures. A new one is a method of Bench and a line of PATHS; an aim for it is a line of
+AIMS, and QUICK_AIMS where `make bench-quick` is to measure it as well.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from uuid import uuid4
+
+import psycopg
+from pyspark.sql import SparkSession
+
+from assets import find_pipeline
+from bench import by_hand, by_hand_postings, formats
+from bench.aims import Ratio
+from bench.by_hand import Carry
+from bench.formats import Written
+from platform_defs.contract.model import Column, Contract, Table
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.batch import drain
+from platform_defs.engine.keep_nothing import read_alone
+from platform_defs.offsets import OffsetRange
+from platform_defs.operations.open_run import open_run
+from resources.endpoints import connection
+from resources.kafka.broker import KafkaBroker
+from resources.kafka.source import KafkaSource
+from resources.spark.session import spark_config, start_session
+
+PARTITIONS = 4
+
+
+class Bench:
+    """One topic filled once; each path carries the whole of it, each time into new tables.
+
+    A path is a method that returns how many messages it carried.
+    """
+
+    def __init__(self, messages: int) -> None:
+        self.messages, self.topic = messages, f"bench-{uuid4().hex[:6]}"
+        self.endpoints = replace(connection(), registry=None)  # the ledger has the schemas: no registry is asked
+        self.options = self.endpoints.kafka_options()
+        self.spark: SparkSession = start_session(spark_config())
+        self.bank = find_pipeline("bank_transfers")
+        self.hands = by_hand.processes()
+
+    def source_only(self) -> int:
+        """Read, decode and check; keep nothing."""
+        contract = self._contract("source", transformed=False)
+        ranges = tuple(OffsetRange(self.topic, *span) for span in self._spans())
+        return read_alone(self.spark, contract, KafkaSource(self.options), ranges)
+
+    def staged(self, written: Written = formats.JSON) -> int:
+        """All eight steps, without a transform."""
+        contract, topic = self._contract("staged", transformed=False), written.topic(self.topic)
+        return self._drain(Pipeline(replace(contract, topic=topic, format=written.format, wire=written.wire)))
+
+    def staged_with_transform(self) -> int:
+        """All eight steps of bank.transfers: twice as many rows, and balances."""
+        return self._drain(Pipeline(self._contract("transformed", transformed=True), self.bank.transform))
+
+    def by_hand(self) -> int:
+        """The hand-written loop."""
+        table = f"bench.hand_{uuid4().hex[:6]}"
+        self.create(by_hand.tables(table))
+        return self._run_by_hand(partial(by_hand.carry_rows, table))
+
+    def by_hand_with_postings(self) -> int:
+        """The hand-written loop that does the work of bank.transfers."""
+        name = f"bench.hand_{uuid4().hex[:6]}"
+        self.create(by_hand_postings.tables(name))
+        return self._run_by_hand(partial(by_hand_postings.carry_postings, name))
+
+    def create(self, statements: str) -> None:
+        """Run statements, separated by semicolons."""
+        with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as database:
+            database.execute(statements.encode())
+
+    def clean(self) -> None:
+        """Between two measurements: drop what the last one wrote, and let Postgres write out what it owes."""
+        with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as database:
+            database.execute("DROP SCHEMA IF EXISTS bench CASCADE")
+            database.execute("CREATE SCHEMA bench")
+            database.execute("CHECKPOINT")
+
+    def close(self) -> None:
+        """End Spark and the processes of the loops written by hand."""
+        self.hands.terminate()
+        self.hands.join()
+        self.spark.stop()
+
+    def _run_by_hand(self, carry: Carry) -> int:
+        return by_hand.run(self.hands, carry, self.options, self.endpoints.postgres_url, self.topic, self._spans())
+
+    def _spans(self) -> list[tuple[int, int, int]]:
+        view = KafkaBroker(self.options).describe(self.topic)
+        return [(partition, held.low, held.end) for partition, held in sorted(view.partitions.items())]
+
+    def _drain(self, pipeline: Pipeline) -> int:
+        with open_run(pipeline, self.endpoints, lambda: self.spark) as outside:
+            return sum(batch.messages for batch in drain(pipeline, outside))
+
+    def _contract(self, name: str, *, transformed: bool) -> Contract:
+        """bank.transfers on the bench's topic; untransformed, its row table holds the message's own fields."""
+        bank, run = self.bank.contract, f"bench_{name}_{uuid4().hex[:6]}"
+        if transformed:
+            tables = tuple(_moved(table, f"bench.{run}_{n}") for n, table in enumerate(bank.tables))
+        else:
+            columns = tuple(Column(item.name, item.type, item.required) for item in bank.fields)
+            rules = tuple(rule for rule in bank.row_table.batch_rules if rule.name != "postings_sum_to_zero")
+            tables = (_moved(replace(bank.row_table, columns=columns, batch_rules=rules), f"bench.{run}"),)
+        return replace(bank, pipeline=run, topic=self.topic, tables=tables)
+
+
+def _moved(table: Table, name: str) -> Table:
+    return replace(table, name=name, batch_rules=tuple(replace(rule, table=name) for rule in table.batch_rules))
+
+
+@dataclass(frozen=True)
+class Path:
+    """A way from the topic into tables, and the path (by name) that it is compared with; None is a yardstick."""
+
+    name: str
+    carry: Callable[[Bench], int]
+    against: str | None
+    ours: bool = True  # a peer's may fail: it is left out then, and the run goes on
+
+
+BY_HAND = "by hand: confluent-kafka, orjson, psycopg COPY, no checks"
+BY_HAND_POSTINGS = "by hand: two rows a message, and balances, no checks"
+STAGED = "staged, with checks, audit and publish"
+TRANSFORMED = "staged with a PySpark transform (two rows a message, and balances)"
+
+# In the order in which a round measures them: what is compared, next to each other.
+PATHS = (
+    Path("source only", Bench.source_only, BY_HAND),
+    Path(TRANSFORMED, Bench.staged_with_transform, BY_HAND_POSTINGS),
+    Path(BY_HAND_POSTINGS, Bench.by_hand_with_postings, None),
+    *(Path(one.name, partial(Bench.staged, written=one), STAGED) for one in formats.FRAMED),
+    Path(STAGED, Bench.staged, BY_HAND),
+    Path(BY_HAND, Bench.by_hand, None),
+)
+
+QUICK_AIMS = (
+    Ratio("staged ÷ by hand", STAGED, BY_HAND, 1.0),
+    Ratio("bank.transfers ÷ by hand with postings", TRANSFORMED, BY_HAND_POSTINGS, 1.2),
+)
+AIMS = QUICK_AIMS

@@ -1,0 +1,32 @@
+"""How fast others carry the same topic into the same database, beside us and a loop written by hand, in one run.
+
+    python -m bench.peers [MESSAGES] [ROUNDS]
+
+Each peer is in an environment of its own below TIDEGATE_HOME, which is kept, with the versions of
+bench/peers/versions.py. One that cannot be had, as without a network, is left out. What was started is stopped at the
+end.
+"""
+
+import typer
+from rich.console import Console
+
+from bench.aims import Figure, table
+from bench.ending import ended_by_signals
+from bench.paths import BY_HAND, STAGED
+from bench.run import MESSAGES, compare
+
+say = Console(stderr=True).print
+
+
+def main(
+    messages: int = typer.Argument(MESSAGES, min=1, help="In the topic."),
+    rounds: int = typer.Argument(3, min=1, help="That count; one more, cold, does not."),
+) -> None:
+    """Measure ours, by hand and the peers, and print the results as Markdown."""
+    with ended_by_signals():
+        figures: list[Figure] = compare(messages, rounds, say, only={STAGED, BY_HAND}, with_peers=True)
+    print(f"\n{table(figures)}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,136 @@
+"""Does a pipeline slow down, or need more memory, when more is to be read at once?
+
+    python -m bench.sizes [--small 1000000] [--large 20000000] [--rounds 2]
+
+Two topics, of so many messages; the staged path carries each of them, by turns, after a first round that is cold.
+20,000,000 messages take 4 GB in Kafka and as much again in Postgres. Memory is that of Spark's JVM and all Python
+processes of the run together, at most, looked at several times a second.
+"""
+
+import statistics
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import psutil
+import typer
+from rich.console import Console
+
+from bench import formats
+from bench.aims import Figure, ratios, table
+from bench.ending import ended_by_signals, stack_up
+from bench.paths import PARTITIONS, STAGED, Bench, Path
+from bench.rounds import speed_of
+from resources.postgres import auditor
+
+AIM = 0.95
+LOOK = 0.2  # seconds between two looks at the memory
+console = Console(stderr=True)
+
+
+@dataclass
+class Memory:
+    """The most that was seen, in MB, of this process and all that it started."""
+
+    most: float = field(default=0.0)
+
+    def look(self) -> None:
+        """Once."""
+        this = psutil.Process()
+        self.most = max(self.most, sum(map(_resident_mb, [this, *this.children(recursive=True)])))
+
+
+@contextmanager
+def watched() -> Generator[Memory]:
+    """Memory, looked at until the end."""
+    memory, ended = Memory(), threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(LOOK):
+            memory.look()
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield memory
+    finally:
+        ended.set()
+        watching.join()
+
+
+def _resident_mb(process: psutil.Process) -> float:
+    try:
+        return process.memory_info().rss / 1e6
+    except psutil.NoSuchProcess:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Two numbers of messages, and of each what was seen."""
+
+    small: int
+    large: int
+    speeds: dict[int, list[float]]
+    memory: dict[int, float]
+
+    @property
+    def figures(self) -> list[Figure]:
+        """What has an aim."""
+        ratio = statistics.median(ratios(self.speeds[self.large], self.speeds[self.small]))
+        return [Figure(f"messages/s at {self.large:,} ÷ at {self.small:,}", ratio, AIM)]
+
+    @property
+    def tables(self) -> str:
+        """All of it, in Markdown."""
+        lines = [
+            f"| {size:,} | {statistics.median(self.speeds[size]):,.0f} | {self.memory[size]:,.0f} |"
+            for size in (self.small, self.large)
+        ]
+        return "\n".join(["| messages | messages/s | most memory (MB) |", "|---|---|---|", *lines])
+
+
+def compare(small: int, large: int, rounds: int, say: Callable[[str], None]) -> Sizes:
+    """Carry both by turns."""
+    seen = Sizes(small, large, {small: [], large: []}, {small: 0.0, large: 0.0})
+    with stack_up(say):
+        auditor.load()
+        bench = Bench(small)
+        try:
+            topics = {size: f"{bench.topic}-{size}" for size in (small, large)}
+            for size, topic in topics.items():
+                say(f"filling a topic with {size:,} messages ...")
+                formats.fill(bench.options, topic, size, PARTITIONS, (formats.JSON,))
+            for number in range(rounds + 1):
+                for size, topic in topics.items():
+                    _round(bench, topic, size, seen, counts=number > 0, say=say)
+        finally:
+            bench.close()
+    return seen
+
+
+def _round(bench: Bench, topic: str, size: int, seen: Sizes, *, counts: bool, say: Callable[[str], None]) -> None:
+    bench.topic, bench.messages = topic, size
+    bench.clean()
+    with watched() as memory:
+        speed = speed_of(bench, Path(STAGED, Bench.staged, None))
+    say(f"{'' if counts else '(cold) '}{size:,} messages: {speed:,.0f} messages/s, {memory.most:,.0f} MB")
+    if counts:
+        seen.speeds[size].append(speed)
+        seen.memory[size] = max(seen.memory[size], memory.most)
+
+
+def main(
+    small: int = typer.Option(1_000_000, min=1, help="Messages."),
+    large: int = typer.Option(20_000_000, min=2, help="Messages."),
+    rounds: int = typer.Option(2, min=1, help="That count."),
+) -> None:
+    """Measure both, and print the figure and its aim."""
+    with ended_by_signals():
+        seen = compare(small, large, rounds, console.print)
+    print(f"{seen.tables}\n\n{table(seen.figures)}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    typer.run(main)
