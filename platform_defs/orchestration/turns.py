@@ -143,7 +143,11 @@ class Turns:
 
 def _may_leave_more(batch: Published, contract: Contract) -> bool:
     """Whether the batch was as large as the contract allows. One that was not has read all there was when it was
-    planned; to look at once for what has come since would make a batch of each message of a trickle.
+    planned; to look at once for what has come since would make a batch of each message of a trickle. Of ranges that are
+    published one by one, the plan is what counts.
     """
-    partitions = {item.partition for item in batch.ranges}
-    return sum(map(len, batch.ranges)) + len(partitions) > contract.limits.batch_messages  # shares are rounded down
+    if batch.followed:
+        return True
+    ranges = batch.plan or batch.ranges
+    partitions = {item.partition for item in ranges}
+    return sum(map(len, ranges)) + len(partitions) > contract.limits.batch_messages  # shares are rounded down
