@@ -336,8 +336,7 @@ def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
             held.contract_digest = pin(held.connection, contract, held.holder.run_id, rebuilding=rebuilding)
             for table in contract.tables:
                 claim(held.connection, contract.pipeline, table, rebuilding=rebuilding)
-            if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
-                tables.refuse_unique(held.connection, contract.row_table)
+            tables.refuse_unique(held.connection, contract)
     except (BadInput, LedgerAway) as error:
         if isinstance(error, BadInput) or error.sqlstate == LOCKED:
             held.back_off(counts=Counts.NEVER)  # no batch has failed

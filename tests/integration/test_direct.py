@@ -21,7 +21,7 @@ from platform_defs.engine.batch import Outside, plan_batch
 from platform_defs.engine.direct import prepare
 from platform_defs.engine.direct_task import Direct
 from platform_defs.engine.task import TaskWork
-from platform_defs.errors import Fenced, Halt, LedgerAway, StagingLost
+from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, StagingLost
 from platform_defs.formats.arrow import schema_of
 from platform_defs.samples.samples import Samples
 from platform_defs.verification.incremental import verify_new
@@ -133,6 +133,16 @@ def test_a_range_with_too_many_dead_letters_is_not_published_and_halts_the_pipel
     assert world.position(pipeline) == {0: 30, 1: 0, 2: 0, 3: 0}
     assert len(world.table(pipeline)) == 30
     assert world.dead_letters(pipeline) == []
+
+
+def test_a_table_that_accepts_a_key_only_once_is_refused(world: World) -> None:
+    """Tasks that write the same key would wait for each other, and the later one until the other's range is read."""
+    pipeline = direct(world)
+    world.drain(pipeline)
+    table = pipeline.contract.row_table.name
+    world.rows(f"create unique index one_of_each on {table} (event_id)")
+    with pytest.raises(BadInput, match=r"accepts a row only once \(.*one_of_each\), and with publication: direct"):
+        world.drain(pipeline)
 
 
 def test_an_attempt_that_finds_its_range_published_does_nothing(world: World) -> None:
