@@ -119,6 +119,11 @@ class Run:
         return []
 
 
+def _transfers(name: str) -> Pipeline:
+    found = find_pipeline("bank_transfers")
+    return Pipeline(renamed(found.contract, name), found.transform)
+
+
 def _session() -> SparkSession:
     return start_session(spark_config())
 
@@ -138,14 +143,14 @@ def play_run(
     mouth: Connection,
     gateway: Gateway | None = None,
     session: Callable[[], SparkSession] = _session,
+    made: Callable[[str], Pipeline] = _transfers,
 ) -> None:
-    """What the process of a run does: batches until caught up, each of them said."""
+    """What the process of a run does: batches until caught up, each of them said. `made`: the pipeline of this name."""
     if point:
         os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
-    found = find_pipeline("bank_transfers")
-    contract = renamed(found.contract, name)
-    limits = replace(contract.limits, batch_messages=changed[0])
-    contract = replace(contract, limits=limits, delivery=changed[1])
+    found = made(name)
+    limits = replace(found.contract.limits, batch_messages=changed[0])
+    contract = replace(found.contract, limits=limits, delivery=changed[1])
     say: Any = mouth.send
     if gateway:
         joined = _joined(gateway)
