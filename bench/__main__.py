@@ -41,6 +41,7 @@ from resources.spark.session import spark_config, start_session
 
 PARTITIONS = 4
 STAGED = "staged, with checks, audit and publish"
+DIRECT = "direct, with checks: each range published by the task that reads it"
 BY_HAND = "by hand: confluent-kafka, orjson, psycopg COPY, no checks"
 say = Console(stderr=True).print
 
@@ -73,6 +74,12 @@ class Bench:
         """All eight steps, without a transform."""
         contract, topic = self._contract("staged", transformed=False), written.topic(self.topic)
         self._drain(Pipeline(replace(contract, topic=topic, format=written.format, wire=written.wire)))
+
+    def direct(self) -> None:
+        """Each range a batch of its own, without batch rules."""
+        contract = self._contract("direct", transformed=False)
+        plain = replace(contract.row_table, batch_rules=())
+        self._drain(Pipeline(replace(contract, tables=(plain,), publication="direct")))
 
     def staged_with_transform(self) -> None:
         """All eight steps of bank.transfers: twice as many rows, and balances."""
@@ -157,6 +164,7 @@ def _all_rounds(bench: Bench, messages: int, rounds: int) -> dict[str, list[floa
         "staged with a PySpark transform (two rows a message, and balances)": bench.staged_with_transform,
         STAGED: bench.staged,
         **{one.name: partial(bench.staged, one) for one in formats.FRAMED},
+        DIRECT: bench.direct,
         BY_HAND: bench.by_hand,
     }
     seen: dict[str, list[float]] = {name: [] for name in paths}
