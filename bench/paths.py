@@ -54,6 +54,12 @@ class Bench:
         contract, topic = self._contract("staged", transformed=False), written.topic(self.topic)
         return self._drain(Pipeline(replace(contract, topic=topic, format=written.format, wire=written.wire)))
 
+    def direct(self) -> int:
+        """Each range a batch of its own, without batch rules."""
+        contract = self._contract("direct", transformed=False)
+        plain = replace(contract.row_table, batch_rules=())
+        return self._drain(Pipeline(replace(contract, tables=(plain,), publication="direct")))
+
     def staged_with_transform(self) -> int:
         """All eight steps of bank.transfers: twice as many rows, and balances."""
         return self._drain(Pipeline(self._contract("transformed", transformed=True), self.bank.transform))
@@ -128,6 +134,7 @@ class Path:
 BY_HAND = "by hand: confluent-kafka, orjson, psycopg COPY, no checks"
 BY_HAND_POSTINGS = "by hand: two rows a message, and balances, no checks"
 STAGED = "staged, with checks, audit and publish"
+DIRECT = "direct, with checks: each range published by the task that reads it"
 TRANSFORMED = "staged with a PySpark transform (two rows a message, and balances)"
 
 # In the order in which a round measures them: what is compared, next to each other.
@@ -138,10 +145,12 @@ PATHS = (
     *(Path(one.name, partial(Bench.staged, written=one), STAGED) for one in formats.FRAMED),
     Path(STAGED, Bench.staged, BY_HAND),
     Path(BY_HAND, Bench.by_hand, None),
+    Path(DIRECT, Bench.direct, BY_HAND),
 )
 
 QUICK_AIMS = (
     Ratio("staged ÷ by hand", STAGED, BY_HAND, 1.0),
+    Ratio("direct ÷ by hand", DIRECT, BY_HAND, 1.3),
     Ratio("bank.transfers ÷ by hand with postings", TRANSFORMED, BY_HAND_POSTINGS, 1.2),
 )
 AIMS = QUICK_AIMS

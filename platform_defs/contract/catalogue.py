@@ -133,6 +133,12 @@ def with_transform(contract: Contract) -> Pipeline:
             "Use a downstream asset instead",
             file=str(beside),
         )
+    if contract.publication == "direct":
+        raise BadInput(
+            "publication: direct takes no transform: the task that reads a range publishes it, before Spark could "
+            "transform it. Take out the transform, or publish staged",
+            file=str(beside),
+        )
     return Pipeline(contract, _transform(beside))
 
 

@@ -36,6 +36,11 @@ class ColumnType:
         return self.in_staging or self.postgres
 
     @property
+    def copied(self) -> bool:
+        """Whether COPY can write it straight to a table (resources/postgres/binary_copy.py)."""
+        return not self.in_staging or self.name == "json"
+
+    @property
     def kind(self) -> str:
         """The name without what is in brackets: `decimal` for every decimal(precision,scale), `array` for an array."""
         return kind_of(self.name)

@@ -135,6 +135,15 @@ PIPELINE_PROPERTIES = Section(
             "at_least_once",
         ),
         Key(
+            "publication",
+            "What commits together. staged: a whole batch, once its rules have judged it. direct: what is read of each "
+            "partition by itself, written straight to the table by the task that reads it; for an append table "
+            "without batch rules and without a transform.",
+            "staged, direct",
+            "staged",
+            "direct",
+        ),
+        Key(
             "evolution",
             "Who changes the tables where the contract has changed. manual: `tidegate contract apply`. additive: a run "
             "applies what is free, such as a new optional column, before its first batch.",

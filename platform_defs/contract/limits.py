@@ -4,7 +4,7 @@ from typing import Any, cast, get_args
 
 from platform_defs.contract.document import Document
 from platform_defs.contract.keys import PIPELINE_PROPERTIES, SERVICE_LEVEL_ENTRY, SERVICE_LEVELS
-from platform_defs.contract.model import Delivery, Evolution, Limits
+from platform_defs.contract.model import Delivery, Evolution, Limits, Publishing
 from platform_defs.contract.names import custom_values
 from platform_defs.contract.node import Node, one_of
 
@@ -51,6 +51,16 @@ def read_evolution(document: Document) -> Evolution:
         return "manual"
     if node.value not in get_args(Evolution):
         raise node.refused(f"unknown evolution {node.value!r}; {one_of(get_args(Evolution), str(node.value))}")
+    return node.value
+
+
+def read_publication(document: Document) -> Publishing:
+    """The custom property `publication`; staged where it is left out."""
+    node = custom_values(document, PIPELINE_PROPERTIES).get("publication")
+    if node is None:
+        return "staged"
+    if node.value not in get_args(Publishing):
+        raise node.refused(f"unknown publication {node.value!r}; {one_of(get_args(Publishing), str(node.value))}")
     return node.value
 
 

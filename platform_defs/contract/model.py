@@ -28,6 +28,7 @@ CONTINUOUS_BELOW = 5.0  # seconds of latency: a run that is started for each mes
 Stage = Literal["decode", "check", "transform", "publish"]
 Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 Evolution = Literal["manual", "additive"]
+Publishing = Literal["staged", "direct"]
 Format = Literal["json", "avro", "protobuf"]
 Framing = Literal["prefix", "header", "both", "none"]
 KeyFormat = Literal["text", "avro", "protobuf", "json"]
@@ -220,6 +221,7 @@ class Contract:
     delivery: Delivery = "exactly_once"  # engine/publish.py says what each of them commits when
     evolution: Evolution = "manual"  # whether a run may apply a free change by itself (platform_defs/evolution/)
     wire: WireFormat = UNFRAMED
+    publication: Publishing = "staged"  # what commits together: a batch, or each range of it (engine/direct.py)
     # How the topic is kept: no part of what rows are, so that it makes no other contract.
     topic_keys: TopicKeys = field(default=NO_KEYS, compare=False, repr=False)
     producing: Producing = field(default_factory=Producing, compare=False, repr=False)  # how it is written; the same

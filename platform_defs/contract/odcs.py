@@ -11,11 +11,12 @@ from open_data_contract_standard.model import SchemaObject
 from platform_defs.contract.document import Document, read_document
 from platform_defs.contract.fields import read_fields
 from platform_defs.contract.keys import CONTRACT
-from platform_defs.contract.limits import read_delivery, read_evolution, read_limits
+from platform_defs.contract.limits import read_delivery, read_evolution, read_limits, read_publication
 from platform_defs.contract.model import Contract
 from platform_defs.contract.names import checked_name, custom_values
 from platform_defs.contract.node import Node, one_of
 from platform_defs.contract.producing import read_producing
+from platform_defs.contract.publication import refuse_undirect
 from platform_defs.contract.reserved import output_clash, pipeline_mistake
 from platform_defs.contract.schema_keys import MESSAGE
 from platform_defs.contract.tables import read_tables
@@ -57,10 +58,12 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None) -
         delivery=read_delivery(document),
         evolution=read_evolution(document),
         wire=wire,
+        publication=read_publication(document),
         topic_keys=read_topic_keys(of_topic),
         producing=read_producing(of_topic),
     )
     _refuse_duplicates(contract, tables)
+    refuse_undirect(contract, document, tables)
     return contract
 
 

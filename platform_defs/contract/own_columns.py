@@ -26,6 +26,11 @@ def staged_columns(contract: Contract) -> tuple[OwnColumn, ...]:
     return (*decoded_columns(contract), ATTEMPT_ID)
 
 
+def copied_columns() -> tuple[OwnColumn, ...]:
+    """What a task that publishes directly writes besides the row table's columns."""
+    return (*PROVENANCE, BATCH_ID)
+
+
 def target_columns(table: Table) -> tuple[OwnColumn, ...]:
     """What a target table has besides the contract's columns: nothing for an accumulate, whose rows have no one
     origin.

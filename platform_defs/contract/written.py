@@ -157,6 +157,7 @@ def _custom_properties(contract: Contract) -> Iterator[Document]:
             yield {"property": name, "value": value}
     for name, value, default in (
         ("delivery", contract.delivery, "exactly_once"),
+        ("publication", contract.publication, "staged"),
         ("evolution", contract.evolution, "manual"),
     ):
         if value != default:

@@ -12,23 +12,22 @@
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-
-from pyspark.sql import SparkSession
 
 from platform_defs.contract.classified import classified
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
 from platform_defs.engine.breaker import break_circuit
+from platform_defs.engine.direct import goes_direct, publish_directly
 from platform_defs.engine.failure import record_failure
 from platform_defs.engine.find_poison import Failure, Trials, certain
-from platform_defs.engine.job_limit import JobLimit
 from platform_defs.engine.left_out import LEFT_OUT, READINGS, Excluded, refused_by_table, wait_for_suspects
+from platform_defs.engine.outside import Outside
 from platform_defs.engine.planning import TASKS, decide
-from platform_defs.engine.ports import Auditor, Broker, LineageEvents, PipelineHold, Published, Staged
+from platform_defs.engine.ports import Published, Staged
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.redaction import unexpected, without_causes
 from platform_defs.engine.right_registry import (
@@ -41,7 +40,7 @@ from platform_defs.engine.right_registry import (
 from platform_defs.engine.schema_ports import Schemas, summed
 from platform_defs.engine.stage import stage
 from platform_defs.engine.task import TaskWork
-from platform_defs.engine.task_ports import MessagePlace, Refusal, Source
+from platform_defs.engine.task_ports import MessagePlace, Refusal
 from platform_defs.engine.topic_view import describe
 from platform_defs.errors import (
     BadInput,
@@ -58,20 +57,6 @@ from platform_defs.errors import (
 )
 from platform_defs.halts import LogCut
 from platform_defs.offsets import PendingBatch, TopicView
-
-
-@dataclass(frozen=True)
-class Outside:
-    """Everything outside that a batch touches, opened by the caller (operations/open_run.py)."""
-
-    ledger: PipelineHold
-    broker: Broker
-    source: Source
-    spark: Callable[[], SparkSession]  # started only when there is something to read
-    lineage: LineageEvents
-    auditor: Auditor
-    schemas: Schemas | None = None  # where messages name theirs
-    limit: JobLimit = field(default_factory=JobLimit)
 
 
 @dataclass(frozen=True)
@@ -120,10 +105,11 @@ def _drain(pipeline: Pipeline, outside: Outside, budget: Budget, *, hides: bool)
         refuse_schema_file(pipeline.contract)
         refuse_switched(pipeline.contract, outside.schemas)
         for _ in range(budget.batches):
-            published = run_batch(pipeline, outside)
+            published: Published | None = None
+            for published in _next_batches(pipeline, outside):
+                yield published
             if published is None:
                 return
-            yield published
             if time.monotonic() - started > budget.seconds:
                 return
     except (Fenced, RunStopped):  # nothing has failed
@@ -137,8 +123,27 @@ def _drain(pipeline: Pipeline, outside: Outside, budget: Budget, *, hides: bool)
         raise ours from error
 
 
+def _next_batches(pipeline: Pipeline, outside: Outside) -> Iterator[Published]:
+    """The next batch; of a pipeline that publishes directly, a batch for each range that its task could publish, and
+    one of what those left.
+    """
+    if pipeline.contract.publication == "direct":
+        pending = plan_batch(pipeline.contract, outside)
+        if pending is None:
+            return
+        crash_points.reach("after_plan")
+        if goes_direct(pipeline, pending):
+            yield from publish_directly(pipeline, outside, pending)
+            outside.ledger.sweep()
+            if outside.ledger.pending() is None:
+                return
+    published = run_batch(pipeline, outside)
+    if published is not None:
+        yield published
+
+
 def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
-    """The next batch of `pipeline`, whole, or None when there is nothing to read."""
+    """The next batch of `pipeline`, whole, or None when there is nothing to read. In the eight steps."""
     clock = Clock()
     pending = plan_batch(pipeline.contract, outside)
     if pending is None:

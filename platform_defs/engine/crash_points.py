@@ -11,7 +11,15 @@ import time
 from typing import Literal
 
 CrashPoint = Literal[
-    "after_plan", "in_decode", "in_copy", "after_stage", "after_audit", "in_publish", "between_commits", "after_commit"
+    "after_plan",
+    "in_decode",
+    "in_copy",
+    "after_stage",
+    "after_audit",
+    "in_publish",
+    "between_commits",
+    "after_commit",
+    "after_range",  # of one that its task has published
 ]
 ApplyPoint = Literal["apply_locked", "apply_altered", "apply_recorded", "apply_committed"]  # operations/evolve.py
 PrunePoint = Literal["prune_removed", "prune_committed"]  # operations/prune.py

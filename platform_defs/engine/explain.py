@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from platform_defs.contract.model import Limits, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit
+from platform_defs.engine.direct import goes_direct
 from platform_defs.engine.planning import BatchPlan
 from platform_defs.engine.publish import TRANSACTIONS
 from platform_defs.engine.transform import transform_file
@@ -71,6 +72,11 @@ class _Batch:
     pipeline: Pipeline
     plan: BatchPlan
 
+    @property
+    def _direct(self) -> bool:
+        contract, pending = self.pipeline.contract, self.plan.pending
+        return contract.publication == "direct" and (pending is None or goes_direct(self.pipeline, pending))
+
     def planned(self) -> Iterator[str]:
         plan = self.plan
         if plan.pending is not None:
@@ -103,6 +109,10 @@ class _Batch:
 
     def staged(self) -> Iterator[str]:
         table = self.pipeline.contract.row_table
+        if self._direct:
+            yield f"Nothing: each task copies its rows straight to {table.name} and publishes its range with them."
+            yield "A range that cannot be published so (the table refuses a row of it, say) is staged after all."
+            return
         yield f"Each task copies its rows to an unlogged staging table of this try, with the columns of {table.name}."
         yield f"Columns: {', '.join(f'{column.name} {column.type.postgres}' for column in table.columns)}."
 
@@ -114,6 +124,8 @@ class _Batch:
 
     def published(self) -> Iterator[str]:
         contract = self.pipeline.contract
+        if self._direct:
+            yield "Each range is a batch of its own, published by its task: not all of this becomes visible at once."
         yield f"{contract.delivery}: the broker is asked once more whether this is still the log that was planned on."
         for number, transaction in enumerate(TRANSACTIONS[contract.delivery], 1):
             yield f"Transaction {number}:"

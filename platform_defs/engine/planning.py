@@ -68,6 +68,8 @@ def decide(
     if (halt := _halt(contract.pipeline, added, view)) is not None:
         return BatchPlan(view, every, added=tuple(added), halt=halt)
     chosen = old_before_new(every, view) if keyed else every
+    if contract.publication == "direct":
+        tasks = 1  # a range for each partition: two of one would wait for each other
     ranges = offsets.next_ranges(chosen, view, batch_messages=contract.limits.batch_messages, tasks=tasks)
     waiting = tuple(sorted(set(view.partitions) - {item.partition for item in chosen}))
     return BatchPlan(view, every, offsets.mark_new_leaders(ranges, view), None, tuple(added), waiting)

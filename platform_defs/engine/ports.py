@@ -13,7 +13,7 @@ from uuid import UUID
 from platform_defs.contract.model import BatchRule, CheckResult, Contract, Stage
 from platform_defs.engine.pauses import LONG, Counts, Pause
 from platform_defs.engine.schema_ports import SchemaCount
-from platform_defs.engine.task_ports import Coverage, StagingArea
+from platform_defs.engine.task_ports import Coverage, DirectArea, StagingArea
 from platform_defs.halts import GateRed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
 
@@ -73,6 +73,8 @@ class Published:
     schemas: tuple[SchemaCount, ...] = ()  # how many of its messages name each, ascending
     skipped_records: int = 0  # messages of records that the contract skips
     run_id: str | None = None  # of the Dagster run that published one that is reported late
+    plan: tuple[OffsetRange, ...] = ()  # that it is a part of, where ranges are published one by one
+    followed: bool = False  # another batch of that plan comes at once
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ class Auditor(Protocol):
 class Publication(Protocol):
     """The one transaction that makes a batch real. engine/publish.py has the order and why."""
 
+    staged: Staged
+
     def lock_as_owner(self) -> None:
         """Raises Fenced unless this run still owns the pipeline, and it is active."""
         ...
@@ -148,7 +152,15 @@ class Publication(Protocol):
         ...
 
 
-class PipelineHold(Protocol):
+class CountsFaults(Protocol):
+    """Knows the dead letters of a batch that is not published yet."""
+
+    def faults(self, staged: Staged) -> list[FaultGroup]:
+        """They, by stage and error class."""
+        ...
+
+
+class PipelineHold(CountsFaults, Protocol):
     """One run's hold on a pipeline, from `acquire` to the run's end.
 
     Each of its methods raises LedgerAway where Postgres cannot be asked. Those that write do so under the run's epoch
@@ -187,12 +199,16 @@ class PipelineHold(Protocol):
         """A staging area for one try at `pending`, which no other try uses meanwhile."""
         ...
 
-    def coverage(self, staging_id: int) -> list[Coverage]:
-        """Every complete attempt of a try, in order of partition and offset; a range may have several."""
+    def open_direct(self, pending: PendingBatch, staging_id: int) -> DirectArea:
+        """Where the tasks of this try publish the ranges of `pending`, each as a batch with an id of its own."""
         ...
 
-    def faults(self, staged: Staged) -> list[FaultGroup]:
-        """The dead letters of a batch, by stage and error class."""
+    def published_directly(self, area: DirectArea) -> Sequence[Published]:
+        """The batches of such a try that have committed, by id."""
+        ...
+
+    def coverage(self, staging_id: int) -> list[Coverage]:
+        """Every complete attempt of a try, in order of partition and offset; a range may have several."""
         ...
 
     def audit_view(self, staged: Staged) -> AuditView | None:

@@ -152,7 +152,7 @@ def refuse_other_messages(contract: Contract, history: History, read: Mapping[in
 
 def beside(pipeline: Pipeline) -> Pipeline:
     """The pipeline that builds the same tables beside the live ones, and delivers exactly once whatever the live one
-    does.
+    does, a whole batch at a time.
 
     Dead letters are kept however many there are: they are shown before anything is put in place. (Where the transform
     fails on every message, it halts like any other.)
@@ -160,10 +160,8 @@ def beside(pipeline: Pipeline) -> Pipeline:
     contract = pipeline.contract
     limits = replace(contract.limits, dead_letter_share=1.0)
     tables = tuple(_moved(table) for table in contract.tables)
-    changed = replace(
-        contract, pipeline=contract.pipeline + SUFFIX, tables=tables, limits=limits, delivery="exactly_once"
-    )
-    return replace(pipeline, contract=changed)
+    built = replace(contract, pipeline=contract.pipeline + SUFFIX, tables=tables, limits=limits)
+    return replace(pipeline, contract=replace(built, delivery="exactly_once", publication="staged"))
 
 
 def _moved(table: Table) -> Table:

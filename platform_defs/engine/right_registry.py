@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from platform_defs.contract.model import Contract
-from platform_defs.engine.ports import PipelineHold, Staged
+from platform_defs.engine.ports import CountsFaults, Staged
 from platform_defs.engine.replay_plan import SUFFIX
 from platform_defs.engine.schema_ports import Schemas
 from platform_defs.errors import BadInput, Halt, SchemasNotGiven
@@ -58,7 +58,7 @@ def as_decided(schemas: Schemas | None, pending: PendingBatch) -> Schemas | None
     return schemas.accepting() if schemas is not None and decided else schemas
 
 
-def refuse_unknown(contract: Contract, schemas: Schemas | None, ledger: PipelineHold, staged: Staged) -> None:
+def refuse_unknown(contract: Contract, schemas: Schemas | None, ledger: CountsFaults, staged: Staged) -> None:
     """Raise SchemasNotGiven where messages name schemas and none of these is known, unless this is known to be the
     right registry, or a person has decided about the batch: then these are dead letters. Raise BadInput where a replay
     would make dead letters of messages whose schema was known when they were published.

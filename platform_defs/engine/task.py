@@ -6,7 +6,7 @@ since Spark's attempt numbers restart when a stage is retried.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -87,13 +87,15 @@ def read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[p
     with work.area.recording() as recording:
         for batch in numbers:
             for number in integers(columns_of(batch)[0]):
-                yield from _read_range(work, work.ranges[number], recording, decoder)
+                yield from read_range(work, work.ranges[number], recording, decoder)
 
 
-def _read_range(
+def read_range(
     work: TaskWork, wanted: OffsetRange, recording: Recording, decoder: BlockDecoder
-) -> Iterator[pa.RecordBatch]:
-    """The rows of one range; at its proven end the dead letters and the coverage are stored in one transaction."""
+) -> Generator[pa.RecordBatch, None, Coverage]:
+    """The rows of one range; at its proven end the dead letters and the coverage are stored in one transaction. The
+    coverage, once all rows have been taken.
+    """
     attempt, tally = uuid4(), _Tally(wanted)
     with recording.recorder(wanted.partition, attempt) as recorder:
         blocks = work.source.read(wanted, work.cluster_id)
@@ -105,7 +107,9 @@ def _read_range(
             crash_points.reach("in_decode")
             if rows.num_rows:
                 yield rows
-        recorder.cover(tally.coverage(attempt), tally.gaps)
+        coverage = tally.coverage(attempt)
+        recorder.cover(coverage, tally.gaps)
+    return coverage
 
 
 def stage_rows(work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -132,15 +136,19 @@ def read_only(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 
 def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema, *, hides: bool) -> pa.RecordBatch:
-    """`batch` in the staged order and types. Raises RowRefused for a value that does not fit; COPY would store its
-    bits.
-    """
+    """`batch` in the staged order and types. Raises RowRefused."""
     crash_points.reach("in_copy")
     tags = repeated(attempt.bytes, ATTEMPT.arrow, batch.num_rows)
+    return record_batch([*fitting(batch, schema, hides=hides), tags], schema)
+
+
+def fitting(batch: pa.RecordBatch, schema: pa.Schema, *, hides: bool) -> list[Column]:
+    """The columns that `schema` names, all but its last one, in its types. Raises RowRefused for a value that does not
+    fit; COPY would store its bits.
+    """
     columns: list[Column] = [batch.column(name) for name in schema.names[:-1]]
     kinds: list[pa.DataType] = schema.types
-    cast = [_staged(name, c, kind, hides=hides) for name, c, kind in zip(schema.names, columns, kinds, strict=False)]
-    return record_batch([*cast, tags], schema)
+    return [_staged(name, c, kind, hides=hides) for name, c, kind in zip(schema.names, columns, kinds, strict=False)]
 
 
 def _staged(name: str, column: Column, kind: pa.DataType, *, hides: bool) -> Column:

@@ -51,6 +51,14 @@ class Fenced(Retryable):
         )
 
     @classmethod
+    def not_planned(cls, pipeline: str, span: object) -> "Fenced":
+        return cls(
+            f"{pipeline}: {span} is not planned any more (another try has published it, or a person has cut or dropped "
+            "the batch); nothing was changed",
+            pipeline=pipeline,
+        )
+
+    @classmethod
     def in_another_log(cls, pipeline: str, topic: str, partition: int) -> "Fenced":
         return cls(
             f"{pipeline}: its other partitions are of another topic, or of one created before {topic} with partition "

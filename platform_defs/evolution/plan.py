@@ -146,6 +146,9 @@ def _of_the_whole(old: Contract, new: Contract) -> Iterable[Change]:
     if old.delivery != new.delivery:
         what = f"delivery {old.delivery} -> {new.delivery}"
         yield Change("~", what, ChangeClass.FREE, "it holds from the next batch on")
+    if old.publication != new.publication:
+        what = f"publication {old.publication} -> {new.publication}"
+        yield Change("~", what, ChangeClass.FREE, "it holds from the next batch on")
 
 
 def _of_registry(contract: Contract) -> tuple[str, str]:

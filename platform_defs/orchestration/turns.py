@@ -150,6 +150,8 @@ class Turns:
 
     def _goes_on(self, published: Published, contract: Contract) -> bool:
         """Whether the turn goes on after the batch."""
+        if published.followed:  # of a plan that is published range by range: all of it is reported
+            return True
         return not self.crowded() if self._stays else _may_leave_more(published, contract)
 
     def _stopped_with_the_run(self, outside: Outside) -> Outside:
@@ -184,7 +186,11 @@ def _as_they_are(batches: Iterator[Any]) -> Iterator[Any]:
 
 def _may_leave_more(batch: Published, contract: Contract) -> bool:
     """Whether the batch was as large as the contract allows. One that was not has read all there was when it was
-    planned; to look at once for what has come since would make a batch of each message of a trickle.
+    planned; to look at once for what has come since would make a batch of each message of a trickle. Of ranges that are
+    published one by one, the plan is what counts.
     """
-    partitions = {item.partition for item in batch.ranges}
-    return sum(map(len, batch.ranges)) + len(partitions) > contract.limits.batch_messages  # shares are rounded down
+    if batch.followed:
+        return True
+    ranges = batch.plan or batch.ranges
+    partitions = {item.partition for item in ranges}
+    return sum(map(len, ranges)) + len(partitions) > contract.limits.batch_messages  # shares are rounded down

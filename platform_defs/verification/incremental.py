@@ -34,7 +34,7 @@ from platform_defs.verification.verify import (
     start_spark,
     topic_of,
 )
-from platform_defs.verification.windows import Window, next_window, why_void
+from platform_defs.verification.windows import FOREVER, Window, next_window, why_void
 from resources.postgres.connection import queries
 from resources.postgres.verified import Checkpoint, move_checkpoint, read_basis, read_checkpoint, record_check
 
@@ -88,6 +88,7 @@ class _Check:
     reached: Checkpoint = field(default_factory=Checkpoint)  # as the ledger has it, or further: while keys wait
     waiting: dict[str, Newest] = field(default_factory=dict[str, Newest])
     left: int = 0
+    open_plan: int = FOREVER  # the batch that was pending; batches of lower ids are all there
     hint: str = ""
 
     def __post_init__(self) -> None:
@@ -127,6 +128,7 @@ class _Check:
         if not self.snapshots or why:
             self.began = at.batch_id
         self.reached, self.snapshots = at, self.snapshots + 1
+        (self.open_plan,) = connection.execute(queries()["verify_open_plan"], asked).fetchone() or (FOREVER,)
         (pruned,) = connection.execute(queries()["verify_pruned"], asked).fetchone() or (0,)
         later = {**asked, "after": max(at.batch_id, pruned)}
         batches = [(batch, messages) for batch, messages in connection.execute(queries()["verify_batches"], later)]
@@ -161,6 +163,9 @@ class _Check:
         if self.waiting or found == self.reached:
             self.reached = found
             return True
+        if found.batch_id >= self.open_plan:
+            self.hint = "Ranges of a batch were being published one by one, so the checkpoint stays before these"
+            return False
         if not move_checkpoint(self.endpoints.postgres_url, self.pipeline.name, found):
             self.hint = "Another check has moved the checkpoint meanwhile, so this one ended"
             return False

@@ -14,8 +14,8 @@ from platform_defs.contract.classified import classified
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
 from platform_defs.engine.pauses import LONG, Counts, Pause
-from platform_defs.engine.ports import AuditView, FaultGroup, Publication, RefusedRow, Staged
-from platform_defs.engine.task_ports import Coverage
+from platform_defs.engine.ports import AuditView, FaultGroup, Publication, Published, RefusedRow, Staged
+from platform_defs.engine.task_ports import Coverage, DirectArea
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
 from platform_defs.halts import GateRed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
@@ -34,11 +34,13 @@ from resources.postgres.connection import (
     show_alive,
     state_of,
 )
+from resources.postgres.direct import PostgresDirect
+from resources.postgres.ledger import Ledger
 from resources.postgres.pinning import pin
 from resources.postgres.positions import positions_of
 from resources.postgres.publish_statements import Holder, PostgresPublication, is_owner, lock_as_owner
 from resources.postgres.refused_rows import find_refused
-from resources.postgres.staging import PostgresStaging, coverage_of
+from resources.postgres.staging import PostgresStaging, coverage_of, faults_of
 from resources.postgres.take_over import TakenOver, refuse_held, take_over
 
 LOCKED = "55P03"  # lock_not_available: the session is as it was
@@ -135,6 +137,18 @@ class PostgresHold:
         name, table = application_name(pipeline, self.holder.owner), staging_tables.rows_name(table_id)
         return PostgresStaging(self.url, name, staging_id, table, self.hides)
 
+    def open_direct(self, pending: PendingBatch, staging_id: int) -> PostgresDirect:
+        """See engine.ports.PipelineHold."""
+        with self._owned():
+            found = self.connection.execute(queries()["next_batch_ids"], {"ranges": len(pending.ranges)}).fetchall()
+        ids = tuple(number for (number,) in found)
+        return PostgresDirect(self.url, self.contract, self.holder, pending, ids, staging_id)
+
+    def published_directly(self, area: DirectArea) -> list[Published]:
+        """See engine.ports.PipelineHold."""
+        assert isinstance(area, PostgresDirect)  # noqa: S101  # by `open_direct`
+        return [batch for batch in Ledger(self.url).unreported(self.contract) if batch.batch_id in area.batch_ids]
+
     def coverage(self, staging_id: int) -> list[Coverage]:
         """Every complete attempt of a try; a range may have several."""
         with database_errors():
@@ -142,13 +156,8 @@ class PostgresHold:
         return [coverage_of(self.contract.topic, row) for row in rows]
 
     def faults(self, staged: Staged) -> list[FaultGroup]:
-        """See engine.ports.PipelineHold."""
-        with database_errors():
-            rows = self.connection.execute(
-                queries()["fault_counts"],
-                {"staging_id": staged.staging_id, "attempts": [item.attempt for item in staged.coverage]},
-            ).fetchall()
-        return [FaultGroup(stage, name, count, tuple(samples or ())) for stage, name, count, samples in rows]
+        """See engine.ports.CountsFaults."""
+        return faults_of(self.connection, staged)
 
     def audit_view(self, staged: Staged) -> AuditView | None:
         """A view of the rows that publish would write, before anyone sees them; None where there are none."""
@@ -327,8 +336,7 @@ def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
             held.contract_digest = pin(held.connection, contract, held.holder.run_id, rebuilding=rebuilding)
             for table in contract.tables:
                 claim(held.connection, contract.pipeline, table, rebuilding=rebuilding)
-            if contract.delivery == "at_least_once" and contract.row_table.disposition == "append":
-                tables.refuse_unique(held.connection, contract.row_table)
+            tables.refuse_unique(held.connection, contract)
     except (BadInput, LedgerAway) as error:
         if isinstance(error, BadInput) or error.sqlstate == LOCKED:
             held.back_off(counts=Counts.NEVER)  # no batch has failed

@@ -157,12 +157,13 @@ class PostgresPublication:
         self._record_schemas()
         self._record_checks(checks)
         self._execute("write_lineage", **self._batch, event=Jsonb(dict(event)))
-        recent = recent_with(self.contract.limits, self.staged)
-        counted = {"messages": self.staged.messages, "rows": self.staged.rows}
+        recent = Jsonb(recent_with(self.contract.limits, self.staged).to_json())
+        self._clear_pending({"messages": self.staged.messages, "rows": self.staged.rows, "recent": recent})
+
+    def _clear_pending(self, counted: Mapping[str, Any]) -> None:
         following = next_part(self.staged.pending)
         pending = Jsonb(following.to_json()) if following else None
-        recorded = {**self._batch, **counted, "recent": Jsonb(recent.to_json()), "following": pending}
-        self._execute("clear_pending", **recorded)
+        self._execute("clear_pending", **self._batch, **counted, following=pending)
 
     @property
     def winners(self) -> sql.Composable:

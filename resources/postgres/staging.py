@@ -14,12 +14,14 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Fault
 from platform_defs.engine.gaps import Gaps
+from platform_defs.engine.ports import FaultGroup, Staged
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import LedgerAway, RowRefused, TidegateError
 from platform_defs.formats.block import Block, headers_of
 from platform_defs.offsets import OffsetRange
 from resources.postgres.connection import (
+    Connection,
     connect,
     database_errors,
     hidden_refusal,
@@ -206,6 +208,14 @@ def coverage_of(topic: str, row: tuple[Any, ...]) -> Coverage:
     attempt, partition, start, until, messages, rows, dead, unknown, gap_digest, epoch, schemas, skipped = row
     span, named = OffsetRange(topic, partition, start, until), tuple(SchemaCount(*count) for count in schemas)
     return Coverage(span, attempt, messages, rows, dead, unknown, gap_digest, epoch, named, skipped)
+
+
+def faults_of(connection: Connection, staged: Staged) -> list[FaultGroup]:
+    """The dead letters of a batch by stage and error class, as they are in staging."""
+    asked = {"staging_id": staged.staging_id, "attempts": [item.attempt for item in staged.coverage]}
+    with database_errors():
+        rows = connection.execute(queries()["fault_counts"], asked).fetchall()
+    return [FaultGroup(stage, name, count, tuple(samples or ())) for stage, name, count, samples in rows]
 
 
 def _letter(block: Block, fault: Fault) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from typing import Any, LiteralString, cast
 import psycopg
 from psycopg import sql
 
-from platform_defs.contract.model import Table
+from platform_defs.contract.model import Contract, Table
 from platform_defs.contract.own_columns import target_columns
 from platform_defs.engine.replay_plan import SUFFIX as REPLAY
 from platform_defs.errors import BadInput
@@ -88,17 +88,27 @@ def lock_target(connection: Connection, table: Table) -> None:
         raise BadInput(f"table {table.name} no longer exists. Restore it with its rows", field=table.name) from error
 
 
-def refuse_unique(connection: Connection, table: Table) -> None:
-    """Raise BadInput for a table with a unique constraint: at_least_once writes rows again after a crash, and could
-    not.
+def refuse_unique(connection: Connection, contract: Contract) -> None:
+    """Raise BadInput for a table with a unique constraint where that could keep the pipeline from continuing, or make
+    its tasks wait for each other.
     """
+    table = contract.row_table
+    why = {"at_least_once": _TWICE}.get(contract.delivery, _WAITING if contract.publication == "direct" else "")
+    if not why or table.disposition != "append":
+        return
     names = [name for (name,) in _rows(connection, "unique_indexes", table=table.name)]
     if names:
-        raise BadInput(
-            f"{table.name} accepts a row only once ({', '.join(names)}), and at_least_once may write it again: after a "
-            "crash it could never continue. Drop the constraint, or deliver exactly_once",
-            field=table.name,
-        )
+        raise BadInput(f"{table.name} accepts a row only once ({', '.join(names)}), {why}", field=table.name)
+
+
+_TWICE = (
+    "and at_least_once may write it again: after a crash it could never continue. Drop the constraint, or deliver "
+    "exactly_once"
+)
+_WAITING = (
+    "and with publication: direct tasks that write the same key would wait for each other. Drop the constraint, or "
+    "leave publication out"
+)
 
 
 def _column(name: str, kind: str, *, required: bool) -> sql.Composable:

@@ -14,15 +14,18 @@ import adbc_driver_postgresql.dbapi
 import confluent_kafka
 import orjson
 import pandas
+import pgpq.encoders
 import psycopg
 import pyarrow.compute
 import pyarrow.json
 import pyspark.worker
 from pyspark.daemon import manager
 
+import platform_defs.engine.direct_task
 import platform_defs.engine.same_install
 import platform_defs.engine.task
 import resources.kafka.source
+import resources.postgres.direct
 import resources.postgres.staging
 
 if __name__ == "__main__":

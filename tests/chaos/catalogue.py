@@ -10,6 +10,7 @@ from tests.chaos import (  # noqa: F401
     contracts,
     dagster,
     delivery,
+    direct,
     elections,
     groups,
     kills,

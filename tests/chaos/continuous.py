@@ -16,7 +16,7 @@ from resources.local import kafka, postgres, stack
 from resources.settings import PROJECT_ROOT
 from tests.chaos.dagster import reported, wait_for
 from tests.chaos.kills import Trickle
-from tests.chaos.runs import Run, joined, pipeline_of
+from tests.chaos.runs import Run, changed_as, joined, shipped
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.dagster_runs import execute, table_keys
 from tests.world import KeptSpark, World, transfers
@@ -72,7 +72,7 @@ def play_continuous(
     name: str, changed: Any, _point: None, _how: str, _forever: bool, _mouth: Any, gateway: Any
 ) -> None:
     """What the process of such a run does, until it is killed."""
-    pipeline = pipeline_of(name, changed, lag_seconds=1.0)
+    pipeline = changed_as(shipped(name), changed, lag_seconds=1.0)
     session = joined(gateway)
 
     class Joined(KeptSpark):

@@ -119,6 +119,11 @@ class Run:
         return []
 
 
+def shipped(name: str) -> Pipeline:
+    found = find_pipeline("bank_transfers")
+    return Pipeline(renamed(found.contract, name), found.transform)
+
+
 def _session() -> SparkSession:
     return start_session(spark_config())
 
@@ -138,11 +143,12 @@ def play_run(
     mouth: Connection,
     gateway: Gateway | None = None,
     session: Callable[[], SparkSession] = _session,
+    made: Callable[[str], Pipeline] = shipped,
 ) -> None:
-    """What the process of a run does: batches until caught up, each of them said."""
+    """What the process of a run does: batches until caught up, each of them said. `made`: the pipeline of this name."""
     if point:
         os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
-    pipeline = pipeline_of(name, changed)
+    pipeline = changed_as(made(name), changed)
     say: Any = mouth.send
     if gateway:
         there = joined(gateway)
@@ -160,12 +166,10 @@ def play_run(
         say(("failed", type(error).__name__, str(error)))
 
 
-def pipeline_of(name: str, changed: tuple[int, Delivery], **limits: Any) -> Pipeline:
-    """The shipped `bank_transfers` under another name,."""
-    found = find_pipeline("bank_transfers")
-    contract = renamed(found.contract, name)
-    limited = replace(contract.limits, batch_messages=changed[0], **limits)
-    return Pipeline(replace(contract, limits=limited, delivery=changed[1]), found.transform)
+def changed_as(pipeline: Pipeline, changed: tuple[int, Delivery], **limits: Any) -> Pipeline:
+    """With other limits: so many messages a batch, delivered so, and `limits`."""
+    limited = replace(pipeline.contract.limits, batch_messages=changed[0], **limits)
+    return replace(pipeline, contract=replace(pipeline.contract, limits=limited, delivery=changed[1]))
 
 
 def _gateway(spark: SparkSession | None) -> Gateway | None:

@@ -133,7 +133,7 @@ def topic_created_again_while_a_range_is_read(chaos: Chaos) -> Verdict:
     pipeline = _filled(world)
     happened = mark(pipeline)
     values = [transfer(n, "999.00") for n in range(5)]
-    splice = partial(_create_again_from_a_worker, world.endpoints, replace(pipeline, transform=None), values)
+    splice = partial(create_again_from_a_worker, world.endpoints, replace(pipeline, transform=None), values)
     run = partial(play, world, pipeline, within_a_range(splice, happened))
     verdict = _halts_and_begins_anew(chaos, pipeline, run)
     assert happened.exists()
@@ -244,7 +244,7 @@ def _cluster_id(world: World) -> str:
     return admin.describe_cluster(request_timeout=10).result(10).cluster_id
 
 
-def _create_again_from_a_worker(endpoints: Endpoints, pipeline: Pipeline, values: Sequence[bytes]) -> None:
+def create_again_from_a_worker(endpoints: Endpoints, pipeline: Pipeline, values: Sequence[bytes]) -> None:
     create_again(World(endpoints, _no_spark), pipeline, values)
 
 

@@ -314,6 +314,12 @@ MISTAKES = [
     ),
     (
         "property: batchMessages, value: 1000",
+        "property: publication, value: directly",
+        "publication.value",
+        "did you mean 'direct'",
+    ),
+    (
+        "property: batchMessages, value: 1000",
         "property: evolution, value: additiv",
         "evolution.value",
         "did you mean 'additive'",

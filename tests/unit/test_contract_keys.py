@@ -18,6 +18,7 @@ from platform_defs.contract.model import (
     KeyFormat,
     Limits,
     OtherRecords,
+    Publishing,
     Severity,
 )
 from platform_defs.contract.section import Section
@@ -48,7 +49,7 @@ def test_every_key_is_one_of_the_standard(section: Section, model: type[BaseMode
 
 def test_the_defaults_are_those_of_the_limits() -> None:
     properties, levels, defaults = keys.PIPELINE_PROPERTIES, keys.SERVICE_LEVELS, Limits()
-    assert properties.names() == [*limits.LIMITS, "delivery", "evolution"]
+    assert properties.names() == [*limits.LIMITS, "delivery", "publication", "evolution"]
     for name, (field, kind) in limits.LIMITS.items():
         assert kind(properties[name].default) == getattr(defaults, field)
     assert levels.names() == list(limits.LEVELS)
@@ -62,6 +63,7 @@ def test_the_defaults_are_those_of_the_limits() -> None:
 
 def test_the_values_are_those_that_the_reader_takes() -> None:
     assert keys.PIPELINE_PROPERTIES["delivery"].values == ", ".join(get_args(Delivery))
+    assert keys.PIPELINE_PROPERTIES["publication"].values == ", ".join(get_args(Publishing))
     assert keys.PIPELINE_PROPERTIES["evolution"].values == ", ".join(get_args(Evolution))
     assert keys.SERVER["format"].values == ", ".join(get_args(Format))
     for name, known in (("framing", Framing), ("keyFormat", KeyFormat), ("otherRecords", OtherRecords)):

@@ -41,6 +41,16 @@ def test_a_turn_of_a_run_that_stays_goes_on_until_others_wait_for_theirs(crowded
     taken.finish()
 
 
+def test_of_ranges_that_are_published_one_by_one_their_plan_says_whether_there_may_be_more() -> None:
+    contract = find_contract("web_page_views")
+    share = contract.limits.batch_messages // 4
+    plan = tuple(OffsetRange(contract.topic, partition, 0, share) for partition in range(4))
+    first = Published(1, contract.pipeline, plan[:1], 1, 1, 0, 0, (), {}, plan=plan, followed=True)
+    assert _may_leave_more(first, contract)
+    assert _may_leave_more(replace(first, followed=False), contract)
+    assert not _may_leave_more(replace(first, followed=False, plan=plan[:2]), contract)
+
+
 def test_a_batch_that_has_failed_often_is_tried_alone_though_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     failures, clock = iter([0, ALONE - 1, ALONE, ALONE, ALONE]), iter([10.0, 9.0 + ALONE_FOR, 10.0 + ALONE_FOR])
     context: Any = None

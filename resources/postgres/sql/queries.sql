@@ -130,13 +130,14 @@ UPDATE tidegate.source_position AS p
    AND p.next_offset = r.from_offset AND p.topic_id = %(topic_id)s AND p.cluster_id = %(cluster_id)s;
 
 -- write_batch: after COMMIT this row says that the batch happened, and its absence says that it did not. Each table that the
--- contract names is now at this batch: one that it leaves out falls behind. What judged its messages is the contract of
+-- contract names is now at this batch, or at a later one that committed before: one that it leaves out falls behind. What judged its messages is the contract of
 -- the try that is published.
-WITH written AS (UPDATE tidegate.output SET batch_id = %(batch_id)s
+WITH written AS (UPDATE tidegate.output SET batch_id = greatest(batch_id, %(batch_id)s)
                   WHERE pipeline = %(pipeline)s AND table_name = ANY(%(tables)s)),
      pinned AS (SELECT contract_digest, transform_digest FROM tidegate.staging WHERE staging_id = %(staging_id)s),
      first AS (UPDATE tidegate.contract AS c SET first_batch = %(batch_id)s FROM pinned AS p
-                WHERE c.pipeline = %(pipeline)s AND c.digest = p.contract_digest AND c.first_batch IS NULL)
+                WHERE c.pipeline = %(pipeline)s AND c.digest = p.contract_digest
+                  AND coalesce(c.first_batch > %(batch_id)s, true))
 INSERT INTO tidegate.batch (batch_id, pipeline, epoch, owner, run_id, messages, rows, dead_letters, unknown_fields,
                             contract_version, contract_digest, transform_digest, timings)
 VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages)s, %(rows)s, %(dead_letters)s,

@@ -87,6 +87,10 @@ SELECT (SELECT max(replay_id)::text FROM tidegate.replay
 SELECT moves, batch_id, offsets, sums, basis, moved_at, checked_at, passed, explanation
   FROM tidegate.verified WHERE pipeline = %(pipeline)s;
 
+-- verify_open_plan: the batch that is pending, if there is one. Of ranges that are published one by one as parts of it, all
+-- ids are higher, and the ones that are to come may be lower than those that have committed.
+SELECT (pending ->> 'batch_id')::bigint FROM tidegate.pipeline WHERE name = %(pipeline)s AND pending IS NOT NULL;
+
 -- move_verified: a compare-and-swap; touches one row, or another check has moved it.
 INSERT INTO tidegate.verified AS v (pipeline, moves, batch_id, offsets, sums, basis)
 VALUES (%(pipeline)s, %(moves)s + 1, %(batch_id)s, %(offsets)s, %(sums)s, %(basis)s)

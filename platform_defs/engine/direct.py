@@ -1,0 +1,77 @@
+"""Direct publication, from the driver: each range of a plan becomes a batch of its own, in one transaction of its task.
+
+A batch is what commits together. Here that is a range, so nothing else of the ledger is different: the range has a
+batch's row, checks, dead letters, lineage. What is pending is the plan, which each range leaves as it commits. Whether
+it did, the ledger says, whatever became of its task's answer. docs/decisions/0033-direct-publication.md says why.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.direct_task import LEFT, Direct, publish_ranges
+from platform_defs.engine.job import bound, range_numbers, run
+from platform_defs.engine.outside import Outside
+from platform_defs.engine.ports import Published
+from platform_defs.engine.task import TaskWork
+from platform_defs.engine.topic_view import describe
+from platform_defs.errors import TidegateError
+from platform_defs.offsets import PendingBatch
+
+_log = logging.getLogger(__name__)
+
+
+def goes_direct(pipeline: Pipeline, pending: PendingBatch) -> bool:
+    """Whether the ranges of `pending` may be published by their tasks. What a person has decided about a batch, or
+    suspects in it, is a matter of the whole; and ranges of one partition would have to wait for each other.
+    """
+    plain = PendingBatch(pending.batch_id, pending.cluster_id, pending.topic_id, pending.ranges)
+    partitions = {item.partition for item in pending.ranges}
+    return (
+        pipeline.contract.publication == "direct"
+        and pipeline.transform is None
+        and pending == plain
+        and len(partitions) == len(pending.ranges)
+    )
+
+
+def publish_directly(pipeline: Pipeline, outside: Outside, pending: PendingBatch) -> Iterator[Published]:
+    """The ranges of `pending` that could be published, each a batch; those that could not are pending still.
+
+    Raises what the job failed with, once it has given those that were published.
+    """
+    spark = outside.spark()
+    direct, work = prepare(pipeline, outside, pending)
+    in_task = partial(publish_ranges, direct)
+    failure: TidegateError | None = None
+    try:
+        with outside.limit.within(spark, pipeline, pending):
+            left = run(range_numbers(spark, work, work.ranges).mapInArrow(bound(in_task, work), LEFT), work)
+        for number, why in ((int(row["number"]), str(row["why"])) for row in left):
+            _log.warning("%s: %s is staged: %s", pipeline.name, pending.ranges[number], why)
+    except TidegateError as error:
+        failure = error
+    yield from _seen(outside, pending, outside.ledger.published_directly(direct.area), ended=failure is not None)
+    if failure is not None:
+        raise failure
+
+
+def prepare(pipeline: Pipeline, outside: Outside, pending: PendingBatch) -> tuple[Direct, TaskWork]:
+    """What the tasks of a try need: a staging area for what they prove, and batch ids for the ranges."""
+    contract, ledger = pipeline.contract, outside.ledger
+    staging = ledger.open_staging(pending)
+    direct = Direct(ledger.open_direct(pending, staging.staging_id), outside.broker, outside.lineage)
+    cluster, schemas = pending.cluster_id, outside.schemas
+    return direct, TaskWork(contract, pending.ranges, outside.source, staging, cluster_id=cluster, schemas=schemas)
+
+
+def _seen(outside: Outside, plan: PendingBatch, published: Sequence[Published], *, ended: bool) -> Iterator[Published]:
+    """The batches of a plan, with the topic as it is now. `ended`: what is left of it will not be published now."""
+    if not published:
+        return
+    view = describe(outside.broker, plan.ranges[0].topic, [])
+    last = None if len(published) < len(plan.ranges) and not ended else published[-1]
+    for batch in published:
+        yield replace(batch, view=view, plan=plan.ranges, followed=batch is not last)

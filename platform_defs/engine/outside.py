@@ -1,0 +1,25 @@
+"""Everything outside that a batch touches."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from platform_defs.engine.job_limit import JobLimit
+from platform_defs.engine.ports import Auditor, Broker, LineageEvents, PipelineHold
+from platform_defs.engine.schema_ports import Schemas
+from platform_defs.engine.task_ports import Source
+
+
+@dataclass(frozen=True)
+class Outside:
+    """The connections and services of a run, opened by the caller (operations/open_run.py)."""
+
+    ledger: PipelineHold
+    broker: Broker
+    source: Source
+    spark: Callable[[], SparkSession]  # started only when there is something to read
+    lineage: LineageEvents
+    auditor: Auditor
+    schemas: Schemas | None = None  # where messages name theirs
+    limit: JobLimit = field(default_factory=JobLimit)
