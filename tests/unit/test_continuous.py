@@ -209,6 +209,18 @@ def test_a_look_that_takes_long_puts_no_question_for_the_ends_off(monkeypatch: p
     assert time.monotonic() - began < 2.0
 
 
+def test_a_pipeline_that_is_held_for_long_does_not_have_all_looked_at_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(continuous, "LOOK", 3_600.0)
+    topics = Topics(stays=True, a=10, b=0)
+    topics.held.add("a")
+    before = topics.look
+    monkeypatch.setattr(topics, "look", lambda contracts: (threading.Event().wait(0.3), before(contracts))[1])
+    topics.run(age=SHIFT - 2.0)
+    assert topics.looks == 1
+
+
 def test_what_failed_last_is_what_the_run_fails_with_and_a_take_over_is_no_failure() -> None:
     topics = Topics(stays=True, a=1)
     goal = topics.goal()
