@@ -15,7 +15,7 @@ from platform_defs.engine.ports import Published
 from platform_defs.errors import BadInput, BrokerAway, Fenced, LedgerAway, PipelineHeld
 from platform_defs.offsets import OffsetRange, PartitionView, Position, TopicView, whole_spans
 from platform_defs.orchestration import continuous
-from platform_defs.orchestration.assets import other_runs
+from platform_defs.orchestration.assets import ends_with, other_runs
 from platform_defs.orchestration.collected import groups, together
 from platform_defs.orchestration.continuous import Around, Continuous, Place, RunBudget, glance_every, in_small_batches
 from platform_defs.orchestration.goals import OtherRuns, Turned
@@ -387,6 +387,14 @@ def test_runs_that_fail_before_they_start_are_started_again_after_a_pause_too(in
         instance.report_run_failed(added(instance, dg.DagsterRunStatus.STARTING), "the process did not start")
     assert 2 * FIRST_PAUSE < restart_pause(instance, "digest", time.time()) <= 4 * FIRST_PAUSE
     assert restart_pause(instance, "changed", time.time()) == 0.0
+
+
+def test_a_run_that_stays_fails_where_spark_has_ended_before_any_turn_failed() -> None:
+    found = ends_with({}, [], spark_ended=True, staying=True)
+    assert found is not None
+    assert not found.allow_retries
+    assert ends_with({}, [], spark_ended=True, staying=False) is None
+    assert ends_with({}, ["a"], spark_ended=False, staying=True) is None
 
 
 def test_a_run_that_dagster_shows_as_ended_leaves_though_nobody_tells_it(instance: dg.DagsterInstance) -> None:
