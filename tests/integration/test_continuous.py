@@ -8,13 +8,11 @@ from dagster import AssetCheckKey, DagsterInstance, DagsterRun, DagsterRunStatus
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.contract.reserved import NOT_HALTED
-from platform_defs.errors import BrokerAway
 from platform_defs.orchestration import reporter
 from platform_defs.orchestration.keys import CONTINUOUS, DRAIN_JOB
 from platform_defs.orchestration.sensors import look
 from platform_defs.orchestration.survey import Survey
 from resources.endpoints import Endpoints
-from resources.kafka.topics import KafkaTopics
 from resources.settings import PROJECT_ROOT
 from tests.chaos.continuous import staying
 from tests.chaos.dagster import reported, views, wait_for
@@ -114,15 +112,6 @@ def test_a_run_of_the_command_line_takes_a_pipeline_over_and_gives_it_back(
             assert not mine.ledger.fenced()
         wait_for(lambda: read(world, pipeline) == 10, 30)
     assert ended[0].success
-
-
-def test_the_ends_of_all_topics_are_one_question_in_which_one_that_is_missing_hides_no_other(world: World) -> None:
-    pipeline, topics = world.caught_up(), KafkaTopics(world.endpoints.kafka_options())
-    places = [(pipeline.contract.topic, partition) for partition in range(4)]
-    assert topics.ends(places) == dict.fromkeys(places, 2)
-    assert topics.ends([*places, ("missing.topic", 0), (pipeline.contract.topic, 9)]) == dict.fromkeys(places, 2)
-    with pytest.raises(BrokerAway):
-        KafkaTopics({"bootstrap.servers": "127.0.0.1:1"}, timeout=1).ends(places)
 
 
 def test_a_tick_asks_for_a_run_that_stays_and_leaves_the_others_as_they_are(

@@ -33,6 +33,7 @@ from platform_defs.orchestration.sensors import (
 )
 from platform_defs.orchestration.shifts import HANDOVER, READY, SHIFT, ScheduledRun, beside, to_leave
 from platform_defs.orchestration.waiting import Seen, Waiting
+from resources.kafka.topics import KafkaTopics
 from resources.postgres.answers import PipelineState, PipelineStatus
 from tests.world import renamed
 
@@ -134,6 +135,11 @@ def test_a_message_is_noticed_between_two_looks_by_a_question_for_the_ends_alone
     threading.Timer(0.3, topics.ends.update, [{"a": 1}]).start()
     assert goal.wanted(()) == ["a"]
     assert (topics.looks, topics.glances > 1) == (1, True)
+
+
+def test_a_question_for_the_ends_that_no_broker_answers_says_so() -> None:
+    with pytest.raises(BrokerAway, match="did not answer within 1 s"):
+        KafkaTopics({"bootstrap.servers": "127.0.0.1:1"}, timeout=1).ends([("topic", 0), ("topic", 1)])
 
 
 def test_what_was_read_in_a_turn_is_not_unread_at_the_next_glance(monkeypatch: pytest.MonkeyPatch) -> None:
