@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -28,6 +29,7 @@ from platform_defs.orchestration.sensors import (
     STARVED,
     Working,
     keep_one,
+    look,
     pause_after,
     restart_pause,
 )
@@ -325,7 +327,7 @@ def kept(
     pipelines: Sequence[Seen], *runs: ScheduledRun, pause: float = 0.0, waited: float = 1.0, idle: float = 0.0
 ) -> Sequence[dg.RunRequest]:
     waits = {item.contract.pipeline: Waiting(NOW - waited, 0) for item in pipelines}
-    found = keep_one(pipelines, waits, Working(len(runs), frozenset(), runs, "digest", idle), pause, NOW)
+    found = keep_one(pipelines, waits, Working(len(runs), frozenset(), runs, "digest", idle), lambda: pause, NOW)
     return (found.run_requests if found else None) or []
 
 
@@ -381,8 +383,8 @@ def instance() -> Iterator[dg.DagsterInstance]:
         yield found
 
 
-def added(instance: dg.DagsterInstance, status: dg.DagsterRunStatus) -> dg.DagsterRun:
-    tags = {STARTED_FOR: "its latency", CONTINUOUS: IT_STAYS, DEFINITIONS: "digest"}
+def added(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, definitions: str = "digest") -> dg.DagsterRun:
+    tags = {STARTED_FOR: "its latency", CONTINUOUS: IT_STAYS, DEFINITIONS: definitions}
     run = dg.DagsterRun(DRAIN_JOB, status=status, tags=tags)
     instance.add_run(run)
     return run
@@ -393,6 +395,35 @@ def test_runs_that_fail_before_they_start_are_started_again_after_a_pause_too(in
         instance.report_run_failed(added(instance, dg.DagsterRunStatus.STARTING), "the process did not start")
     assert 2 * FIRST_PAUSE < restart_pause(instance, "digest", time.time()) <= 4 * FIRST_PAUSE
     assert restart_pause(instance, "changed", time.time()) == 0.0
+
+
+class Look:
+    """A survey of one pipeline of low latency."""
+
+    def __init__(self) -> None:
+        self.ledger = self
+
+    def live_runs(self, run_ids: Iterable[str]) -> set[str]:
+        return set(run_ids)
+
+    def look(self, _: Sequence[Contract]) -> list[Seen]:
+        return [seen("a")]
+
+    def seconds_since_commit(self) -> float:
+        return 0.0
+
+
+def test_runs_that_fail_at_once_are_started_after_a_pause_also_while_an_earlier_one_leaves(
+    instance: dg.DagsterInstance,
+) -> None:
+    survey: Any = Look()
+    contracts = [item.contract for item in survey.look(())]
+    added(instance, dg.DagsterRunStatus.STARTED, "before the deployment")
+    assert look(instance, contracts, survey, None, "digest").run_requests
+    instance.report_run_failed(added(instance, dg.DagsterRunStatus.STARTING), "the process did not start")
+    found = look(instance, contracts, survey, None, "digest")
+    assert not found.run_requests
+    assert "is started again in" in str(found.skip_reason)
 
 
 def test_a_run_that_stays_fails_where_spark_has_ended_before_any_turn_failed() -> None:
