@@ -32,6 +32,7 @@ from resources.endpoints import connection
 from resources.postgres.auditor import warm_up
 from resources.spark.session import SparkResource
 
+ENDED = "Spark has ended: what had no turn in this run is left to the next one"
 LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
 
 
@@ -103,9 +104,9 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
         turns.finish()
         survey.close()
     if turns.over():
-        context.log.error("Spark has ended: what had no turn in this run is left to the next one")
-    if failures:
-        raise _failure(failures, turns.taken)
+        context.log.error(ENDED)
+    if failure := ends_with(failures, turns.taken, spark_ended=turns.over(), staying=stays(context.run)):
+        raise failure
 
 
 def _goal(
@@ -154,6 +155,17 @@ def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own:
     warming = not {item.dagster_run.run_id for item in records}.isdisjoint(tags.get(BESIDE, "").split())
     ended = run is not None and run.is_finished
     return OtherRuns(by_hand, relieved=LEAVE in tags or ended, one_turn=warming)
+
+
+def ends_with(
+    failures: Mapping[str, Exception], taken: Sequence[str], *, spark_ended: bool, staying: bool
+) -> dg.Failure | None:
+    """What the run fails with; None where it ends well. One that was to stay, and whose Spark has ended before any turn
+    failed, must fail: the next one is started after a pause then, and somebody notices.
+    """
+    if failures:
+        return _failure(failures, taken)
+    return dg.Failure(ENDED, allow_retries=False) if spark_ended and staying else None
 
 
 def _failure(failures: Mapping[str, Exception], taken: Sequence[str]) -> dg.Failure:

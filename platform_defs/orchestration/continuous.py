@@ -23,7 +23,7 @@ SHARE = Budget(batches=8, seconds=1.0)  # of one turn; a batch that has begun is
 BATCH = 100_000  # messages: a larger batch takes longer than the others' messages may wait
 GLANCES = 10  # at the ends of all topics, within the shortest latency ...
 SHORTEST, LONGEST = 0.05, 0.4  # ... and seconds between two of them, at least and at most
-QUIET = 9.0  # times as long as a glance took, the broker is left alone
+QUIET = 9.0  # times as long as a glance took, the broker is left alone; after a look that must be soon, all are
 HELD = 1.0  # seconds for which a pipeline is left alone that another run holds
 FENCED = 10.0  # ... that another run has taken away
 RETRY = 5.0  # ... that failed: the ledger may not have a record of it; then twice as long each time ...
@@ -193,6 +193,7 @@ class Continuous:
             self._away = away
 
     def _look(self, taken: set[str]) -> None:
+        began = time.monotonic()
         seen, others = self._around.look(self._contracts), self._around.others()
         self._one_turn = others.one_turn
         self._end_early(relieved=others.relieved)
@@ -203,7 +204,8 @@ class Continuous:
         for name in self._known.keys() - taken:
             self._read[name] = {at.partition: at.next_offset for at in self._known[name].positions}
         self._unread = {name for name, item in self._known.items() if wants_turn(item)} - taken
-        self._next_look = time.monotonic() + (HELD if elsewhere else LOOK)
+        now = time.monotonic()
+        self._next_look = now + (min(max(HELD, QUIET * (now - began)), LOOK) if elsewhere else LOOK)
 
     def _glance(self, taken: set[str]) -> None:
         topics = {name: item.view for name, item in self._known.items() if isinstance(item.view, TopicView)}

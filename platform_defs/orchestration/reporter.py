@@ -104,17 +104,18 @@ class Reporter:
         else:
             self._report_group([batch])
 
-    def report_collected(self, *, at_once: bool = False) -> None:
-        """Report what was collected, unless that was done less than TOGETHER seconds ago; lineage and the consumer
-        group with it.
+    def report_collected(self, *, every: float = 0.0, at_once: bool = False) -> None:
+        """Report what was collected, unless that was done less than TOGETHER seconds ago, or less than `every`; lineage
+        and the consumer group with it.
         """
         with self._reporting:
-            if not self._collected or (not at_once and time.monotonic() - self._reported_at < TOGETHER):
+            soon = time.monotonic() - self._reported_at < max(TOGETHER, every)
+            if not self._collected or (soon and not at_once):
                 return
             collected = [self._collected.popleft() for _ in range(len(self._collected))]  # turns append to it meanwhile
             self._reported_at = time.monotonic()
             untold = [batch for group in groups(collected) for batch in self._report_group(group)]
-            self._collected.extendleft(reversed(untold))
+            self._collected.extendleft(reversed(untold[-MOST_UNTOLD:]))  # the next run reports the others
         self._tell_others()
 
     def gate_failed(self, failed: GateFailed) -> None:
@@ -184,9 +185,9 @@ class Reporter:
         }
         heard += [self._log_check(result) for result in to_show.values()]
         heard += [self._log(event) for each in batches for event in self._new_schemas(each)]
-        self.batches += len(batches)
         if not all(heard):
             raise LedgerAway("Dagster's storage did not answer")
+        self.batches += len(batches)
         for each in batches:
             self.ledger.mark_reported(each.batch_id)
 

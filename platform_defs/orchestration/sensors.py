@@ -6,7 +6,7 @@ Dagster deduplicates those forever, so a failed run could never be started again
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -95,8 +95,7 @@ def look(
     most = most_at_once(instance, [item.contract for item in seen])
     found = start([item for item in seen if not item.contract.limits.continuous], waits, for_now, most, now)
     wanting = [item for item in seen if item.contract.limits.continuous]
-    pause = restart_pause(instance, definitions, now) if wanting and not for_good.scheduled else 0.0
-    found = _both(found, keep_one(wanting, waits, for_good, pause, now))
+    found = _both(found, keep_one(wanting, waits, for_good, lambda: restart_pause(instance, definitions, now), now))
     busy = {name for item in others for name in selected(item.dagster_run, contracts)}
     free = [
         (item.contract, item.status) for item in seen if not item.status.held and item.contract.pipeline not in busy
@@ -170,22 +169,24 @@ def pause_after(failed: Sequence[tuple[float, float]], now: float) -> float:
     return max(0.0, soon[0][1] + min(FIRST_PAUSE * 2 ** (len(soon) - 1), LONGEST_PAUSE) - now)
 
 
-def keep_one(seen: Sequence[Seen], waits: Waits, working: Working, pause: float, now: float) -> dg.SensorResult | None:
+def keep_one(
+    seen: Sequence[Seen], waits: Waits, working: Working, pause: Callable[[], float], now: float
+) -> dg.SensorResult | None:
     """A run request for the pipelines whose latency is a few seconds, where no run is there that stays for them; or the
     reason why there is none. None where there are no such pipelines.
 
-    `pause`: seconds for which none is to start.
+    `pause`: seconds for which none is to start, asked where one would: also beside one that leaves or hangs.
     """
     if not seen:
         return None
     if all(item.status.state == "halted" for item in seen):
         return dg.SensorResult(skip_reason=f"{len(seen)} of low latency: each is halted until a person settles it")
-    if pause > 0:
-        return dg.SensorResult(skip_reason=f"the run that stays has failed, and is started again in {pause:.0f} s")
     due = [item for item in seen if isinstance(_decided(item, waits, working, now), Due)]
     late = [item for item in due if working.is_stuck(_waited(item, waits, now))]
     if working.looks_itself and not (late and len(working.scheduled) < RUNS):
         return dg.SensorResult(skip_reason=f"{plural(len(seen), 'pipeline')} of low latency: a run stays for them")
+    if (seconds := pause()) > 0:
+        return dg.SensorResult(skip_reason=f"the run that stays has failed, and is started again in {seconds:.0f} s")
     keys = [key for item in (late or seen)[:MOST] for key in table_keys(item.contract)]
     why = f"a latency of less than {CONTINUOUS_BELOW:.0f} s: {', '.join(item.contract.pipeline for item in seen)}"
     tags = {STARTED_FOR: why[:1000], DEFINITIONS: working.definitions, CONTINUOUS: IT_STAYS}

@@ -33,6 +33,7 @@ ALONE_FOR = 60.0  # seconds that the others wait for it at most, and it for them
 # next run takes the pipeline over. So no batch halts for what another did beside it within that time.
 LAST = TRIES - 2
 LAST_FOR = 300.0
+EACH = 1.0  # seconds for which a run that stays has one report: its log would have no end with many pipelines
 AGAIN = 0.5  # seconds after which a pipeline that another run holds may be asked for again
 
 
@@ -130,8 +131,9 @@ class Turns:
 
     def _report_now_and_then(self) -> None:
         while not self._over.wait(1.0):
-            for reporter in list(self._reporters.values()):
-                reporter.report_collected()
+            reporters = list(self._reporters.values())
+            for reporter in reporters:
+                reporter.report_collected(every=len(reporters) * EACH)
 
     def _drained(self, pipeline: Pipeline, reporter: Reporter) -> Turned:
         batches, read = 0, in_small_batches(pipeline) if self._stays else pipeline

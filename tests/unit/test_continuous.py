@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -15,7 +16,7 @@ from platform_defs.engine.ports import Published
 from platform_defs.errors import BadInput, BrokerAway, Fenced, LedgerAway, PipelineHeld
 from platform_defs.offsets import OffsetRange, PartitionView, Position, TopicView, whole_spans
 from platform_defs.orchestration import continuous
-from platform_defs.orchestration.assets import other_runs
+from platform_defs.orchestration.assets import ends_with, other_runs
 from platform_defs.orchestration.collected import groups, together
 from platform_defs.orchestration.continuous import Around, Continuous, Place, RunBudget, glance_every, in_small_batches
 from platform_defs.orchestration.goals import OtherRuns, Turned
@@ -28,6 +29,7 @@ from platform_defs.orchestration.sensors import (
     STARVED,
     Working,
     keep_one,
+    look,
     pause_after,
     restart_pause,
 )
@@ -215,6 +217,18 @@ def test_a_look_that_takes_long_puts_no_question_for_the_ends_off(monkeypatch: p
     assert time.monotonic() - began < 2.0
 
 
+def test_a_pipeline_that_is_held_for_long_does_not_have_all_looked_at_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(continuous, "LOOK", 3_600.0)
+    topics = Topics(stays=True, a=10, b=0)
+    topics.held.add("a")
+    before = topics.look
+    monkeypatch.setattr(topics, "look", lambda contracts: (threading.Event().wait(0.3), before(contracts))[1])
+    topics.run(age=SHIFT - 2.0)
+    assert topics.looks == 1
+
+
 def test_what_failed_last_is_what_the_run_fails_with_and_a_take_over_is_no_failure() -> None:
     topics = Topics(stays=True, a=1)
     goal = topics.goal()
@@ -313,7 +327,7 @@ def kept(
     pipelines: Sequence[Seen], *runs: ScheduledRun, pause: float = 0.0, waited: float = 1.0, idle: float = 0.0
 ) -> Sequence[dg.RunRequest]:
     waits = {item.contract.pipeline: Waiting(NOW - waited, 0) for item in pipelines}
-    found = keep_one(pipelines, waits, Working(len(runs), frozenset(), runs, "digest", idle), pause, NOW)
+    found = keep_one(pipelines, waits, Working(len(runs), frozenset(), runs, "digest", idle), lambda: pause, NOW)
     return (found.run_requests if found else None) or []
 
 
@@ -369,8 +383,8 @@ def instance() -> Iterator[dg.DagsterInstance]:
         yield found
 
 
-def added(instance: dg.DagsterInstance, status: dg.DagsterRunStatus) -> dg.DagsterRun:
-    tags = {STARTED_FOR: "its latency", CONTINUOUS: IT_STAYS, DEFINITIONS: "digest"}
+def added(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, definitions: str = "digest") -> dg.DagsterRun:
+    tags = {STARTED_FOR: "its latency", CONTINUOUS: IT_STAYS, DEFINITIONS: definitions}
     run = dg.DagsterRun(DRAIN_JOB, status=status, tags=tags)
     instance.add_run(run)
     return run
@@ -381,6 +395,43 @@ def test_runs_that_fail_before_they_start_are_started_again_after_a_pause_too(in
         instance.report_run_failed(added(instance, dg.DagsterRunStatus.STARTING), "the process did not start")
     assert 2 * FIRST_PAUSE < restart_pause(instance, "digest", time.time()) <= 4 * FIRST_PAUSE
     assert restart_pause(instance, "changed", time.time()) == 0.0
+
+
+class Look:
+    """A survey of one pipeline of low latency."""
+
+    def __init__(self) -> None:
+        self.ledger = self
+
+    def live_runs(self, run_ids: Iterable[str]) -> set[str]:
+        return set(run_ids)
+
+    def look(self, _: Sequence[Contract]) -> list[Seen]:
+        return [seen("a")]
+
+    def seconds_since_commit(self) -> float:
+        return 0.0
+
+
+def test_runs_that_fail_at_once_are_started_after_a_pause_also_while_an_earlier_one_leaves(
+    instance: dg.DagsterInstance,
+) -> None:
+    survey: Any = Look()
+    contracts = [item.contract for item in survey.look(())]
+    added(instance, dg.DagsterRunStatus.STARTED, "before the deployment")
+    assert look(instance, contracts, survey, None, "digest").run_requests
+    instance.report_run_failed(added(instance, dg.DagsterRunStatus.STARTING), "the process did not start")
+    found = look(instance, contracts, survey, None, "digest")
+    assert not found.run_requests
+    assert "is started again in" in str(found.skip_reason)
+
+
+def test_a_run_that_stays_fails_where_spark_has_ended_before_any_turn_failed() -> None:
+    found = ends_with({}, [], spark_ended=True, staying=True)
+    assert found is not None
+    assert not found.allow_retries
+    assert ends_with({}, [], spark_ended=True, staying=False) is None
+    assert ends_with({}, ["a"], spark_ended=False, staying=True) is None
 
 
 def test_a_run_that_dagster_shows_as_ended_leaves_though_nobody_tells_it(instance: dg.DagsterInstance) -> None:

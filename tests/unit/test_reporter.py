@@ -1,16 +1,19 @@
 """Batches that a run reports together, and what becomes of them where a database does not answer."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from assets import find_contract
 from platform_defs.contract.model import CheckResult
 from platform_defs.engine.ports import Published
 from platform_defs.errors import LedgerAway
 from platform_defs.offsets import OffsetRange
+from platform_defs.orchestration import reporter
 from platform_defs.orchestration.reporter import Reporter
 from resources.endpoints import Endpoints
 
@@ -69,40 +72,81 @@ def batch(number: int) -> Published:
 
 
 def test_the_first_batch_is_reported_at_once_and_those_of_the_next_seconds_together(listener: Listener) -> None:
-    reporter = reporter_to(listener)
+    one = reporter_to(listener)
     for number in range(1, 5):
-        reporter.published(batch(number))
-        reporter.report_collected()
+        one.published(batch(number))
+        one.report_collected()
     assert (listener.messages, listener.told) == ([10], [1])
-    reporter.report_collected(at_once=True)
+    one.report_collected(at_once=True)
     assert (listener.messages, listener.told) == ([10, 30], [1, 2, 3, 4])
 
 
+def test_where_many_pipelines_are_busy_each_is_reported_more_seldom(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter, "TOGETHER", 0.0)
+    one = reporter_to(listener)
+    for number in range(1, 4):
+        one.published(batch(number))
+        one.report_collected(every=50.0)
+    assert listener.told == [1]
+    one.report_collected()
+    assert listener.told == [1, 2, 3]
+
+
+def test_what_dagster_never_hears_is_left_to_the_next_run_and_not_kept_without_end(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter, "MOST_UNTOLD", 3)
+    one, listener.answers = reporter_to(listener), False
+    for number in range(1, 11):
+        one.published(batch(number))
+        one.report_collected(at_once=True)
+    listener.answers = True
+    one.report_collected(at_once=True)
+    assert listener.told == [8, 9, 10]
+
+
+def test_a_check_that_passes_is_shown_though_dagster_did_not_hear_the_first_batch(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(_: object) -> None:
+        raise OperationalError("away", None, Exception())
+
+    one, passed = reporter_to(listener), replace(batch(1), checks=(replace(CHECK, passed=True),))
+    with monkeypatch.context() as away:
+        away.setattr(listener, "log_event", refuses)
+        one.published(passed)
+        one.report_collected()
+    one.report_collected(at_once=True)
+    assert [event.passed for event in listener.events if isinstance(event, dg.AssetCheckEvaluation)] == [True]
+
+
 def test_what_could_not_be_reported_is_reported_later_and_counted_once(listener: Listener) -> None:
-    reporter = reporter_to(listener)
+    one = reporter_to(listener)
     listener.answers = False
-    reporter.published(batch(1))
-    reporter.report_collected()
+    one.published(batch(1))
+    one.report_collected()
     assert listener.told == []
     listener.answers = True
-    reporter.published(batch(2))
-    reporter.report_collected(at_once=True)
+    one.published(batch(2))
+    one.report_collected(at_once=True)
     assert (listener.messages, listener.told) == ([20], [1, 2])
-    (tally,) = reporter.tallies.values()
+    (tally,) = one.tallies.values()
     assert (tally.batches, tally.failed) == (2, 2)
 
 
 def test_what_dagster_has_heard_and_the_ledger_has_not_noted_is_reported_again(
     listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reporter = reporter_to(listener)
+    one = reporter_to(listener)
     with monkeypatch.context() as away:
         away.setattr(listener, "mark_reported", not_there)
-        reporter.published(batch(1))
-        reporter.report_collected()
-    reporter.report_collected(at_once=True)
+        one.published(batch(1))
+        one.report_collected()
+    one.report_collected(at_once=True)
     assert (listener.messages, listener.told) == ([10, 10], [1])
-    (tally,) = reporter.tallies.values()
+    (tally,) = one.tallies.values()
     assert tally.batches == 1
 
 
