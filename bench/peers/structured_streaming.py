@@ -30,6 +30,7 @@ def start(jars: str, folder: str) -> SparkSession:
         "spark.jars": jars,
         "spark.local.dir": folder,
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
