@@ -53,7 +53,7 @@ def publish_directly(pipeline: Pipeline, outside: Outside, pending: PendingBatch
             _log.warning("%s: %s is staged: %s", pipeline.name, pending.ranges[number], why)
     except TidegateError as error:
         failure = error
-    yield from _seen(outside, pending, outside.ledger.published_directly(direct.area), ended=failure is not None)
+    yield from _seen(outside, pending, outside.ledger.published_directly(direct.area))
     if failure is not None:
         raise failure
 
@@ -67,11 +67,13 @@ def prepare(pipeline: Pipeline, outside: Outside, pending: PendingBatch) -> tupl
     return direct, TaskWork(contract, pending.ranges, outside.source, staging, cluster_id=cluster, schemas=schemas)
 
 
-def _seen(outside: Outside, plan: PendingBatch, published: Sequence[Published], *, ended: bool) -> Iterator[Published]:
-    """The batches of a plan, with the topic as it is now. `ended`: what is left of it will not be published now."""
+def _seen(outside: Outside, plan: PendingBatch, published: Sequence[Published]) -> Iterator[Published]:
+    """The batches of a plan, with the topic as it is now. Unless they are all of it, something follows the last one:
+    the batch of those that are left, or the error that has left them, which whoever is given these has to hear.
+    """
     if not published:
         return
     view = describe(outside.broker, plan.ranges[0].topic, [])
-    last = None if len(published) < len(plan.ranges) and not ended else published[-1]
+    last = published[-1] if len(published) == len(plan.ranges) else None
     for batch in published:
         yield replace(batch, view=view, plan=plan.ranges, followed=batch is not last)

@@ -73,7 +73,7 @@ class Published:
     schemas: tuple[SchemaCount, ...] = ()  # how many of its messages name each, ascending
     skipped_records: int = 0  # messages of records that the contract skips
     plan: tuple[OffsetRange, ...] = ()  # that it is a part of, where ranges are published one by one
-    followed: bool = False  # another batch of that plan comes at once
+    followed: bool = False  # another batch of that plan comes at once, or the error that keeps it from coming
 
 
 @dataclass(frozen=True)
