@@ -7,18 +7,22 @@ it did, the ledger says, whatever became of its task's answer. docs/decisions/00
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.direct_task import LEFT, Direct, publish_ranges
-from platform_defs.engine.job import bound, range_numbers, run
+from platform_defs.engine.job import as_ours, bound, range_numbers, run
 from platform_defs.engine.outside import Outside
 from platform_defs.engine.ports import Published
 from platform_defs.engine.task import TaskWork
 from platform_defs.engine.topic_view import describe
 from platform_defs.errors import TidegateError
-from platform_defs.offsets import PendingBatch
+from platform_defs.offsets import PendingBatch, TopicView
 
 _log = logging.getLogger(__name__)
 
@@ -44,18 +48,35 @@ def publish_directly(pipeline: Pipeline, outside: Outside, pending: PendingBatch
     """
     spark = outside.spark()
     direct, work = prepare(pipeline, outside, pending)
-    in_task = partial(publish_ranges, direct)
     failure: TidegateError | None = None
     try:
         with outside.limit.within(spark, pipeline, pending):
-            left = run(range_numbers(spark, work, work.ranges).mapInArrow(bound(in_task, work), LEFT), work)
+            left = run(_job(spark, direct, work), work)
         for number, why in ((int(row["number"]), str(row["why"])) for row in left):
             _log.warning("%s: %s is staged: %s", pipeline.name, pending.ranges[number], why)
     except TidegateError as error:
         failure = error
-    yield from _seen(outside, pending, outside.ledger.published_directly(direct.area), ended=failure is not None)
+    yield from _seen(outside, pending, _published(outside, direct, failure))
     if failure is not None:
         raise failure
+
+
+def _job(spark: SparkSession, direct: Direct, work: TaskWork) -> DataFrame:
+    """Not started yet. Raises SparkAway where Spark ends meanwhile."""
+    try:
+        return range_numbers(spark, work, work.ranges).mapInArrow(bound(partial(publish_ranges, direct), work), LEFT)
+    except (Py4JError, OSError) as error:
+        raise as_ours(error, work.nonce, hides=work.hides) from error
+
+
+def _published(outside: Outside, direct: Direct, failure: TidegateError | None) -> Sequence[Published]:
+    """What the ledger has of the try; nothing where it is away after a `failure`: a later run reports it."""
+    try:
+        return outside.ledger.published_directly(direct.area)
+    except TidegateError:
+        if failure is None:
+            raise
+        return ()
 
 
 def prepare(pipeline: Pipeline, outside: Outside, pending: PendingBatch) -> tuple[Direct, TaskWork]:
@@ -67,11 +88,13 @@ def prepare(pipeline: Pipeline, outside: Outside, pending: PendingBatch) -> tupl
     return direct, TaskWork(contract, pending.ranges, outside.source, staging, cluster_id=cluster, schemas=schemas)
 
 
-def _seen(outside: Outside, plan: PendingBatch, published: Sequence[Published], *, ended: bool) -> Iterator[Published]:
-    """The batches of a plan, with the topic as it is now. `ended`: what is left of it will not be published now."""
-    if not published:
-        return
-    view = describe(outside.broker, plan.ranges[0].topic, [])
-    last = None if len(published) < len(plan.ranges) and not ended else published[-1]
+def _seen(outside: Outside, plan: PendingBatch, published: Sequence[Published]) -> Iterator[Published]:
+    """The batches of a plan, with the topic as it is now. Unless they are all of it, something follows the last one:
+    the batch of those that are left, or the error that has left them, which whoever is given these has to hear.
+    """
+    view: TopicView | None = None
+    with suppress(TidegateError):  # they have been published, whether the broker answers or not
+        view = describe(outside.broker, plan.ranges[0].topic, []) if published else None
+    last = published[-1] if len(published) == len(plan.ranges) else None
     for batch in published:
         yield replace(batch, view=view, plan=plan.ranges, followed=batch is not last)

@@ -74,7 +74,7 @@ class Published:
     skipped_records: int = 0  # messages of records that the contract skips
     run_id: str | None = None  # of the Dagster run that published one that is reported late
     plan: tuple[OffsetRange, ...] = ()  # that it is a part of, where ranges are published one by one
-    followed: bool = False  # another batch of that plan comes at once
+    followed: bool = False  # another batch of that plan comes at once, or the error that keeps it from coming
 
 
 @dataclass(frozen=True)

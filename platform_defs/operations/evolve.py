@@ -90,7 +90,8 @@ def apply(url: str, contract: Contract, given: Given, who: str) -> Proposal:
     OutcomeUnknown where the session was lost.
     """
     retrying = Retrying(
-        retry=retry_if_exception_type(psycopg.errors.LockNotAvailable),
+        # A task that publishes directly has the table while it waits for the pipeline's row, which is locked here.
+        retry=retry_if_exception_type((psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)),
         stop=stop_after_attempt(TRIES),
         wait=wait_random(*PAUSE),
     )

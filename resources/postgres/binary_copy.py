@@ -12,6 +12,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from platform_defs.contract.model import Table
+from platform_defs.errors import RowRefused
 from resources.postgres.connection import Connection
 from resources.postgres.tables import identifier
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 def copy_rows(connection: Connection, table: Table, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
     """COPY `batches`, whose columns are those of `schema`, into the columns of these names; how many rows the table
-    took, as Postgres counts them. What `batches` raises ends the COPY and is raised.
+    took, as Postgres counts them. What `batches` raises ends the COPY and is raised; so is RowRefused, for a value that
+    cannot be encoded.
     """
     names = sql.SQL(", ").join(map(sql.Identifier, schema.names))
     query = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(identifier(table.name), names)
@@ -36,7 +38,11 @@ def _encoded(table: Table, batches: Iterable[pa.RecordBatch], schema: pa.Schema)
     encoder = _encoder(table, schema)
     yield encoder.write_header()
     for batch in batches:
-        yield encoder.write_batch(batch)
+        try:
+            part = encoder.write_batch(batch)
+        except ValueError as error:  # of a value that Postgres' format has no room for
+            raise RowRefused(f"COPY into {table.name}: {error}", error_class="NotCopied") from error
+        yield part
     yield encoder.finish()
 
 

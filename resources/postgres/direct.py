@@ -37,6 +37,9 @@ from resources.postgres.row_writing import Written
 from resources.postgres.staging import faults_of
 from resources.postgres.tables import check_target, lock_target
 
+# The proof of a range commits in another session while this transaction is open, and other ranges move the pipeline's
+# row: each statement has to see the latest, whatever isolation the role or the database begins with.
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 # A task that was stopped with its rows written would keep Postgres from tidying up, and tables from being altered.
 IDLE = "SET LOCAL idle_in_transaction_session_timeout = '300s'"
 
@@ -91,11 +94,10 @@ class DirectSession:
         """See engine.task_ports.DirectSession."""
         try:
             with database_errors(hides=self.hides):
-                for statement in ("BEGIN", DURABLE, IDLE):
+                for statement in (BEGIN, DURABLE, IDLE):
                     self.connection.execute(statement)
-            yield DirectTransaction(self, wanted, self._batch_id(wanted))
-            crash_points.reach("in_publish")
-            with database_errors(hides=self.hides):
+                yield DirectTransaction(self, wanted, self._batch_id(wanted))
+                crash_points.reach("in_publish")
                 self.connection.execute("COMMIT")
         except BaseException:
             self._roll_back()

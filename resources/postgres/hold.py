@@ -147,7 +147,7 @@ class PostgresHold:
     def published_directly(self, area: DirectArea) -> list[Published]:
         """See engine.ports.PipelineHold."""
         assert isinstance(area, PostgresDirect)  # noqa: S101  # by `open_direct`
-        return [batch for batch in Ledger(self.url).unreported(self.contract) if batch.batch_id in area.batch_ids]
+        return Ledger(self.url).committed(self.contract, area.batch_ids)
 
     def coverage(self, staging_id: int) -> list[Coverage]:
         """Every complete attempt of a try; a range may have several."""

@@ -6,8 +6,8 @@ What a run writes is in hold.py, which is imported only where a run opens: a com
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, closing, suppress
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +152,12 @@ class Ledger:
     def unreported(self, contract: Contract) -> list[Published]:
         """Committed batches that Dagster has not heard of, oldest first."""
         return [self._published(contract, row) for row in self._rows("unreported", pipeline=contract.pipeline)]
+
+    def committed(self, contract: Contract, batch_ids: Sequence[int]) -> list[Published]:
+        """Those of these batches that have committed, by id; asked over one connection."""
+        with closing(KeptConnections(self.url)) as kept:
+            one = replace(self, kept=kept)
+            return [one._published(contract, row) for row in one._rows("committed", batch_ids=list(batch_ids))]
 
     def mark_reported(self, batch_id: int) -> None:
         """Note that Dagster has heard of the batch."""

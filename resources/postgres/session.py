@@ -18,18 +18,20 @@ TIME_LIMITS = (
     "idle_session_timeout",  # PostgreSQL 14
     "transaction_timeout",  # PostgreSQL 17
 )
+ALWAYS = {"TimeZone": "UTC", "client_encoding": "UTF8"}
 _IN_OPTIONS = re.compile(r"(?:-c\s*|--)([\w.-]+)\s*=")
 
 
 def session_settings(address: str, settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The settings of a session at `address` (a connection string with libpq's own limits): UTC, no limit of time but
-    those that `settings` or the address' `options` name, and the server's patience with a client that is gone.
+    """The settings of a session at `address` (a connection string with libpq's own limits): UTC, UTF-8 (in which COPY
+    is given texts, whatever PGCLIENTENCODING or the role says), no limit of time but those that `settings` or the
+    address' `options` name, and the server's patience with a client that is gone.
     """
     given = conninfo_to_dict(address)
     silence = {f"tcp_{key}": str(value) for key, value in given.items() if key.startswith("keepalives_")}
     own = {**dict.fromkeys(TIME_LIMITS, "0"), **silence, "tcp_user_timeout": str(given["tcp_user_timeout"])}
     theirs = {name.replace("-", "_").lower() for name in _IN_OPTIONS.findall(str(given.get("options", "")))}
-    return {**{key: own[key] for key in own if key not in theirs}, "TimeZone": "UTC", **(settings or {})}
+    return {**{key: own[key] for key in own if key not in theirs}, **ALWAYS, **(settings or {})}
 
 
 def statement(settings: Mapping[str, str], *, pid: int | None = None) -> str:

@@ -130,8 +130,8 @@ UPDATE tidegate.source_position AS p
    AND p.next_offset = r.from_offset AND p.topic_id = %(topic_id)s AND p.cluster_id = %(cluster_id)s;
 
 -- write_batch: after COMMIT this row says that the batch happened, and its absence says that it did not. Each table that the
--- contract names is now at this batch, or at a later one that committed before: one that it leaves out falls behind. What judged its messages is the contract of
--- the try that is published.
+-- contract names is now at this batch, or at a later one that committed before: one that it leaves out falls behind.
+-- What judged its messages is the contract of the try that is published.
 WITH written AS (UPDATE tidegate.output SET batch_id = greatest(batch_id, %(batch_id)s)
                   WHERE pipeline = %(pipeline)s AND table_name = ANY(%(tables)s)),
      pinned AS (SELECT contract_digest, transform_digest FROM tidegate.staging WHERE staging_id = %(staging_id)s),
@@ -230,6 +230,12 @@ SELECT batch_id, run_id, messages, rows, dead_letters, unknown_fields, timings, 
        (SELECT coalesce(sum(skipped_records), 0)::bigint FROM tidegate.batch_range AS r
          WHERE r.batch_id = b.batch_id) AS skipped_records
   FROM tidegate.batch AS b WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
+
+-- committed: those of these batches that have committed.
+SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings, contract_version, contract_digest,
+       (SELECT coalesce(sum(skipped_records), 0)::bigint FROM tidegate.batch_range AS r
+         WHERE r.batch_id = b.batch_id) AS skipped_records
+  FROM tidegate.batch AS b WHERE batch_id = ANY(%(batch_ids)s) ORDER BY batch_id;
 
 -- ranges_of: the offsets of a batch.
 SELECT topic, partition, from_offset, until_offset, leader_epoch

@@ -55,9 +55,10 @@ WITH named AS (
     FROM unnest(%(partitions)s::int[], %(from_offsets)s::bigint[], %(generations)s::int[], %(keys)s::text[],
                 %(parts)s::text[], %(messages)s::bigint[]) AS n (partition, from_offset, generation, key, part, messages)
   RETURNING generation, key, part)
-INSERT INTO tidegate.schema_use (pipeline, registry, generation, key, part, first_batch, last_batch)
+INSERT INTO tidegate.schema_use AS u (pipeline, registry, generation, key, part, first_batch, last_batch)
 SELECT DISTINCT %(pipeline)s, %(registry)s, generation, key, part, %(batch_id)s::bigint, %(batch_id)s::bigint FROM named
-    ON CONFLICT (pipeline, registry, generation, key, part) DO UPDATE SET last_batch = excluded.last_batch;
+    ON CONFLICT (pipeline, registry, generation, key, part) DO UPDATE
+    SET first_batch = least(u.first_batch, excluded.first_batch), last_batch = greatest(u.last_batch, excluded.last_batch);
 
 -- first_named_in: those of these schemas that no message of the pipeline named before this batch, by part.
 SELECT generation, key, part FROM tidegate.schema_use
