@@ -16,6 +16,7 @@ from resources.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.slow  # each starts a stack of its own
 
+WITH_PEERS = os.environ.get("TIDEGATES_TEST_PEERS") == "1"
 VERDICTS = {"met", "short"}
 
 
@@ -68,6 +69,7 @@ def test_the_first_figures_are_measured_against_their_aims_and_nothing_is_left(t
     assert left(tmp_path) == []
 
 
+@pytest.mark.skipif(not WITH_PEERS, reason="installs Spark 4.0.0 and others: TIDEGATES_TEST_PEERS=1 runs it")
 @pytest.mark.timeout(900)
 def test_peers_carry_the_same_topic_or_it_is_said_why_not_and_nothing_is_left(tmp_path: Path) -> None:
     said, errors = bench(tmp_path, "bench.peers", "1000", "1").communicate(timeout=850)
