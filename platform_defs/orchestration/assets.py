@@ -134,7 +134,10 @@ def _continuous(
         context.log.info(f"another run is asked for in this one's place: {why}")
         instance.add_run_tags(own, {HANDS_OVER: why})
 
-    around = Around(survey.look, survey.ends, lambda: other_runs(instance, contracts, own), resident_bytes, hand_over)
+    def others() -> OtherRuns:
+        return other_runs(instance, contracts, own)
+
+    around = Around(survey.look, survey.ends, others, resident_bytes, hand_over, turns.over)
     turns.warm_up()
     record = instance.get_run_record_by_id(own)
     age = max(0.0, time.time() - record.start_time) if record and record.start_time else 0.0

@@ -79,6 +79,7 @@ class Around:
     others: Callable[[], OtherRuns]
     memory: Callable[[], float]  # bytes
     hand_over: Callable[[str], None]  # ask the sensor for another run, with the reason
+    over: Callable[[], bool]  # whether no turn can be taken any more
 
 
 class Continuous:
@@ -114,7 +115,7 @@ class Continuous:
             self._refresh(taken)
             if self._away is not None and not taken:
                 raise self._away
-            if self._away is not None or time.monotonic() > self._end:
+            if self._away is not None or time.monotonic() > self._end or self._around.over():
                 return []
             wanted = self._in_order(taken)
             if wanted or taken:

@@ -84,23 +84,29 @@ def look(
     report_dead(instance, survey.live_runs, contracts)
     records = live(instance, contracts)
     seen, now = survey.look(contracts), time.time()
-    waits, idle = remember(from_cursor(cursor), seen, now), survey.ledger.seconds_since_commit()
+    waits = remember(from_cursor(cursor), seen, now)
+    wanting = [item for item in seen if item.contract.limits.continuous]
+    due_later = [item for item in seen if not item.contract.limits.continuous]
     staying = [item for item in records if stays(item.dagster_run)]
     others = [item for item in records if not stays(item.dagster_run)]
-    for_now = at_work(others, contracts, definitions, idle, now)
-    for_good = replace(at_work(staying, contracts, definitions, idle, now), by_hand=for_now.by_hand)
+    for_now = at_work(others, contracts, definitions, _idle(survey, due_later), now)
+    for_good = at_work(staying, contracts, definitions, _idle(survey, wanting), now)
+    for_good = replace(for_good, by_hand=for_now.by_hand)
     for working in (for_good, for_now):
         for run_id, why in to_leave(working.scheduled, definitions).items():
             instance.add_run_tags(run_id, {LEAVE: why})
     most = most_at_once(instance, [item.contract for item in seen])
-    found = start([item for item in seen if not item.contract.limits.continuous], waits, for_now, most, now)
-    wanting = [item for item in seen if item.contract.limits.continuous]
+    found = start(due_later, waits, for_now, most, now)
     found = _both(found, keep_one(wanting, waits, for_good, lambda: restart_pause(instance, definitions, now), now))
     busy = {name for item in others for name in selected(item.dagster_run, contracts)}
     free = [
         (item.contract, item.status) for item in seen if not item.status.held and item.contract.pipeline not in busy
     ]
     return found._replace(cursor=to_cursor(waits), asset_events=stale_halt_checks(instance, free))
+
+
+def _idle(survey: Survey, seen: Sequence[Seen]) -> float:
+    return survey.ledger.seconds_since_commit([item.contract.pipeline for item in seen])
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,7 @@ class Working:
     by_hand: frozenset[str]  # pipelines that were asked for by hand: their run waits for its turn, or has it
     scheduled: tuple[ScheduledRun, ...]  # those that the sensor started
     definitions: str  # the digest of what Dagster has loaded
-    idle: float  # seconds since a batch has committed
+    idle: float  # seconds since a batch has committed of those pipelines that such runs are for
 
     @property
     def looks_itself(self) -> bool:

@@ -91,9 +91,9 @@ class Ledger:
         row = self._row("batch_failures", pipeline=pipeline)
         return row["batch_failures"] if row else 0
 
-    def seconds_since_commit(self) -> float:
-        """Seconds since any pipeline last committed a batch; infinite where none has, or the clock was set back."""
-        row = self._row("seconds_since_commit")
+    def seconds_since_commit(self, pipelines: Sequence[str]) -> float:
+        """Seconds since any of these last committed a batch; infinite where none has, or the clock was set back."""
+        row = self._row("seconds_since_commit", pipelines=list(pipelines))
         seconds = row["seconds"] if row else None
         return inf if seconds is None or seconds < 0 else seconds
 

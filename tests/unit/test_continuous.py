@@ -54,7 +54,7 @@ class Topics:
         self.held, self.halted, self.suspects = set[str](), set[str](), set[str]()
         self.turns, self.asked = list[str](), list[str]()
         self.looks = self.glances = 0
-        self.memory = 1e9
+        self.memory, self.spark_has_ended = 1e9, False
         self.away: Exception | None = None
         self.lock = threading.Lock()
 
@@ -63,7 +63,7 @@ class Topics:
         return in_rounds(goal, self, hands, goal.glance)
 
     def goal(self, budget: RunBudget | None = None, age: float = 0.0) -> Continuous:
-        around = Around(self.look, self.last_offsets, self.others, lambda: self.memory, self.asked.append)
+        around = Around(self.look, self.last_offsets, self.others, lambda: self.memory, self.asked.append, self.over)
         return Continuous(self.contracts, around, budget or RunBudget(), age)
 
     @property
@@ -96,7 +96,7 @@ class Topics:
         return name in self.suspects
 
     def over(self) -> bool:
-        return False
+        return self.spark_has_ended
 
     def stop(self) -> None:
         pass
@@ -257,6 +257,13 @@ def test_systems_that_stay_away_end_the_run_and_first_the_turns_that_are_being_t
         topics.goal().wanted(())
 
 
+def test_a_run_whose_spark_ends_while_nothing_is_unread_does_not_wait_for_a_message_to_notice() -> None:
+    topics = Topics(stays=True, a=0)
+    threading.Timer(0.3, setattr, [topics, "spark_has_ended", True]).start()
+    assert topics.run(age=SHIFT - 5.0) == {}
+    assert topics.looks < 15  # of 25 to the end of its shift
+
+
 def test_a_run_ends_with_its_shift_though_something_is_unread() -> None:
     topics = Topics(stays=True, a=10)
     assert topics.run(age=SHIFT + 1) == {}
@@ -409,7 +416,7 @@ class Look:
     def look(self, _: Sequence[Contract]) -> list[Seen]:
         return [seen("a")]
 
-    def seconds_since_commit(self) -> float:
+    def seconds_since_commit(self, _: Sequence[str]) -> float:
         return 0.0
 
 

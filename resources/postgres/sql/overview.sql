@@ -8,10 +8,12 @@ SELECT p.name AS pipeline, p.state, p.halt_code, p.halt_detail, p.red_gate, p.pe
              IN (SELECT key FROM tidegate.alive) AS held
   FROM tidegate.pipeline AS p WHERE p.name = ANY(%(pipelines)s);
 
--- seconds_since_commit: since any pipeline's last commit; NULL before the first. An id is drawn when a batch is planned,
--- and a slow batch commits after later ones: hence the newest hundred.
-SELECT extract(epoch FROM now() - max(committed_at))::float8 AS seconds
-  FROM (SELECT committed_at FROM tidegate.batch ORDER BY batch_id DESC LIMIT 100) AS newest;
+-- seconds_since_commit: since the last commit of any of these pipelines; NULL before the first. Others are not asked for:
+-- those of another kind of run commit several batches a second, which says nothing about these.
+SELECT extract(epoch FROM now() - max(newest.committed_at))::float8 AS seconds
+  FROM unnest(%(pipelines)s::text[]) AS p (name)
+ CROSS JOIN LATERAL (SELECT committed_at FROM tidegate.batch
+                      WHERE pipeline = p.name ORDER BY batch_id DESC LIMIT 1) AS newest;
 
 -- held_by: the run whose live session holds the pipeline; no row where none does.
 SELECT run_id FROM tidegate.pipeline
