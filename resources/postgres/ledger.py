@@ -255,7 +255,7 @@ class Ledger:
             row["contract_digest"],
             *self._schemas_of(contract, row["batch_id"]),
             row["skipped_records"],
-            run_id=row["run_id"],
+            run_id=row.get("run_id"),  # of one that is reported late
         )
 
     def _schemas_of(self, contract: Contract, batch_id: int) -> tuple[str, tuple[SchemaCount, ...]]:
