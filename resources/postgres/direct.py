@@ -42,6 +42,7 @@ from resources.postgres.tables import check_target, lock_target
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 # A task that was stopped with its rows written would keep Postgres from tidying up, and tables from being altered.
 IDLE = "SET LOCAL idle_in_transaction_session_timeout = '300s'"
+IDLE_LOCKED = "SET LOCAL idle_in_transaction_session_timeout = '60s'"  # with the pipeline's row, which others wait for
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,7 @@ class DirectPublication(PostgresPublication):
         """As its owner, the pipeline's row; and from it how many dead letters there were lately, other ranges of the
         plan included. Raises Fenced, and StagingLost where the try has been forgotten.
         """
+        self.connection.execute(IDLE_LOCKED)
         super().lock_as_owner()
         _ = self.table_id  # of a try that has been forgotten, nothing says by which contract it judged
         _, recent = self._fetch("pending", **self.holder.key)[0]
