@@ -116,6 +116,7 @@ def read(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_the_check_of_a_topic_tells_what_is_registered_from_what_is_used(
     registered: World, instance: DagsterInstance
 ) -> None:

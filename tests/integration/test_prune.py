@@ -138,6 +138,7 @@ def test_of_a_broker_that_is_away_nothing_is_taken_for_gone(world: World) -> Non
     assert "no broker answers" in (found.log_unknown or "")
 
 
+@pytest.mark.slow
 def test_open_dead_letters_unreported_batches_and_what_a_replay_is_being_built_of_stay(world: World) -> None:
     pipeline = eight_batches(world, bad=True)
     delete_up_to(world, pipeline, {0: 11, 1: 10, 2: 10, 3: 10})
@@ -153,6 +154,7 @@ def test_open_dead_letters_unreported_batches_and_what_a_replay_is_being_built_o
     assert judged(world, pipeline)["ok"]
 
 
+@pytest.mark.slow
 def test_windows_cover_what_is_pruned_around_batches_that_are_kept(world: World) -> None:
     """Of a put-together range no part belongs to one window alone; nor do the batches that stayed between."""
     pipeline = world.new_pipeline()
@@ -190,6 +192,7 @@ def test_a_settled_dead_letter_goes_when_its_message_is_gone_and_is_counted_for_
     assert world.ledger.dead_letter_counts(pipeline.name, None) == counted
 
 
+@pytest.mark.slow
 def test_a_prune_that_is_ended_halfway_has_done_whole_pages_and_the_next_one_does_the_rest(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

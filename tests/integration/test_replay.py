@@ -130,6 +130,7 @@ def test_what_at_least_once_wrote_twice_a_replay_mends(world: World) -> None:
     exact(world, pipeline)
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_runs_on_is_caught_up_with_and_its_run_is_fenced(world: World) -> None:
     pipeline = bank(world)
     shown(world, pipeline)

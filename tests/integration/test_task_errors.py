@@ -70,6 +70,7 @@ def test_what_a_task_raises_on_purpose_arrives_with_its_data(
     assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
 
 
+@pytest.mark.slow
 def test_what_a_task_of_ours_did_not_expect_is_a_bug_of_ours(spark: Callable[[], SparkSession]) -> None:
     found = failed(read(spark(), partial(_raises, KeyError("x"))))
     assert type(found) is InternalError
