@@ -80,7 +80,7 @@ class World:
         admin = self.admin()  # kept: a future is cancelled when its client is collected
         admin.create_topics([NewTopic(topic, partitions, self.replicas, config=config or {})])[topic].result(20)
         ends = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
-        wait_for(lambda: _all_answer(admin, ends), 20)
+        wait_for(lambda: _all_answer(admin, ends), 60)
 
     def admin(self) -> AdminClient:
         return AdminClient({**self.endpoints.kafka_options()})
@@ -176,8 +176,8 @@ class World:
 def _all_answer(admin: AdminClient, ends: dict[TopicPartition, Any]) -> bool:
     """Whether each partition's leader says where its log ends."""
     try:
-        return all(answer.result(20).offset >= 0 for answer in admin.list_offsets(ends, request_timeout=20).values())
-    except KafkaException:
+        return all(answer.result(10).offset >= 0 for answer in admin.list_offsets(ends, request_timeout=5).values())
+    except (KafkaException, TimeoutError):
         return False
 
 
