@@ -33,7 +33,7 @@ def main(
     """Measure the paths, and print the results as Markdown."""
     with ended_by_signals():
         figures = _first(messages, rounds or 2) if quick else _all(messages, rounds or 3, peers=peers)
-    print(f"\n{table(figures)}")  # noqa: T201
+    print(f"\n{table(figures)}")
 
 
 def _first(messages: int, rounds: int) -> list[Figure]:

@@ -81,7 +81,7 @@ def carry_rows(table: str, consumer: Consumer, connection: psycopg.Connection, t
                 while position < stop:
                     for message in consumer.consume(min(20_000, stop - position), 5.0):
                         copy.write_row(_row(message, partition))
-                        position = message.offset() + 1  # pyright: ignore[reportOptionalOperand]
+                        position = message.offset() + 1  # pyright: ignore[reportOptionalOperand]  # it was read
             keep_offset(cursor, topic, partition, position)
     return until - start
 

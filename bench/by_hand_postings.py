@@ -61,7 +61,7 @@ def carry_postings(name: str, consumer: Consumer, connection: psycopg.Connection
                 while position < stop:
                     for message in consumer.consume(min(20_000, stop - position), 5.0):
                         _post(copy, balances, message, partition)
-                        position = message.offset() + 1  # pyright: ignore[reportOptionalOperand]
+                        position = message.offset() + 1  # pyright: ignore[reportOptionalOperand]  # it was read
             balances.merge_into(cursor, f"{name}_balances")
             keep_offset(cursor, topic, partition, position)
     return until - start

@@ -66,8 +66,8 @@ def paths() -> dict[str, Callable[[], object]]:
         return [deserialize(value, context) for value in values]
 
     rows = decode_json(contract, texts).rows
-    assert rows.equals(read_block(reader, values, PREFIX))  # noqa: S101  # the same rows
-    assert rows.equals(read_block(protobuf, column, 0))  # noqa: S101
+    assert rows.equals(read_block(reader, values, PREFIX))  # the same rows
+    assert rows.equals(read_block(protobuf, column, 0))
     return {
         "JSON, by block": lambda: decode_json(contract, texts),
         AVRO: lambda: read_block(reader, values, PREFIX),
@@ -115,10 +115,10 @@ def main(rounds: int = 5) -> None:
 
 def report(seen: dict[str, list[float]]) -> None:
     """The medians, and how Avro and Protobuf compare with each path in the same round."""
-    print(f"| path | messages/s | {AVRO}, against it | {PROTOBUF}, against it |\n|---|---|---|---|")  # noqa: T201
+    print(f"| path | messages/s | {AVRO}, against it | {PROTOBUF}, against it |\n|---|---|---|---|")
     for name, speeds in seen.items():
         against = " | ".join(ratio(seen[ours], speeds) for ours in (AVRO, PROTOBUF))
-        print(f"| {name} | {statistics.median(speeds):,.0f} | {against} |")  # noqa: T201
+        print(f"| {name} | {statistics.median(speeds):,.0f} | {against} |")
 
 
 def ratio(ours: list[float], theirs: list[float]) -> str:

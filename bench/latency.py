@@ -120,7 +120,7 @@ def wait_until(what: Callable[[], bool], seconds: float = START) -> float:
     while not what():
         if time.monotonic() - began > seconds:
             raise TimeoutError(f"not within {seconds:.0f} s")
-        time.sleep(SLICE)
+        time.sleep(SLICE)  # between two looks
     return time.monotonic() - began
 
 
@@ -129,7 +129,7 @@ def at_rate(messages: Messages, rate: int, seconds: float) -> tuple[float, float
     began, started, before = time.time(), time.monotonic(), messages.count
     while (passed := time.monotonic() - started) < seconds:
         messages.send(int(passed * rate) - (messages.count - before))
-        time.sleep(SLICE)
+        time.sleep(SLICE)  # the rate
     return began, time.time()
 
 
@@ -137,7 +137,7 @@ def one_by_one(messages: Messages, count: int) -> tuple[float, float]:
     """Single messages into an idle pipeline; from when until when."""
     began = time.time()
     for number in range(count):
-        time.sleep(GAPS[number % len(GAPS)])
+        time.sleep(GAPS[number % len(GAPS)])  # idle before each
         messages.send(1)
         wait_until(lambda: messages.unread == 0)
     return began, time.time()
@@ -224,7 +224,7 @@ def _measured(
     (events, shown) = database.execute(EVENTS, [began]).fetchone() or (0, 0)
     say(f"{QUIET:.0f} s without messages, then {idle} single ones")
     cpu = cpu_seconds(home)
-    time.sleep(QUIET)
+    time.sleep(QUIET)  # what is measured
     used = shares(cpu, cpu_seconds(home), QUIET)
     warm = messages.waited(*one_by_one(messages, idle))
     over: list[Sequence[float]] = []
@@ -294,7 +294,7 @@ def main(
     """Measure how long messages wait and print the result as Markdown."""
     with ended_by_signals():
         text = measure(idle, seconds, rate, handovers, console.print)
-    print(text)  # noqa: T201
+    print(text)
     if write_page:
         write_between(BEGIN, text, END)
 

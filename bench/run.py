@@ -36,5 +36,5 @@ def compare(
         finally:
             bench.close()
     measured = [path for path in paths if path.name in seen]
-    print(f"{conditions(messages, rounds)}\n\n{tables(seen, measured)}")  # noqa: T201
+    print(f"{conditions(messages, rounds)}\n\n{tables(seen, measured)}")
     return [aim.figure(seen) for aim in (*AIMS, *PEER_AIMS) if aim.path in seen and aim.against in seen]

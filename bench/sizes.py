@@ -131,7 +131,7 @@ def main(
     """Measure both, and print the figure and its aim."""
     with ended_by_signals():
         seen = compare(small, large, rounds, console.print)
-    print(f"{seen.tables}\n\n{table(seen.figures)}")  # noqa: T201
+    print(f"{seen.tables}\n\n{table(seen.figures)}")
 
 
 if __name__ == "__main__":

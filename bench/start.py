@@ -102,14 +102,14 @@ def _batches(database: psycopg.Connection) -> int:
     if there is None or not there[0]:
         return 0
     row = database.execute("SELECT count(*) FROM tidegate.batch").fetchone()
-    assert row is not None  # noqa: S101
+    assert row is not None
     return row[0]
 
 
 def main(rounds: int = typer.Argument(3, min=1, help="That count.")) -> None:
     """Measure it, and print the figure and its aim."""
     with ended_by_signals():
-        print(table(figures(console.print, rounds)))  # noqa: T201
+        print(table(figures(console.print, rounds)))
 
 
 if __name__ == "__main__":

@@ -111,13 +111,13 @@ def carry(made: Verified, endpoints: Endpoints, spark: SparkSession, messages: i
         say(f"filling tables: {name} ...")
         with open_run(pipeline, endpoints, lambda: spark) as outside:
             done = sum(batch.messages for batch in drain(pipeline, outside))
-        assert done == messages, done  # noqa: S101
+        assert done == messages, done
 
 
 def compared(pipeline: Pipeline, endpoints: Endpoints, spark: SparkSession) -> Report:
     """What verify says, which must be that everything is as it should be."""
     report = verify(pipeline, endpoints, lambda: spark)
-    assert report.ok, report  # noqa: S101
+    assert report.ok, report
     return report
 
 
@@ -151,14 +151,14 @@ def report(seen: Mapping[str, Sequence[float]], messages: int) -> None:
     """The table, of the messages per second of each pipeline in each round."""
     rounds = len(next(iter(seen.values())))
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(  # noqa: T201
+    print(
         f"{messages:,} messages of about 180 bytes, {PARTITIONS} partitions; warm, median of {rounds}; "
         f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, broker and database on "
         f"the same cores. At most {most} MB of memory in verify's own process, Spark's JVM not counted.\n"
     )
-    print("| pipeline | messages/s |\n|---|---|")  # noqa: T201
+    print("| pipeline | messages/s |\n|---|---|")
     for name, speeds in seen.items():
-        print(f"| {name} | {statistics.median(speeds):,.0f} ({min(speeds):,.0f} to {max(speeds):,.0f}) |")  # noqa: T201
+        print(f"| {name} | {statistics.median(speeds):,.0f} ({min(speeds):,.0f} to {max(speeds):,.0f}) |")
 
 
 if __name__ == "__main__":

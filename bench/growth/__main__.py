@@ -26,7 +26,7 @@ def main(
     """Measure what grows, and print the result as Markdown."""
     with ended_by_signals():
         text = report(measure(days, batches, rounds, console.print))
-    print(text)  # noqa: T201  # the answer itself
+    print(text)  # the answer itself
     if write_page:
         write(text)
 

@@ -164,7 +164,7 @@ class Growing:
         """Seconds from commit to commit of so many batches that a run of Dagster's reads, with Spark."""
         self.fill(batches * MESSAGES)
         job = compose([Pipeline(self.contract, None)], spark=self.spark).resolve_job_def(DRAIN_JOB)
-        assert job.execute_in_process(instance=self.instance).success  # noqa: S101  # else nothing was measured
+        assert job.execute_in_process(instance=self.instance).success  # else nothing was measured
         query = "SELECT extract(epoch FROM committed_at)::float8 FROM tidegate.batch ORDER BY batch_id DESC LIMIT %s"
         with psycopg.connect(self.endpoints.postgres_url) as session:
             times = [at for (at,) in session.execute(query, [batches]).fetchall()]
@@ -186,7 +186,7 @@ class Growing:
         job = compose([Pipeline(replace(self.contract, limits=limits), None)], spark=self.spark).resolve_job_def(JOB)
         os.environ["TIDEGATE_DAGSTER_RETENTION_DAYS"] = str(seconds / 86_400)
         started = time.monotonic()
-        assert job.execute_in_process(instance=self.instance).success  # noqa: S101  # else nothing was measured
+        assert job.execute_in_process(instance=self.instance).success  # else nothing was measured
         return time.monotonic() - started
 
     def seen(self, batches: int, seconds: float) -> Night:
@@ -201,7 +201,7 @@ class Growing:
     def verify(self) -> None:
         """Raises AssertionError unless the table holds just what the topic says, as far as it still does."""
         found = verify(Pipeline(self.contract, None), self.endpoints)
-        assert found.ok, found.explanation  # noqa: S101  # else nothing was measured
+        assert found.ok, found.explanation  # else nothing was measured
         self.say(found.explanation)
 
     def position(self) -> int:

@@ -24,7 +24,7 @@ def main(
     """Measure many pipelines at once and print the result as Markdown."""
     with ended_by_signals():
         text = report(measure(pipelines, minutes, idle, console.print))
-    print(text)  # noqa: T201
+    print(text)
     if write_page:
         write(text)
 

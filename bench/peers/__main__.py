@@ -25,7 +25,7 @@ def main(
     """Measure ours, by hand and the peers, and print the results as Markdown."""
     with ended_by_signals():
         figures: list[Figure] = compare(messages, rounds, say, only={STAGED, BY_HAND}, with_peers=True)
-    print(f"\n{table(figures)}")  # noqa: T201
+    print(f"\n{table(figures)}")
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ class _Filled:
 
     def _one(self, query: str, *values: str) -> int:
         row = self._database.execute(query.encode(), values or None).fetchone()
-        assert row is not None  # noqa: S101
+        assert row is not None
         return row[0]
 
 

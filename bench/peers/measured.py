@@ -132,5 +132,5 @@ def _carry(peer: Peer, bench: Bench) -> int:
     peer.carry(task)
     with psycopg.connect(url) as database:
         row = database.execute(f"SELECT count(amount) FROM bench.{table}".encode()).fetchone()
-    assert row is not None  # noqa: S101
+    assert row is not None
     return row[0]

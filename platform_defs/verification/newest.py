@@ -20,7 +20,7 @@ class Newest:
     """The newest valid message of a key in a partition."""
 
     __slots__ = ("_row", "block", "offset", "partition")
-    __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    __hash__ = None  # type: ignore  # pyright: ignore  # as Python's manual says of what is equal and may change
 
     def __init__(self, partition: int, offset: int, row: Row | int | None, block: pa.Table | None = None) -> None:
         """`row`: of the table's columns, json, uuid and time in one spelling, or its place in `block`, which holds
@@ -101,7 +101,7 @@ class _Whatever:
     def __eq__(self, other: object) -> bool:
         return True
 
-    __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    __hash__ = None  # type: ignore  # pyright: ignore  # as Python's manual says of what is equal and may change
 
 
 class Retyped:

@@ -197,7 +197,7 @@ class DirectMachine(RuleBasedStateMachine):
 
     def _try(self, pending: PendingBatch) -> Try:
         direct, work = prepare(Pipeline(self.contract), self.run.outside, pending)
-        quiet = replace(work, area=replace(work.area, application_name="the model"))  # pyright: ignore
+        quiet = replace(work, area=replace(work.area, application_name="the model"))  # pyright: ignore  # Postgres'
         return Try(self.run, pending, direct, quiet)
 
     def _run(self) -> Run:
