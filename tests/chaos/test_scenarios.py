@@ -16,7 +16,7 @@ from tests.world import World
 
 def _marks(scenario: Scenario) -> list[pytest.MarkDecorator]:
     soon = scenario.representative and scenario.shares != THREE_BROKERS
-    slow = [] if soon else [pytest.mark.slow]
+    slow = [] if soon else [pytest.mark.slow, pytest.mark.timeout(600)]  # some try a batch many times
     return [*slow, pytest.mark.xdist_group(scenario.shares)] if scenario.shares else slow
 
 

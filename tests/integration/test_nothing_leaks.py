@@ -201,6 +201,7 @@ def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
         yield found
 
 
+@pytest.mark.timeout(600)  # four runs and the search for what is at fault in each, twice
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "messages" else pytest.mark.slow) for n in BREAKS])
 def test_no_classified_value_is_kept_or_said_whatever_breaks(
     world: World, instance: DagsterInstance, name: str, capfd: pytest.CaptureFixture[str]
