@@ -1,5 +1,6 @@
 """What a contract says about the pipeline as a whole: its limits, service levels and delivery."""
 
+from collections.abc import Sequence
 from typing import Any, cast, get_args
 
 from platform_defs.contract.document import Document
@@ -36,31 +37,26 @@ def read_limits(document: Document) -> Limits:
 
 def read_delivery(document: Document) -> Delivery:
     """The custom property `delivery`; exactly_once where it is left out."""
-    node = custom_values(document, PIPELINE_PROPERTIES).get("delivery")
-    if node is None:
-        return "exactly_once"
-    if node.value not in get_args(Delivery):
-        raise node.refused(f"unknown delivery {node.value!r}; {one_of(get_args(Delivery), str(node.value))}")
-    return node.value
+    return cast("Delivery", _chosen(document, "delivery", get_args(Delivery), "exactly_once"))
 
 
 def read_evolution(document: Document) -> Evolution:
     """The custom property `evolution`; manual where it is left out."""
-    node = custom_values(document, PIPELINE_PROPERTIES).get("evolution")
-    if node is None:
-        return "manual"
-    if node.value not in get_args(Evolution):
-        raise node.refused(f"unknown evolution {node.value!r}; {one_of(get_args(Evolution), str(node.value))}")
-    return node.value
+    return cast("Evolution", _chosen(document, "evolution", get_args(Evolution), "manual"))
 
 
 def read_publication(document: Document) -> Publishing:
     """The custom property `publication`; staged where it is left out."""
-    node = custom_values(document, PIPELINE_PROPERTIES).get("publication")
+    return cast("Publishing", _chosen(document, "publication", get_args(Publishing), "staged"))
+
+
+def _chosen(document: Document, name: str, choices: Sequence[str], otherwise: str) -> str:
+    """The custom property of this name, which is one of `choices`; `otherwise` where it is left out."""
+    node = custom_values(document, PIPELINE_PROPERTIES).get(name)
     if node is None:
-        return "staged"
-    if node.value not in get_args(Publishing):
-        raise node.refused(f"unknown publication {node.value!r}; {one_of(get_args(Publishing), str(node.value))}")
+        return otherwise
+    if node.value not in choices:
+        raise node.refused(f"unknown {name} {node.value!r}; {one_of(choices, str(node.value))}")
     return node.value
 
 

@@ -152,7 +152,7 @@ def play_run(
     say: Any = mouth.send
     if gateway:
         there = joined(gateway)
-        session = lambda: there  # noqa: E731
+        session = lambda: there  # noqa: E731  # joined once, for all batches
     say(("ready",))
     try:
         while True:

@@ -5,8 +5,6 @@ what surely is a row is accepted.
 import json
 import math
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -19,17 +17,12 @@ from platform_defs.verification.json_blocks import BlockReader
 from platform_defs.verification.judge import Judge, NoRow
 from platform_defs.verification.patterns import whole_match, whole_matches
 from tests.unit.test_decode_agreement import ANY_OBJECTS, GOOD_OBJECTS, LINES, NESTED, TYPES, VALUES, contract_of
+from tests.unit.test_judge import RULED as OF_EACH_RULE
 from tests.unit.test_judge import contract, field
 
 READ = contract_of({name: of for name, of in TYPES.items() if of != "bytes" and not of.startswith("array")})
 RULED = contract(
-    field("s", "string", True, pattern=r"[ab\s]*|é+|\S{3}", min_length=1, max_length=4),
-    field("i", "integer", enum=(0, 1, 7), maximum=5),
-    field("f", "double", minimum=-1.5, maximum=1e10),
-    field("d", "date", minimum=date(2000, 1, 1)),
-    field("t", "timestamp", maximum=datetime(2026, 6, 1, tzinfo=UTC)),
-    field("m", "decimal(6,2)", True, minimum=Decimal("0.01"), maximum=Decimal(1000)),
-    field("b", "boolean", True),
+    *OF_EACH_RULE.fields,
     field("u", "uuid", enum=("6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60",)),
     field("c", "time", minimum="09:00:00", maximum="10:00:00.5"),
 )
