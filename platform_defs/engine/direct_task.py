@@ -103,9 +103,10 @@ class _Range:
         checks = audit.row_checks(contract, faults, staged.messages)
         record = BatchRecord(checks, timings, self.direct.lineage.of_batch(contract, staged, checks))
         publication = transaction.publication(staged)
-        publication.lock_as_owner()
+        lock, *others = TRANSACTIONS["exactly_once"][0].steps
+        lock.run(publication, record)
         break_circuit(contract, publication.staged, faults)
-        for step in TRANSACTIONS["exactly_once"][0].steps:
+        for step in others:
             step.run(publication, record)
 
     def _row_batch(self, batch: pa.RecordBatch, batch_id: int, schema: pa.Schema) -> pa.RecordBatch:
