@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import dagster as dg
 import psycopg
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
@@ -78,9 +78,14 @@ class World:
     def create_topic(self, topic: str, partitions: int = 4, config: dict[str, str] | None = None) -> None:
         """A topic of which each partition is led. A broker says that a topic is created before it leads it."""
         admin = self.admin()  # kept: a future is cancelled when its client is collected
-        admin.create_topics([NewTopic(topic, partitions, self.replicas, config=config or {})])[topic].result(20)
+        new = NewTopic(topic, partitions, self.replicas, config=config or {})
+        try:
+            admin.create_topics([new])[topic].result(20)
+        except KafkaException as error:  # it is ours: librdkafka asks again where a broker died before it answered
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
         ends = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
-        wait_for(lambda: _all_answer(admin, ends), 60)
+        wait_for(lambda: _all_answer(self.admin(), ends), 60)  # a client kept would ask a leader that died meanwhile
 
     def admin(self) -> AdminClient:
         return AdminClient({**self.endpoints.kafka_options()})

@@ -281,7 +281,7 @@ def denied(place: Place, options: dict[str, str]) -> dict[str, Any]:
         "progress": lambda: show_progress(silent, f"tidegate-{place.pipeline.name}", place.topic, {0: 2}),
         "offsets by time": lambda: offsets_at(silent, place.topic, 0),
     }
-    return {name: _answer(asked) for name, asked in tries.items()}
+    return {name: _final_answer(asked) for name, asked in tries.items()}
 
 
 def _answer(asked: Callable[[], Any]) -> Any:
@@ -289,6 +289,12 @@ def _answer(asked: Callable[[], Any]) -> Any:
         return asked()
     except TidegateError as error:
         return error
+
+
+def _final_answer(asked: Callable[[], Any]) -> Any:
+    """Not that of a broker which had no time for a handshake: on a busy machine that may be one, never three."""
+    answers = (_answer(asked) for _ in range(3))
+    return next((answer for answer in answers if not isinstance(answer, BrokerAway)), BrokerAway("three times"))
 
 
 def test_a_wrong_password_is_said_and_not_taken_for_a_broker_that_is_away(place: Place, secured: SecuredKafka) -> None:

@@ -35,6 +35,7 @@ bounded = settings(
 # What seldom comes together among all that may happen: twelve more examples along each of these paths.
 RARE = (
     ("produce", "publish_a_batch", "settle_a_red_gate"),
+    ("produce", "stage_a_batch", "wake_a_straggler"),
     ("produce", *("plan_a_batch", "stop") * 4),
     ("produce", "stage_a_batch", "die_in_commit"),
     ("publish_a_batch", "create_again", "lead_back"),
