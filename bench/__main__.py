@@ -1,6 +1,6 @@
 """`make bench`: messages per second of each path, the same messages, one machine, one run; then figures and aims.
 
-    python -m bench [MESSAGES] [ROUNDS] [--quick] [--no-peers]
+    python -m bench [MESSAGES] [ROUNDS] [--quick] [--no-peers] [--write]
 
 Where the stack is not running it is started, and stopped at the end, also when the benchmark is interrupted or cut off
 by a time limit. Prints Markdown tables for docs/explanation/performance.md. The paths and their aims are those of
@@ -8,19 +8,26 @@ bench/paths.py, the peers those of bench/peers/measured.py; a figure that a modu
 OTHERS.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 import typer
 from rich.console import Console
 
-from bench import start
-from bench.aims import Figure, table
+from bench import latency, picture, sizes, start, verify
+from bench.aims import Result, table
 from bench.ending import ended_by_signals
+from bench.page import draw, write_between
 from bench.paths import QUICK_AIMS
-from bench.run import MESSAGES, compare
+from bench.run import MESSAGES, Compared, compare
 
-Other = Callable[[Callable[[str], None]], Sequence[Figure]]  # is given what shows progress; starts and ends its stack
-OTHERS: tuple[Other, ...] = (start.figures,)
+BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+Other = Callable[[Callable[[str], None]], Result]  # is given what shows progress; starts and ends its stack
+OTHERS: Mapping[str, Other] = {
+    "More messages at once": sizes.result,
+    "Verify": verify.result,
+    "Start": start.result,
+    "Low latency": latency.result,
+}
 say = Console(stderr=True).print
 
 
@@ -29,20 +36,30 @@ def main(
     rounds: int = typer.Argument(0, min=0, help="That count; 0: three, or two with --quick."),
     quick: bool = typer.Option(False, "--quick", help="Only the first aims, and the paths that they compare."),
     peers: bool = typer.Option(True, help="Whether others carry the topic as well, in the same rounds."),
+    write: bool = typer.Option(False, "--write", help="Put tables and plots into docs/explanation/performance.md."),
 ) -> None:
     """Measure the paths, and print the results as Markdown."""
     with ended_by_signals():
-        figures = _first(messages, rounds or 2) if quick else _all(messages, rounds or 3, peers=peers)
+        compared = _first(messages, rounds or 2) if quick else compare(messages, rounds or 3, say, with_peers=peers)
+        print(compared.result.text)
+        others = {} if quick else {name: _printed(other) for name, other in OTHERS.items()}
+    everything = [compared.result, *others.values()]
+    figures = [figure for one in everything for figure in one.figures]
     print(f"\n{table(figures)}")
+    if write:
+        parts = [compared.result.text, compared.draw(), table(figures), draw("bench-aims.svg", picture.aims(figures))]
+        parts += [f"### {name}\n\n{other.text}" for name, other in others.items()]
+        write_between(BEGIN, "\n\n".join(parts) + "\n", END)
 
 
-def _first(messages: int, rounds: int) -> list[Figure]:
+def _first(messages: int, rounds: int) -> Compared:
     return compare(messages, rounds, say, only={name for aim in QUICK_AIMS for name in (aim.path, aim.against)})
 
 
-def _all(messages: int, rounds: int, *, peers: bool) -> list[Figure]:
-    figures = compare(messages, rounds, say, with_peers=peers)
-    return [*figures, *(figure for other in OTHERS for figure in other(say))]
+def _printed(other: Other) -> Result:
+    found = other(say)
+    print(f"\n{found.text}")
+    return found
 
 
 if __name__ == "__main__":

@@ -38,6 +38,14 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Result:
+    """What a benchmark has to say: its tables, in Markdown, and the figures that have an aim."""
+
+    text: str
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True)
 class Ratio:
     """An aim for how one path compares with another, in the same round."""
 

@@ -22,6 +22,7 @@ from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 from rich.console import Console
 
 from assets import ASSETS
+from bench.aims import Figure, Result
 from bench.ending import ended_by_signals, own_home, stack_up, undisturbed
 from bench.many.load import create_topics
 from bench.many.plan import PARTITIONS
@@ -182,8 +183,13 @@ def run_memory_mb(home: Path) -> float:
     return 0.0
 
 
-def measure(idle: int, seconds: float, rate: int, handovers: bool, say: Callable[[str], None]) -> str:
-    """The table, in Markdown."""
+def result(say: Callable[[str], None]) -> Result:
+    """Without hand-overs, and shorter."""
+    return measure(12, 45.0, 1_000, False, say)
+
+
+def measure(idle: int, seconds: float, rate: int, handovers: bool, say: Callable[[str], None]) -> Result:
+    """All of it."""
     with own_home("bench-latency", _stop_what_a_killed_one_left) as home, stack_up(say), _contract(home):
         endpoints = connection()
         create_topics(endpoints.kafka_options(), [TOPIC])
@@ -208,7 +214,7 @@ def _measured(
     rate: int,
     handovers: bool,
     say: Callable[[str], None],
-) -> str:
+) -> Result:
     first = wait_until(lambda: messages.unread == 0)
     say(f"the first row after {first:.0f} s; {idle} single messages")
     cold = messages.waited(*one_by_one(messages, idle))
@@ -241,7 +247,7 @@ def _measured(
         row(f"busy, {rate:,} messages/s", busy, "p50 ≤ 0.5 s, p99 ≤ 1.5 s"),
         *(row(f"busy, {name}", waited, "") for name, waited in zip(CHANGES, over, strict=False)),
     ]
-    return "\n".join(
+    text = "\n".join(
         [
             f"{PARTITIONS} partitions, a contract with a latency of 1 s, linger.ms=5. {datetime.now(UTC):%Y-%m-%d}; "
             f"{os.cpu_count()} cores, broker, database and Dagster on the same cores.",
@@ -257,6 +263,16 @@ def _measured(
             + ".",
         ]
     )
+    return Result(text, _figures(warm, busy, rate))
+
+
+def _figures(idle: Sequence[float], busy: Sequence[float], rate: int) -> list[Figure]:
+    seen = "produce to row visible"
+    return [
+        Figure(f"{seen}, idle before, p50", percentile(idle, 0.5), 2, "at most", " s"),
+        Figure(f"{seen}, busy at {rate:,} messages/s, p50", percentile(busy, 0.5), 0.5, "at most", " s"),
+        Figure(f"{seen}, busy at {rate:,} messages/s, p99", percentile(busy, 0.99), 1.5, "at most", " s"),
+    ]
 
 
 @contextmanager
@@ -293,7 +309,7 @@ def main(
 ) -> None:
     """Measure how long messages wait and print the result as Markdown."""
     with ended_by_signals():
-        text = measure(idle, seconds, rate, handovers, console.print)
+        text = measure(idle, seconds, rate, handovers, console.print).text
     print(text)
     if write_page:
         write_between(BEGIN, text, END)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from resources.settings import PROJECT_ROOT
 
+IMAGES = PROJECT_ROOT / "docs" / "images"
 PAGE = PROJECT_ROOT / "docs" / "explanation" / "performance.md"
 
 
@@ -14,3 +15,9 @@ def write_between(begin: str, text: str, end: str, page: Path = PAGE) -> None:
     if not found or not closed:
         raise ValueError(f"{page} has no lines {begin} and {end} to write between")
     page.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")
+
+
+def draw(name: str, plot: str) -> str:
+    """Keep an SVG among the images of the docs; the line of the page that shows it."""
+    (IMAGES / name).write_text(plot)
+    return f"![{name.removesuffix('.svg')}](../images/{name})"

@@ -5,16 +5,18 @@ AIMS, and QUICK_AIMS where `make bench-quick` is to measure it as well.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from shutil import rmtree
 from uuid import uuid4
 
 import psycopg
 from pyspark.sql import SparkSession
 
 from assets import find_pipeline
-from bench import by_hand, by_hand_postings, formats
+from bench import by_hand, by_hand_postings, formats, limit
 from bench.aims import Ratio
 from bench.by_hand import Carry
 from bench.formats import Written
+from bench.unguarded import without_epoch_and_compare
 from platform_defs.contract.model import Column, Contract, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import drain
@@ -24,6 +26,7 @@ from platform_defs.operations.open_run import open_run
 from resources.endpoints import connection
 from resources.kafka.broker import KafkaBroker
 from resources.kafka.source import KafkaSource
+from resources.settings import settings
 from resources.spark.session import spark_config, start_session
 
 PARTITIONS = 4
@@ -42,6 +45,8 @@ class Bench:
         self.spark: SparkSession = start_session(spark_config())
         self.bank = find_pipeline("bank_transfers")
         self.hands = by_hand.processes()
+        folder = settings().home / f"{self.topic}-limit"
+        self.series = limit.Series(folder, self.options, self.endpoints.postgres_url)
 
     def source_only(self) -> int:
         """Read, decode and check; keep nothing."""
@@ -53,6 +58,11 @@ class Bench:
         """All eight steps, without a transform."""
         contract, topic = self._contract("staged", transformed=False), written.topic(self.topic)
         return self._drain(Pipeline(replace(contract, topic=topic, format=written.format, wire=written.wire)))
+
+    def unguarded(self) -> int:
+        """Staged, and nothing holds the run's epoch or the positions against those in the ledger."""
+        with without_epoch_and_compare():
+            return self.staged()
 
     def direct(self) -> int:
         """Each range a batch of its own, without batch rules."""
@@ -66,15 +76,17 @@ class Bench:
 
     def by_hand(self) -> int:
         """The hand-written loop."""
-        table = f"bench.hand_{uuid4().hex[:6]}"
-        self.create(by_hand.tables(table))
-        return self._run_by_hand(partial(by_hand.carry_rows, table))
+        return self._fill_by_hand(self._hand_table())
 
     def by_hand_with_postings(self) -> int:
         """The hand-written loop that does the work of bank.transfers."""
         name = f"bench.hand_{uuid4().hex[:6]}"
         self.create(by_hand_postings.tables(name))
         return self._run_by_hand(partial(by_hand_postings.carry_postings, name))
+
+    def limit(self) -> int:
+        """Reading, decoding and COPY in series, in C."""
+        return limit.carried(self.series, self.topic, self._hand_table, self._fill_by_hand)
 
     def create(self, statements: str) -> None:
         """Run statements, separated by semicolons."""
@@ -89,10 +101,19 @@ class Bench:
             database.execute("CHECKPOINT")
 
     def close(self) -> None:
-        """End Spark and the processes of the loops written by hand."""
+        """End Spark and the processes of the loops written by hand, and delete their files."""
+        rmtree(self.series.folder, ignore_errors=True)
         self.hands.terminate()
         self.hands.join()
         self.spark.stop()
+
+    def _hand_table(self) -> str:
+        table = f"bench.hand_{uuid4().hex[:6]}"
+        self.create(by_hand.tables(table))
+        return table
+
+    def _fill_by_hand(self, table: str) -> int:
+        return self._run_by_hand(partial(by_hand.carry_rows, table))
 
     def _run_by_hand(self, carry: Carry) -> int:
         return by_hand.run(self.hands, carry, self.options, self.endpoints.postgres_url, self.topic, self._spans())
@@ -135,6 +156,8 @@ BY_HAND = "by hand: confluent-kafka, orjson, psycopg COPY, no checks"
 BY_HAND_POSTINGS = "by hand: two rows a message, and balances, no checks"
 STAGED = "staged, with checks, audit and publish"
 DIRECT = "direct, with checks: each range published by the task that reads it"
+UNGUARDED = "the same, without epoch and compare-and-swap"
+LIMIT = "in C, one after another: kcat, pyarrow.json, COPY of a prepared file"
 TRANSFORMED = "staged with a PySpark transform (two rows a message, and balances)"
 
 # In the order in which a round measures them: what is compared, next to each other.
@@ -143,9 +166,11 @@ PATHS = (
     Path(TRANSFORMED, Bench.staged_with_transform, BY_HAND_POSTINGS),
     Path(BY_HAND_POSTINGS, Bench.by_hand_with_postings, None),
     *(Path(one.name, partial(Bench.staged, written=one), STAGED) for one in formats.FRAMED),
+    Path(UNGUARDED, Bench.unguarded, STAGED),
     Path(STAGED, Bench.staged, BY_HAND),
     Path(BY_HAND, Bench.by_hand, None),
     Path(DIRECT, Bench.direct, BY_HAND),
+    Path(LIMIT, Bench.limit, DIRECT, ours=False),
 )
 
 QUICK_AIMS = (
@@ -153,4 +178,8 @@ QUICK_AIMS = (
     Ratio("direct ÷ by hand", DIRECT, BY_HAND, 1.3),
     Ratio("bank.transfers ÷ by hand with postings", TRANSFORMED, BY_HAND_POSTINGS, 1.2),
 )
-AIMS = QUICK_AIMS
+AIMS = (
+    *QUICK_AIMS,
+    Ratio("direct ÷ in C, one after another", DIRECT, LIMIT, 0.7),
+    Ratio("staged ÷ the same without epoch and compare-and-swap", STAGED, UNGUARDED, 0.98),
+)

@@ -1,13 +1,15 @@
 """One run: the stack, the topics, the paths and peers, round by round; and the tables of it."""
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 
-from bench import formats
-from bench.aims import Figure
+from bench import formats, picture
+from bench.aims import Result, Seen
 from bench.ending import stack_up
-from bench.paths import AIMS, PARTITIONS, PATHS, Bench
+from bench.page import draw
+from bench.paths import AIMS, PARTITIONS, PATHS, Bench, Path
 from bench.peers.measured import PEER_AIMS, peers_up
 from bench.rounds import conditions, measure, tables
 from resources.postgres import auditor
@@ -16,10 +18,28 @@ MESSAGES = 2_000_000  # two batches, so that what one does beside the other coun
 Say = Callable[[str], None]
 
 
-def compare(
-    messages: int, rounds: int, say: Say, *, only: Collection[str] = (), with_peers: bool = False
-) -> list[Figure]:
-    """Measure the paths (all, or `only` these) and print their tables; the figures that have an aim."""
+@dataclass(frozen=True)
+class Compared:
+    """The paths that were measured, and how fast they were in each round."""
+
+    seen: Seen
+    paths: Sequence[Path]
+    conditions: str
+
+    @property
+    def result(self) -> Result:
+        """The tables, and the figures that have an aim."""
+        figures = [aim.figure(self.seen) for aim in (*AIMS, *PEER_AIMS) if {aim.path, aim.against} <= self.seen.keys()]
+        return Result(f"{self.conditions}\n\n{tables(self.seen, self.paths)}", figures)
+
+    def draw(self) -> str:
+        """Write the plot of the speeds; what the page says to show it."""
+        ours = {path.name: path.ours and path.against is not None for path in self.paths}
+        return draw("bench-paths.svg", picture.speeds(self.seen, ours))
+
+
+def compare(messages: int, rounds: int, say: Say, *, only: Collection[str] = (), with_peers: bool = False) -> Compared:
+    """Measure the paths, all or `only` these."""
     paths = [path for path in PATHS if not only or path.name in only]
     written = (formats.JSON,) if only else formats.ALL
     os.environ["TIDEGATE_REGISTRY_NAME"] = formats.REGISTRY
@@ -35,6 +55,4 @@ def compare(
                 seen = measure(bench, paths, rounds, say)
         finally:
             bench.close()
-    measured = [path for path in paths if path.name in seen]
-    print(f"{conditions(messages, rounds)}\n\n{tables(seen, measured)}")
-    return [aim.figure(seen) for aim in (*AIMS, *PEER_AIMS) if aim.path in seen and aim.against in seen]
+    return Compared(seen, [path for path in paths if path.name in seen], conditions(messages, rounds))

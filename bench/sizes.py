@@ -18,13 +18,14 @@ import typer
 from rich.console import Console
 
 from bench import formats
-from bench.aims import Figure, ratios, table
+from bench.aims import Figure, Result, ratios, table
 from bench.ending import ended_by_signals, stack_up
 from bench.paths import PARTITIONS, STAGED, Bench, Path
 from bench.rounds import speed_of
 from resources.postgres import auditor
 
 AIM = 0.95
+SMALL, LARGE = 1_000_000, 20_000_000
 LOOK = 0.2  # seconds between two looks at the memory
 console = Console(stderr=True)
 
@@ -91,6 +92,12 @@ class Sizes:
         return "\n".join(["| messages | messages/s | most memory (MB) |", "|---|---|---|", *lines])
 
 
+def result(say: Callable[[str], None], rounds: int = 1) -> Result:
+    """Of the usual sizes."""
+    seen = compare(SMALL, LARGE, rounds, say)
+    return Result(seen.tables, seen.figures)
+
+
 def compare(small: int, large: int, rounds: int, say: Callable[[str], None]) -> Sizes:
     """Carry both by turns."""
     seen = Sizes(small, large, {small: [], large: []}, {small: 0.0, large: 0.0})
@@ -124,8 +131,8 @@ def _pass(bench: Bench, topic: str, size: int, seen: Sizes, *, counts: bool, say
 
 
 def main(
-    small: int = typer.Option(1_000_000, min=1, help="Messages."),
-    large: int = typer.Option(20_000_000, min=2, help="Messages."),
+    small: int = typer.Option(SMALL, min=1, help="Messages."),
+    large: int = typer.Option(LARGE, min=2, help="Messages."),
     rounds: int = typer.Option(2, min=1, help="That count."),
 ) -> None:
     """Measure both, and print the figure and its aim."""

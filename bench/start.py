@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -24,7 +24,7 @@ from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 
 from assets import find_pipeline
-from bench.aims import Figure, table
+from bench.aims import Figure, Result, table
 from bench.ending import ended_by_signals, own_home, stack_up
 from bench.peers.process import end_group
 from bench.transfers import as_json, transfers
@@ -39,7 +39,7 @@ Say = Callable[[str], None]
 console = Console(stderr=True)
 
 
-def figures(say: Say, rounds: int = 3) -> Sequence[Figure]:
+def result(say: Say, rounds: int = 3) -> Result:
     """Seconds until the first commit, the median of the rounds."""
     with own_home("bench-start") as home, stack_up(say):
         endpoints = connection()
@@ -49,7 +49,8 @@ def figures(say: Say, rounds: int = 3) -> Sequence[Figure]:
     for number, one in enumerate(seconds):
         say(f"round {number} {'(makes the tables) ' if number == 0 else ''}until the first commit: {one:.1f} s")
     what = f"dagster asset materialize, cold, to the first commit of {MESSAGES:,} messages"
-    return [Figure(what, statistics.median(seconds[1:]), AIM, "at most", " s")]
+    figure = Figure(what, statistics.median(seconds[1:]), AIM, "at most", " s")
+    return Result(f"Seconds of each round: {', '.join(f'{one:.1f}' for one in seconds[1:])}.", [figure])
 
 
 def _first_commit(endpoints: Endpoints, topic: str, log: Path) -> float:
@@ -109,7 +110,7 @@ def _batches(database: psycopg.Connection) -> int:
 def main(rounds: int = typer.Argument(3, min=1, help="That count.")) -> None:
     """Measure it, and print the figure and its aim."""
     with ended_by_signals():
-        print(table(figures(console.print, rounds)))
+        print(table(result(console.print, rounds).figures))
 
 
 if __name__ == "__main__":

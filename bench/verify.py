@@ -12,7 +12,7 @@ import platform
 import resource
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from uuid import uuid4
@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from assets import find_pipeline
+from bench.aims import Figure, Result
 from bench.ending import ended_by_signals, stack_up
 from bench.transfers import as_json, transfers
 from platform_defs.contract.model import Column, Table
@@ -36,7 +37,9 @@ from resources.endpoints import Endpoints, connection
 from resources.spark.session import spark_config, start_session
 
 PARTITIONS = 4
+AIM = 100_000  # messages a second, of bank.transfers
 KEYS = 10  # the upsert's topic has a key for every so many messages
+BANK = "bank.transfers: append through a PySpark transform (two rows a message), and balances"
 say = Console(stderr=True).print
 
 
@@ -51,7 +54,7 @@ class Verified:
     @property
     def all(self) -> dict[str, Pipeline]:
         return {
-            "bank.transfers: append through a PySpark transform (two rows a message), and balances": self.bank,
+            BANK: self.bank,
             "append, without a transform": self.plain,
             f"upsert, {KEYS} messages a key": self.keyed,
         }
@@ -121,17 +124,30 @@ def compared(pipeline: Pipeline, endpoints: Endpoints, spark: SparkSession) -> R
     return report
 
 
-def main(messages: int = 1_000_000, rounds: int = 3) -> None:
-    with ended_by_signals(), stack_up(lambda text: say(text)):
+def result(say: Callable[[str], None], messages: int = 1_000_000, rounds: int = 2) -> Result:
+    """The table of all three; bank.transfers has an aim."""
+    seen = measure(messages, rounds, say)
+    figure = Figure("verify of bank.transfers, messages a second", statistics.median(seen[BANK]), AIM)
+    return Result(report(seen, messages), [figure])
+
+
+def measure(messages: int, rounds: int, say: Callable[[str], None]) -> dict[str, list[float]]:
+    """By pipeline, the messages per second of each round."""
+    with stack_up(lambda text: say(text)):
         endpoints, made = replace(connection(), registry=None), pipelines(f"v{uuid4().hex[:6]}")
         spark = start_session(spark_config())
         try:
             say(f"filling two topics with {messages:,} messages each ...")
             fill(endpoints.kafka_options(), made, messages)
             carry(made, endpoints, spark, messages)
-            report(_all_rounds(made, endpoints, spark, rounds), messages)
+            return _all_rounds(made, endpoints, spark, rounds)
         finally:
             spark.stop()
+
+
+def main(messages: int = 1_000_000, rounds: int = 3) -> None:
+    with ended_by_signals():
+        print(report(measure(messages, rounds, say), messages))
 
 
 def _all_rounds(made: Verified, endpoints: Endpoints, spark: SparkSession, rounds: int) -> dict[str, list[float]]:
@@ -147,18 +163,21 @@ def _all_rounds(made: Verified, endpoints: Endpoints, spark: SparkSession, round
     return seen
 
 
-def report(seen: Mapping[str, Sequence[float]], messages: int) -> None:
-    """The table, of the messages per second of each pipeline in each round."""
+def report(seen: Mapping[str, Sequence[float]], messages: int) -> str:
+    """The table, in Markdown, of the messages per second of each pipeline in each round."""
     rounds = len(next(iter(seen.values())))
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(
+    lines = [
         f"{messages:,} messages of about 180 bytes, {PARTITIONS} partitions; warm, median of {rounds}; "
         f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, broker and database on "
-        f"the same cores. At most {most} MB of memory in verify's own process, Spark's JVM not counted.\n"
-    )
-    print("| pipeline | messages/s |\n|---|---|")
+        f"the same cores. At most {most} MB of memory in this process, Spark's JVM not counted.",
+        "",
+        "| pipeline | messages/s |",
+        "|---|---|",
+    ]
     for name, speeds in seen.items():
-        print(f"| {name} | {statistics.median(speeds):,.0f} ({min(speeds):,.0f} to {max(speeds):,.0f}) |")
+        lines.append(f"| {name} | {statistics.median(speeds):,.0f} ({min(speeds):,.0f} to {max(speeds):,.0f}) |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ end.
 import typer
 from rich.console import Console
 
-from bench.aims import Figure, table
+from bench.aims import table
 from bench.ending import ended_by_signals
 from bench.paths import BY_HAND, STAGED
 from bench.run import MESSAGES, compare
@@ -24,8 +24,8 @@ def main(
 ) -> None:
     """Measure ours, by hand and the peers, and print the results as Markdown."""
     with ended_by_signals():
-        figures: list[Figure] = compare(messages, rounds, say, only={STAGED, BY_HAND}, with_peers=True)
-    print(f"\n{table(figures)}")
+        result = compare(messages, rounds, say, only={STAGED, BY_HAND}, with_peers=True).result
+    print(f"{result.text}\n\n{table(result.figures)}")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,10 @@ bounded = settings(
 # What seldom comes together among all that may happen: twelve more examples along each of these paths.
 RARE = (
     ("produce", "publish_a_batch", "settle_a_red_gate"),
-    ("produce", "stage_a_batch", "wake_a_straggler"),
+    ("produce", "stage_a_batch", "wake_a_straggler", "publish_a_batch"),
+    ("produce", "publish_a_batch", "lose_the_session"),
+    ("produce", "publish_a_batch", "change_the_contract", "start"),
+    ("produce_garbage", "settle_a_red_gate", "publish_a_batch"),
     ("produce", *("plan_a_batch", "stop") * 4),
     ("produce", "stage_a_batch", "die_in_commit"),
     ("publish_a_batch", "create_again", "lead_back"),

@@ -1,9 +1,14 @@
 """What `python -m bench` compares, and what it prints."""
 
+import re
 import sys
+from pathlib import Path
 from subprocess import PIPE, Popen
 
+from bench import picture
+from bench.__main__ import BEGIN, END
 from bench.aims import Figure, Ratio, table
+from bench.page import PAGE, write_between
 from bench.paths import AIMS, BY_HAND, BY_HAND_POSTINGS, PATHS, QUICK_AIMS, STAGED, TRANSFORMED
 from bench.rounds import tables
 from bench.sizes import Sizes, watched
@@ -55,6 +60,26 @@ def test_each_yardstick_has_a_table_of_what_is_compared_with_it() -> None:
         f"| {STAGED} | 70 | 0.70 (0.60 to 0.80) |",
         f"| {BY_HAND} | 100 | 1.00 |",
     ]
+
+
+def test_the_plots_show_each_path_and_each_figure() -> None:
+    names = {"ours": True, "theirs & others": False}
+    drawn = picture.speeds({"ours": [10.0, 30.0], "theirs & others": [5.0, 5.0]}, names)
+    assert texts(drawn) == ["ours", "20", "theirs &amp; others", "5"]
+    drawn = picture.aims([Figure("speed", 0.5, 1.0), Figure("start", 5.0, 10.0, "at most", " s")])
+    assert texts(drawn) == ["speed", "50%", "start", "200%"]
+
+
+def texts(drawn: str) -> list[str]:
+    """What a plot says below its title."""
+    return re.findall(r"<text[^>]*>([^<]*)", drawn)[1:]
+
+
+def test_the_page_has_the_place_of_the_tables(tmp_path: Path) -> None:
+    page = tmp_path / "performance.md"
+    page.write_text(PAGE.read_text())
+    write_between(BEGIN, "one run", END, page)
+    assert f"{BEGIN}\n\none run\n{END}" in page.read_text()
 
 
 def test_sizes_are_compared_round_by_round_and_with_their_memory() -> None:
