@@ -21,7 +21,8 @@ from bench.paths import QUICK_AIMS
 from bench.run import MESSAGES, Compared, compare
 
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
-Other = Callable[[Callable[[str], None]], Result]  # is given what shows progress; starts and ends its stack
+# Is given what shows progress, and how many messages there are for a path; starts and ends its stack.
+Other = Callable[[Callable[[str], None], int], Result]
 OTHERS: Mapping[str, Other] = {
     "More messages at once": sizes.result,
     "Verify": verify.result,
@@ -32,7 +33,7 @@ say = Console(stderr=True).print
 
 
 def main(
-    messages: int = typer.Argument(MESSAGES, min=1, help="In each topic."),
+    messages: int = typer.Argument(MESSAGES, min=1, help="In each topic of the paths; others have more."),
     rounds: int = typer.Argument(0, min=0, help="That count; 0: three, or two with --quick."),
     quick: bool = typer.Option(False, "--quick", help="Only the first aims, and the paths that they compare."),
     peers: bool = typer.Option(True, help="Whether others carry the topic as well, in the same rounds."),
@@ -42,7 +43,7 @@ def main(
     with ended_by_signals():
         compared = _first(messages, rounds or 2) if quick else compare(messages, rounds or 3, say, with_peers=peers)
         print(compared.result.text)
-        others = {} if quick else {name: _printed(other) for name, other in OTHERS.items()}
+        others = {} if quick else {name: _printed(other, messages) for name, other in OTHERS.items()}
     everything = [compared.result, *others.values()]
     figures = [figure for one in everything for figure in one.figures]
     print(f"\n{table(figures)}")
@@ -56,8 +57,8 @@ def _first(messages: int, rounds: int) -> Compared:
     return compare(messages, rounds, say, only={name for aim in QUICK_AIMS for name in (aim.path, aim.against)})
 
 
-def _printed(other: Other) -> Result:
-    found = other(say)
+def _printed(other: Other, messages: int) -> Result:
+    found = other(say, messages)
     print(f"\n{found.text}")
     return found
 

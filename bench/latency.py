@@ -183,7 +183,7 @@ def run_memory_mb(home: Path) -> float:
     return 0.0
 
 
-def result(say: Callable[[str], None]) -> Result:
+def result(say: Callable[[str], None], _messages: int) -> Result:
     """Without hand-overs, and shorter."""
     return measure(12, 45.0, 1_000, False, say)
 

@@ -25,7 +25,6 @@ from bench.rounds import speed_of
 from resources.postgres import auditor
 
 AIM = 0.95
-SMALL, LARGE = 1_000_000, 20_000_000
 LOOK = 0.2  # seconds between two looks at the memory
 console = Console(stderr=True)
 
@@ -92,9 +91,9 @@ class Sizes:
         return "\n".join(["| messages | messages/s | most memory (MB) |", "|---|---|---|", *lines])
 
 
-def result(say: Callable[[str], None], rounds: int = 1) -> Result:
-    """Of the usual sizes."""
-    seen = compare(SMALL, LARGE, rounds, say)
+def result(say: Callable[[str], None], messages: int) -> Result:
+    """Of half as many messages, and of ten times as many; one round."""
+    seen = compare(max(1, messages // 2), messages * 10, 1, say)
     return Result(seen.tables, seen.figures)
 
 
@@ -131,8 +130,8 @@ def _pass(bench: Bench, topic: str, size: int, seen: Sizes, *, counts: bool, say
 
 
 def main(
-    small: int = typer.Option(SMALL, min=1, help="Messages."),
-    large: int = typer.Option(LARGE, min=2, help="Messages."),
+    small: int = typer.Option(1_000_000, min=1, help="Messages."),
+    large: int = typer.Option(20_000_000, min=2, help="Messages."),
     rounds: int = typer.Option(2, min=1, help="That count."),
 ) -> None:
     """Measure both, and print the figure and its aim."""

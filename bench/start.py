@@ -39,7 +39,7 @@ Say = Callable[[str], None]
 console = Console(stderr=True)
 
 
-def result(say: Say, rounds: int = 3) -> Result:
+def result(say: Say, _messages: int, rounds: int = 3) -> Result:
     """Seconds until the first commit, the median of the rounds."""
     with own_home("bench-start") as home, stack_up(say):
         endpoints = connection()
@@ -110,7 +110,7 @@ def _batches(database: psycopg.Connection) -> int:
 def main(rounds: int = typer.Argument(3, min=1, help="That count.")) -> None:
     """Measure it, and print the figure and its aim."""
     with ended_by_signals():
-        print(table(result(console.print, rounds).figures))
+        print(table(result(console.print, MESSAGES, rounds).figures))
 
 
 if __name__ == "__main__":
