@@ -104,6 +104,7 @@ def test_the_demo_has_no_schema_registry(newcomer: dict[str, str]) -> None:
     assert not (Path(newcomer["TIDEGATE_HOME"]) / "registry").exists()
 
 
+@pytest.mark.slow
 def test_make_up_shows_the_ui_and_a_trickle_and_make_down_leaves_no_process(newcomer: dict[str, str]) -> None:
     said = run_command("make up", newcomer)
     (address,) = set(re.findall(r"http://127\.0\.0\.1:\d+", said))

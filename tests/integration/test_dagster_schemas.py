@@ -74,6 +74,7 @@ def looks(world: World, memory: Memory, *pipelines: Pipeline) -> list[dg.AssetCh
     return Look(world.endpoints, ledger, memory).at(by_topic([one.contract for one in pipelines]))
 
 
+@pytest.mark.slow
 def test_each_schema_is_observed_once_with_the_line_that_would_read_what_is_new_in_it(
     registered: World, instance: DagsterInstance
 ) -> None:

@@ -156,6 +156,7 @@ def test_partitions_added_to_an_append_are_shown_and_read_at_once(world: World) 
     assert ranges_shown(answer) == ranges_read(world, pipeline) == [(0, 2, 4), (5, 0, 3)]
 
 
+@pytest.mark.slow
 def test_a_halt_that_the_next_run_would_find_is_shown_with_its_ranges_and_its_command(world: World, ask: Ask) -> None:
     pipeline = world.caught_up()
     delete_before(world, pipeline, 2, 5)

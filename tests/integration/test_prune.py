@@ -124,6 +124,7 @@ def test_batches_go_once_the_topic_has_none_of_their_messages_and_verify_and_rep
     assert judged(world, pipeline)["ok"]
 
 
+@pytest.mark.slow
 def test_of_a_broker_that_is_away_nothing_is_taken_for_gone(world: World) -> None:
     pipeline = eight_batches(world)
     delete_up_to(world, pipeline, dict.fromkeys(range(4), 9))
@@ -242,6 +243,7 @@ def test_what_the_benchmark_of_growth_records_is_what_runs_record(world: World) 
     assert len(world.ledger.unreported(pipeline.contract)) == 1, "the real one"
 
 
+@pytest.mark.slow
 def test_the_command_shows_what_it_would_remove_and_why_the_rest_is_kept(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
