@@ -1,7 +1,8 @@
 """OpenLineage: an event for each batch, stored with it in the ledger's outbox and sent from there, in order.
 
 Where to: OPENLINEAGE_URL or openlineage.yml, as the OpenLineage client reads them; without either, a file of JSON
-lines in TIDEGATE_HOME. At least once: a receiver recognizes repeats by the run id, which is derived from the batch id.
+lines in TIDEGATE_HOME (resources/lineage_file.py). At least once: a receiver recognizes repeats by the run id, which is
+derived from the batch id.
 
 A receiver that is away is waited for. An event that it refuses holds back those of its own pipeline for a few tries.
 """
@@ -22,11 +23,10 @@ from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 from openlineage.client.facet_v2 import data_quality_assertions_dataset, output_statistics_output_dataset
 from openlineage.client.serde import Serde
-from openlineage.client.transport.file import FileConfig, FileTransport
 
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.ports import Staged
-from resources.home import private_home
+from resources.lineage_file import lineage_file
 from resources.postgres.answers import LineageEvent
 from resources.postgres.lineage_outbox import LineageOutbox, outbox
 
@@ -168,10 +168,7 @@ class _Stored(dict[str, Any]):
 def _client(home: Path) -> OpenLineageClient:
     if os.environ.get("OPENLINEAGE_URL") or os.environ.get("OPENLINEAGE_CONFIG") or Path("openlineage.yml").exists():
         return OpenLineageClient()
-    private_home(home)
-    return OpenLineageClient(
-        transport=FileTransport(FileConfig(log_file_path=str(home / "lineage.jsonl"), append=True))
-    )
+    return OpenLineageClient(transport=lineage_file(home))
 
 
 def _assertions(checks: Sequence[CheckResult]) -> Any:
