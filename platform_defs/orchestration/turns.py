@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, Outside, drain
+from platform_defs.engine.planning import is_full
 from platform_defs.engine.ports import Published
 from platform_defs.errors import Fenced, GateFailed, PipelineHeld, RunStopped, TidegateError
 from platform_defs.operations.open_run import open_run
@@ -138,17 +140,22 @@ class Turns:
     def _drained(self, pipeline: Pipeline, reporter: Reporter) -> Turned:
         batches, read = 0, in_small_batches(pipeline) if self._stays else pipeline
         try:
-            for published in drain(read, reporter.outside, STAYING if self._stays else SHARE):
-                reporter.published(published)
-                batches += 1
-                if self._stopped.is_set() or not self._goes_on(published, pipeline.contract):
-                    break
+            with closing(drain(read, reporter.outside, self._share())) as drained:
+                for published in drained:
+                    reporter.published(published)
+                    batches += 1
+                    if self._stopped.is_set() or not self._goes_on(published, pipeline.contract):
+                        break
         except GateFailed as failed:
             reporter.gate_failed(failed)
             raise
         at = {item.partition: item.next_offset for item in reporter.outside.ledger.positions()}
         reporter.turn_ended(at)
         return Turned(batches, at)
+
+    def _share(self) -> Budget:
+        """Of a turn. Where others wait for theirs it may end with each batch: none is begun before that."""
+        return replace(STAYING, ahead=not self.crowded()) if self._stays else SHARE
 
     def _goes_on(self, published: Published, contract: Contract) -> bool:
         """Whether the turn goes on after the batch."""
@@ -193,6 +200,4 @@ def _may_leave_more(batch: Published, contract: Contract) -> bool:
     """
     if batch.followed:
         return True
-    ranges = batch.plan or batch.ranges
-    partitions = {item.partition for item in ranges}
-    return sum(map(len, ranges)) + len(partitions) > contract.limits.batch_messages  # shares are rounded down
+    return is_full(batch.plan or batch.ranges, contract.limits.batch_messages)
