@@ -1,12 +1,26 @@
 """Faults that come while a batch is staged ahead: beside the one that is audited and published, or between the two."""
 
+import os
 import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import Any
 
 import psutil
 import pytest
 
+from platform_defs.contract.model import Delivery
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.batch import drain
+from platform_defs.engine.task_ports import Source
 from platform_defs.errors import GateFailed, LedgerAway
+from platform_defs.formats.block import Block
+from platform_defs.offsets import OffsetRange
+from platform_defs.operations.open_run import open_run
+from platform_defs.verdicts import TRIES
+from resources.endpoints import connection
 from resources.local import processes, stack
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import (
@@ -15,11 +29,12 @@ from tests.chaos.moments import (
     before_the_rules_are_judged,
     play,
 )
-from tests.chaos.runs import Run
+from tests.chaos.runs import Run, changed_as, joined, shipped
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.tables import with_impossible_sum
 from tests.logs import create_again
 from tests.staged_ahead import batch_by_batch, staged_ahead, wait_until_staged
+from tests.waiting import wait_for
 from tests.world import World, transfers
 
 SIZE = 400  # messages of a batch
@@ -122,6 +137,50 @@ def topic_created_again_behind_a_batch_that_was_staged_ahead(chaos: Chaos) -> Ve
     assert len(world.table(pipeline)) == 2 * SIZE
     acknowledge(world, pipeline, "beginning")
     return chaos.judge(pipeline, 1, "halted; a new generation after ack")
+
+
+@scenario(FaultClass.KEEPS_FAILING)
+def batch_that_kills_its_run_when_it_is_staged_ahead(chaos: Chaos) -> Verdict:
+    """The batch before it commits, at the next try with nothing beside it; the batch itself is the one that halts."""
+    world, pipeline = chaos.world, _backlog(chaos.world, 2)
+    for _ in range(2):
+        run = Run(pipeline, play=_play_killed, spark=world.spark())
+        run.process.join(120)
+        assert run.process.exitcode == -signal.SIGKILL, run.words
+        wait_for(lambda: not world.ledger.status(pipeline.name).held, 30)
+    assert world.position(pipeline) == dict.fromkeys(range(4), SIZE // 4)
+    (row,) = world.rows("select pending -> 'ranges' as ranges from tidegate.pipeline where name = %s", pipeline.name)
+    assert {item["from_offset"] for item in row["ranges"]} == {SIZE // 4}
+    world.rows("update tidegate.pipeline set batch_failures = %s where name = %s", TRIES - 1, pipeline.name)
+    detail = halted(world, pipeline, "keeps_failing")
+    assert (detail["tries"], detail["error_class"]) == (TRIES, "RunDied")
+    acknowledge(world, pipeline)
+    return chaos.judge(pipeline, 2, "a halt of the right batch, settled")
+
+
+@dataclass(frozen=True)
+class Killing:
+    """The real source, which kills the run when it comes to `start`."""
+
+    real: Source
+    start: int
+    run: int
+
+    def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:
+        if wanted.from_offset >= self.start:
+            with suppress(ProcessLookupError):
+                os.kill(self.run, signal.SIGKILL)
+        yield from self.real.read(wanted, cluster_id)
+
+
+def _play_killed(
+    name: str, changed: tuple[int, Delivery], _point: None, _how: str, _forever: bool, mouth: Connection, gateway: Any
+) -> None:
+    pipeline, there = changed_as(shipped(name), changed), joined(gateway)
+    with open_run(pipeline, connection(), lambda: there) as outside:
+        source = Killing(outside.source, SIZE // 4, os.getpid())
+        for batch in drain(pipeline, replace(outside, source=source)):
+            mouth.send(("batch", str(batch.batch_id)))
 
 
 def _backlog(world: World, batches: int) -> Pipeline:
