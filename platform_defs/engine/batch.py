@@ -9,6 +9,8 @@
 6 audit     rules over the batch                  engine/audit.py, resources/postgres/auditor.py
 7 publish   one transaction                       engine/publish.py, resources/postgres/publish_statements.py
 8 report    Dagster, lineage                      orchestration/reporter.py, orchestration/events.py
+
+While one batch is at 6 and 7, the next one may be staged already (engine/ahead.py).
 """
 
 import time
