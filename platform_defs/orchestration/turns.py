@@ -27,6 +27,7 @@ from resources.postgres.ledger import Ledger
 from resources.spark.session import SparkResource
 
 SHARE = Budget(batches=4, seconds=10.0)  # of one turn; a batch that has begun is finished
+LONG = Budget(batches=20, seconds=30.0)  # the same where nobody waits: the first batch of a turn is not staged ahead
 # Failures in a row after which a batch is tried alone: a batch that makes Spark end fails those beside it as well, and
 # all are tried again at the same time. Alone, it halts by itself, and the others go on.
 ALONE = TRIES // 2
@@ -53,7 +54,7 @@ class Turns:
         stays: bool = False,
     ) -> None:
         """`stays`: for a continuous run, whose turns are short, and whose batches are reported together. `crowded` is
-        then to be set to what says whether others wait for a turn.
+        to be set to what says whether others wait for a turn.
         """
         self._context, self._endpoints, self._ledger, self._spark = context, endpoints, ledger, spark
         self._stays = stays
@@ -154,8 +155,11 @@ class Turns:
         return Turned(batches, at)
 
     def _share(self) -> Budget:
-        """Of a turn. Where others wait for theirs it may end with each batch: none is begun before that."""
-        return replace(STAYING, ahead=not self.crowded()) if self._stays else SHARE
+        """Of a turn. Where others wait, that of a run that stays ends with a batch: no other is begun before that."""
+        crowded = self.crowded()
+        if self._stays:
+            return replace(STAYING, ahead=not crowded)
+        return SHARE if crowded else LONG
 
     def _goes_on(self, published: Published, contract: Contract) -> bool:
         """Whether the turn goes on after the batch."""
