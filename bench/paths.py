@@ -20,6 +20,7 @@ from bench.unguarded import without_epoch_and_compare
 from platform_defs.contract.model import Column, Contract, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import drain
+from platform_defs.engine.budget import Budget
 from platform_defs.engine.keep_nothing import read_alone
 from platform_defs.offsets import OffsetRange
 from platform_defs.operations.open_run import open_run
@@ -35,11 +36,13 @@ PARTITIONS = 4
 class Bench:
     """One topic filled once; each path carries the whole of it, each time into new tables.
 
-    A path is a method that returns how many messages it carried.
+    A path is a method that returns how many messages it carried. `batch_messages`: of a batch of ours, if not what the
+    contract says.
     """
 
-    def __init__(self, messages: int) -> None:
+    def __init__(self, messages: int, batch_messages: int | None = None) -> None:
         self.messages, self.topic = messages, f"bench-{uuid4().hex[:6]}"
+        self.batch_messages, self.budget = batch_messages, Budget()
         self.endpoints = replace(connection(), registry=None)  # the ledger has the schemas: no registry is asked
         self.options = self.endpoints.kafka_options()
         self.spark: SparkSession = start_session(spark_config())
@@ -124,18 +127,19 @@ class Bench:
 
     def _drain(self, pipeline: Pipeline) -> int:
         with open_run(pipeline, self.endpoints, lambda: self.spark) as outside:
-            return sum(batch.messages for batch in drain(pipeline, outside))
+            return sum(batch.messages for batch in drain(pipeline, outside, self.budget))
 
     def _contract(self, name: str, *, transformed: bool) -> Contract:
         """bank.transfers on the bench's topic; untransformed, its row table holds the message's own fields."""
         bank, run = self.bank.contract, f"bench_{name}_{uuid4().hex[:6]}"
+        limits = replace(bank.limits, batch_messages=self.batch_messages or bank.limits.batch_messages)
         if transformed:
             tables = tuple(_moved(table, f"bench.{run}_{n}") for n, table in enumerate(bank.tables))
         else:
             columns = tuple(Column(item.name, item.type, item.required) for item in bank.fields)
             rules = tuple(rule for rule in bank.row_table.batch_rules if rule.name != "postings_sum_to_zero")
             tables = (_moved(replace(bank.row_table, columns=columns, batch_rules=rules), f"bench.{run}"),)
-        return replace(bank, pipeline=run, topic=self.topic, tables=tables)
+        return replace(bank, pipeline=run, topic=self.topic, tables=tables, limits=limits)
 
 
 def _moved(table: Table, name: str) -> Table:

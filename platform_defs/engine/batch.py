@@ -9,10 +9,12 @@
 6 audit     rules over the batch                  engine/audit.py, resources/postgres/auditor.py
 7 publish   one transaction                       engine/publish.py, resources/postgres/publish_statements.py
 8 report    Dagster, lineage                      orchestration/reporter.py, orchestration/events.py
+
+While one batch is at 6 and 7, the next one may be staged already (engine/ahead.py).
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -20,7 +22,9 @@ from platform_defs.contract.classified import classified
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit, crash_points
+from platform_defs.engine.ahead import Ahead, Guess
 from platform_defs.engine.breaker import break_circuit
+from platform_defs.engine.budget import Budget, Spent
 from platform_defs.engine.direct import goes_direct, publish_directly
 from platform_defs.engine.failure import record_failure
 from platform_defs.engine.find_poison import Failure, Trials, certain
@@ -38,7 +42,7 @@ from platform_defs.engine.right_registry import (
     refuse_unknown,
 )
 from platform_defs.engine.schema_ports import Schemas, summed
-from platform_defs.engine.stage import stage
+from platform_defs.engine.stage import Results, stage
 from platform_defs.engine.task import TaskWork
 from platform_defs.engine.task_ports import MessagePlace, Refusal
 from platform_defs.engine.topic_view import describe
@@ -59,14 +63,6 @@ from platform_defs.halts import LogCut
 from platform_defs.offsets import PendingBatch, TopicView
 
 
-@dataclass(frozen=True)
-class Budget:
-    """When `drain` stops although there is more to read; the caller decides who is next (orchestration/turns.py)."""
-
-    batches: int = 1_000
-    seconds: float = 3_000.0
-
-
 @dataclass
 class Clock:
     """Seconds by step."""
@@ -80,7 +76,7 @@ class Clock:
         self.last = now
 
 
-def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) -> Iterator[Published]:
+def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) -> Generator[Published]:
     """Run batch after batch: each is yielded once it has committed. Ends when everything is read, or `budget` is spent.
 
     What stops it is raised, and recorded first: a Halt halts the pipeline in the ledger, anything else backs it off; a
@@ -99,19 +95,19 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
 
 
 def _drain(pipeline: Pipeline, outside: Outside, budget: Budget, *, hides: bool) -> Iterator[Published]:
-    started = time.monotonic()
+    spent = Spent(budget)
     try:
-        outside.ledger.sweep()
-        refuse_schema_file(pipeline.contract)
-        refuse_switched(pipeline.contract, outside.schemas)
-        for _ in range(budget.batches):
-            published: Published | None = None
-            for published in _next_batches(pipeline, outside):
-                yield published
-            if published is None:
-                return
-            if time.monotonic() - started > budget.seconds:
-                return
+        with Ahead(pipeline, outside, spent.may_go_ahead) as ahead:
+            outside.ledger.sweep()
+            refuse_schema_file(pipeline.contract)
+            refuse_switched(pipeline.contract, outside.schemas)
+            while ahead.guess or spent.may_begin():
+                spent.begun += 1
+                published: Published | None = None
+                for published in _next_batches(pipeline, outside, ahead):
+                    yield published
+                if published is None:
+                    return
     except (Fenced, RunStopped):  # nothing has failed
         raise
     except TidegateError as error:
@@ -123,7 +119,7 @@ def _drain(pipeline: Pipeline, outside: Outside, budget: Budget, *, hides: bool)
         raise ours from error
 
 
-def _next_batches(pipeline: Pipeline, outside: Outside) -> Iterator[Published]:
+def _next_batches(pipeline: Pipeline, outside: Outside, ahead: Ahead) -> Iterator[Published]:
     """The next batch; of a pipeline that publishes directly, a batch for each range that its task could publish, and
     one of what those left.
     """
@@ -137,15 +133,15 @@ def _next_batches(pipeline: Pipeline, outside: Outside) -> Iterator[Published]:
             outside.ledger.sweep()
             if outside.ledger.pending() is None:
                 return
-    published = run_batch(pipeline, outside)
+    published = run_batch(pipeline, outside, ahead)
     if published is not None:
         yield published
 
 
-def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
+def run_batch(pipeline: Pipeline, outside: Outside, ahead: Ahead | None = None) -> Published | None:
     """The next batch of `pipeline`, whole, or None when there is nothing to read. In the eight steps."""
-    clock = Clock()
-    pending = plan_batch(pipeline.contract, outside)
+    clock, ahead = Clock(), ahead or Ahead(pipeline, outside)
+    pending = plan_batch(pipeline.contract, outside, guess=ahead.guess)
     if pending is None:
         return None
     clock.lap("plan")
@@ -154,8 +150,9 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
     last = ""
     for _ in range(READINGS):  # once, and once more for each search that finds messages to be left out
         try:
-            return _attempt(pipeline, outside, pending, excluded, clock)
+            return _attempt(pipeline, outside, pending, excluded, clock, ahead)
         except Excluded as found:
+            ahead.drop()  # the next job would wait for its
             if again := found.refusals.keys() & excluded.keys():
                 raise InternalError.of("the search for a bad message", f"{again} fails although left out") from found
             excluded |= found.refusals
@@ -165,8 +162,12 @@ def run_batch(pipeline: Pipeline, outside: Outside) -> Published | None:
     raise TooManyRefused.of_batch(pipeline.name, pending.batch_id, len(excluded) - 1, last)
 
 
-def plan_batch(contract: Contract, outside: Outside, tasks: int = TASKS) -> PendingBatch | None:
-    """Step 1: the pending batch if one is left, or a new one fixed in the ledger. Raises Halt."""
+def plan_batch(
+    contract: Contract, outside: Outside, tasks: int = TASKS, guess: Guess | None = None
+) -> PendingBatch | None:
+    """Step 1: the pending batch if one is left, or a new one fixed in the ledger: the `guess`, where that is the next
+    one. Raises Halt.
+    """
     ledger = outside.ledger
     positions = ledger.positions()
     pending = ledger.pending()
@@ -179,20 +180,29 @@ def plan_batch(contract: Contract, outside: Outside, tasks: int = TASKS) -> Pend
         raise decided.halt
     if decided.pending is not None or not decided.ranges:
         return decided.pending
+    if guess is not None and guess.is_next(decided):
+        return ledger.fix(view, guess.batch.ranges, guess.batch.batch_id)
     return ledger.fix(view, decided.ranges)
 
 
 def _attempt(
-    pipeline: Pipeline, outside: Outside, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal], clock: Clock
+    pipeline: Pipeline,
+    outside: Outside,
+    pending: PendingBatch,
+    excluded: Mapping[MessagePlace, Refusal],
+    clock: Clock,
+    ahead: Ahead,
 ) -> Published:
-    """Steps 2 to 7 for a planned batch."""
+    """Steps 2 to 7 for a planned batch; meanwhile, from 6 on, steps 2 to 5 for the one that comes next."""
     contract, ledger = pipeline.contract, outside.ledger
     schemas = as_decided(outside.schemas, pending)
-    staged = _stage(pipeline, outside, pending, _work(contract, outside, pending, excluded, schemas))
+    work, results = ahead.take(pending) or (_work(contract, outside, pending, excluded, schemas), None)
+    staged = _stage(pipeline, outside, pending, work, results)
     refuse_unknown(contract, schemas, ledger, staged)
     wait_for_suspects(contract, ledger, pending, excluded)
     clock.lap("stage")
     crash_points.reach("after_stage")
+    ahead.begin(pending)
     checks = _audit(contract, outside, staged)
     clock.lap("audit")
     crash_points.reach("after_audit")
@@ -201,7 +211,7 @@ def _attempt(
     view = _publish(contract, outside, staged, record)
     crash_points.reach("after_commit")
     clock.lap("publish")
-    ledger.sweep()
+    ledger.sweep(keep=ahead.staging_id)
     return _published(contract, ledger.contract_digest, staged, record, view)
 
 
@@ -222,12 +232,16 @@ def _set_aside(pending: PendingBatch) -> Refusal | None:
     return None if pending.set_aside is None else Refusal("publish", "SetAside", pending.set_aside)
 
 
-def _stage(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork) -> Staged:
-    """Steps 2 to 5. A transform or COPY that fails leads to the message on which it does."""
+def _stage(
+    pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork, results: Results | None
+) -> Staged:
+    """Steps 2 to 5; `results` are those of a job that was done ahead. A transform or COPY that fails leads to the
+    message on which it does.
+    """
     spark = outside.spark()  # its start is not the batch's time
     try:
         with outside.limit.within(spark, pipeline, pending):
-            return stage(spark, outside.ledger, pipeline, pending, work)
+            return stage(spark, outside.ledger, pipeline, pending, work, results)
     except LogTruncated as cut:
         asked = sorted({item.partition for item in pending.ranges if item.new_leader})
         if not asked:  # no new leader was asked about, so this is not the broker's answer

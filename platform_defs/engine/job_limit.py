@@ -37,13 +37,16 @@ class JobLimit:
     stopped: Callable[[], bool] = _goes_on
 
     @contextmanager
-    def within(self, spark: SparkSession, pipeline: Pipeline, pending: PendingBatch) -> Generator[None]:
+    def within(
+        self, spark: SparkSession, pipeline: Pipeline, pending: PendingBatch, group: str | None = None
+    ) -> Generator[None]:
         """In the block, the Spark jobs of this thread are cancelled once the time is over; those of others are not.
+        They are a group, whose name may be given, to `cancel` them before that.
 
         Whatever the block raises is RunStopped once the run was stopped, and BatchTooSlow once the time was over. A
         Python worker that does not heed the cancelling is killed by Spark (`spark.python.task.killTimeout`).
         """
-        group, late, ended = f"tidegate {uuid4()}", threading.Event(), threading.Event()
+        group, late, ended = group or f"tidegate {uuid4()}", threading.Event(), threading.Event()
         watch = threading.Thread(target=self._watch, args=(spark, group, late, ended), name=group, daemon=True)
         try:
             if self.stopped():
@@ -68,7 +71,7 @@ class JobLimit:
             while not ended.wait(self.seconds):
                 if _has_begun(spark, group):
                     late.set()
-                    _cancel(spark, group)
+                    cancel(spark, group)
                     return
 
     def _too_slow(self, pipeline: Pipeline, pending: PendingBatch) -> BatchTooSlow:
@@ -93,7 +96,8 @@ def _has_begun(spark: SparkSession, group: str) -> bool:
     )
 
 
-def _cancel(spark: SparkSession, group: str) -> None:
-    """The jobs of the group. The block's next one would be cancelled as well."""
+def cancel(spark: SparkSession, group: str) -> None:
+    """End the jobs of the group, those included that are yet to begin. Does nothing where Spark has ended."""
     context: Any = spark.sparkContext  # PySpark itself cancels only the jobs that are running at this moment
-    context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+    with suppress(Py4JError, OSError):
+        context._jsc.sc().cancelJobGroupAndFutureJobs(group)

@@ -191,8 +191,18 @@ class PipelineHold(CountsFaults, Protocol):
         """
         ...
 
-    def fix(self, view: TopicView, ranges: Sequence[OffsetRange]) -> PendingBatch:
-        """Step 1: give the next batch an id and fix its offsets. Until it commits, every try reads exactly these."""
+    def has_failed(self) -> bool:
+        """Whether the last try at the pipeline failed, or died, and nothing was planned or published since."""
+        ...
+
+    def new_batch_id(self) -> int:
+        """An id that no batch has had. Ids grow; one that is not used leaves a hole."""
+        ...
+
+    def fix(self, view: TopicView, ranges: Sequence[OffsetRange], batch_id: int | None = None) -> PendingBatch:
+        """Step 1: fix the offsets of the next batch, under a new id unless one is given. Until it commits, every try
+        reads exactly these.
+        """
         ...
 
     def open_staging(self, pending: PendingBatch) -> StagingArea:
@@ -264,10 +274,14 @@ class PipelineHold(CountsFaults, Protocol):
         """Stop the pipeline until a person settles it. Does nothing for a fenced run."""
         ...
 
-    def sweep(self) -> None:
-        """Delete what earlier tries left in staging. What another session has locked is left for the next sweep. Does
-        nothing for a fenced run.
+    def sweep(self, *, keep: int | None = None) -> None:
+        """Delete what tries left in staging, except the one to `keep`. What another session has locked is left for the
+        next sweep. Does nothing for a fenced run.
         """
+        ...
+
+    def discard(self, staging_id: int) -> None:
+        """Delete what this try left in staging, as `sweep` does."""
         ...
 
 

@@ -1,6 +1,7 @@
 """Steps 2 to 5, from the driver: start the tasks, learn who won, and have proof that every range was read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from py4j.protocol import Py4JError
@@ -16,16 +17,24 @@ from platform_defs.engine.transform import transformed
 from platform_defs.errors import StagingLost
 from platform_defs.offsets import OffsetRange, PendingBatch
 
+Results = Sequence[Mapping[str, Any]]  # of a job that stages: (attempt, rows) of each of its tasks
+
 
 def stage(
-    spark: SparkSession, ledger: PipelineHold, pipeline: Pipeline, pending: PendingBatch, work: TaskWork
+    spark: SparkSession,
+    ledger: PipelineHold,
+    pipeline: Pipeline,
+    pending: PendingBatch,
+    work: TaskWork,
+    results: Results | None = None,
 ) -> Staged:
-    """Read, decode, check, transform and COPY every range of `pending`.
+    """Read, decode, check, transform and COPY every range of `pending`; of a job that has done so, its `results`.
 
     Returns the attempts that won (those whose results arrived) and one complete attempt for each range. Raises
     TransformFailed or RowRefused where a message may be at fault, Retryable where a system is.
     """
-    results = run(stage_frame(spark, pipeline, work), work)
+    if results is None:
+        results = run(stage_frame(spark, pipeline, work), work)
     missing = _uncovered(pending.ranges, ledger.coverage(work.area.staging_id))
     if missing:  # a filter that Spark folded away never pulled its input
         run(range_numbers(spark, work, missing).mapInArrow(bound(task.read_only, work), task.RESULT), work)

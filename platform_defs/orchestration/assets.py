@@ -17,11 +17,11 @@ from platform_defs.contract.reserved import outputs
 from platform_defs.errors import GateFailed, Halt, TidegateError
 from platform_defs.orchestration.checks import check_specs
 from platform_defs.orchestration.continuous import Around, Continuous, RunBudget
-from platform_defs.orchestration.goals import EverythingThere, Goal, OtherRuns, WhatIsDue
+from platform_defs.orchestration.goals import EverythingThere, OtherRuns, WhatIsDue
 from platform_defs.orchestration.halts import halt_metadata
 from platform_defs.orchestration.keys import BESIDE, HANDS_OVER, LEAVE, PIPELINE_TAG, is_row_table, table_key, topic_key
 from platform_defs.orchestration.memory import sensor_memory
-from platform_defs.orchestration.rounds import in_rounds
+from platform_defs.orchestration.rounds import HANDS, in_rounds
 from platform_defs.orchestration.runs import asked_by_hand, live, of_tables, report_dead, scheduled, stays
 from platform_defs.orchestration.survey import Survey
 from platform_defs.orchestration.turns import Turns
@@ -99,7 +99,9 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
         if stays(context.run):
             failures = _continuous(context, contracts, survey, turns)
         else:
-            failures = in_rounds(_goal(context, contracts, chosen, survey), turns)
+            goal = _goal(context, contracts, chosen, survey)
+            turns.crowded = lambda: goal.wanting() > HANDS
+            failures = in_rounds(goal, turns)
     finally:
         turns.finish()
         survey.close()
@@ -111,7 +113,7 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
 
 def _goal(
     context: dg.AssetExecutionContext, contracts: Sequence[Contract], chosen: Sequence[Contract], survey: Survey
-) -> Goal:
+) -> EverythingThere | WhatIsDue:
     """What the run is for: what is due where the sensor started it, all that is there where a person did."""
     if not scheduled(context.run):
         return EverythingThere(survey.look(chosen))

@@ -61,6 +61,10 @@ class EverythingThere:
         taken = set(busy)
         return [name for name in self._left if name not in taken]
 
+    def wanting(self) -> int:
+        """How many pipelines want a turn, or have one."""
+        return len(self._left)
+
     def turned(self, name: str, turn: Turned) -> None:
         """See Goal. A turn that found nothing to read ends it, wherever the positions are."""
         self._left.remove(name)
@@ -132,6 +136,10 @@ class WhatIsDue:
         if self._one_turn:
             return [] if taken else wanted[:1]
         return wanted
+
+    def wanting(self) -> int:
+        """How many pipelines want a turn, or have one, as of the last look."""
+        return len(self._due)
 
     def turned(self, name: str, turn: Turned) -> None:
         """See Goal. Whether it is due again, the next look says."""

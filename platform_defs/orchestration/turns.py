@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, Outside, drain
+from platform_defs.engine.planning import is_full
 from platform_defs.engine.ports import Published
 from platform_defs.errors import Fenced, GateFailed, PipelineHeld, RunStopped, TidegateError
 from platform_defs.operations.open_run import open_run
@@ -25,6 +27,7 @@ from resources.postgres.ledger import Ledger
 from resources.spark.session import SparkResource
 
 SHARE = Budget(batches=4, seconds=10.0)  # of one turn; a batch that has begun is finished
+LONG = Budget(batches=20, seconds=30.0)  # the same where nobody waits: the first batch of a turn is not staged ahead
 # Failures in a row after which a batch is tried alone: a batch that makes Spark end fails those beside it as well, and
 # all are tried again at the same time. Alone, it halts by itself, and the others go on.
 ALONE = TRIES // 2
@@ -51,7 +54,7 @@ class Turns:
         stays: bool = False,
     ) -> None:
         """`stays`: for a continuous run, whose turns are short, and whose batches are reported together. `crowded` is
-        then to be set to what says whether others wait for a turn.
+        to be set to what says whether others wait for a turn.
         """
         self._context, self._endpoints, self._ledger, self._spark = context, endpoints, ledger, spark
         self._stays = stays
@@ -138,17 +141,25 @@ class Turns:
     def _drained(self, pipeline: Pipeline, reporter: Reporter) -> Turned:
         batches, read = 0, in_small_batches(pipeline) if self._stays else pipeline
         try:
-            for published in drain(read, reporter.outside, STAYING if self._stays else SHARE):
-                reporter.published(published)
-                batches += 1
-                if self._stopped.is_set() or not self._goes_on(published, pipeline.contract):
-                    break
+            with closing(drain(read, reporter.outside, self._share())) as drained:
+                for published in drained:
+                    reporter.published(published)
+                    batches += 1
+                    if self._stopped.is_set() or not self._goes_on(published, pipeline.contract):
+                        break
         except GateFailed as failed:
             reporter.gate_failed(failed)
             raise
         at = {item.partition: item.next_offset for item in reporter.outside.ledger.positions()}
         reporter.turn_ended(at)
         return Turned(batches, at)
+
+    def _share(self) -> Budget:
+        """Of a turn. Where others wait, that of a run that stays ends with a batch: no other is begun before that."""
+        crowded = self.crowded()
+        if self._stays:
+            return replace(STAYING, ahead=not crowded)
+        return SHARE if crowded else LONG
 
     def _goes_on(self, published: Published, contract: Contract) -> bool:
         """Whether the turn goes on after the batch."""
@@ -193,6 +204,4 @@ def _may_leave_more(batch: Published, contract: Contract) -> bool:
     """
     if batch.followed:
         return True
-    ranges = batch.plan or batch.ranges
-    partitions = {item.partition for item in ranges}
-    return sum(map(len, ranges)) + len(partitions) > contract.limits.batch_messages  # shares are rounded down
+    return is_full(batch.plan or batch.ranges, contract.limits.batch_messages)

@@ -1,6 +1,6 @@
 """A run's hold on one pipeline: everything that it writes, always under its epoch and owner."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -116,11 +116,22 @@ class PostgresHold:
                 if self.connection.execute(queries()["add_position"], position).rowcount != 1:
                     raise Fenced.in_another_log(self.holder.pipeline, self.contract.topic, item.partition)
 
-    def fix(self, view: TopicView, ranges: Sequence[OffsetRange]) -> PendingBatch:
+    def has_failed(self) -> bool:
+        """See engine.ports.PipelineHold."""
+        with database_errors():
+            return self.connection.execute(queries()["has_failed"], self.holder.key).fetchone() == (True,)
+
+    def new_batch_id(self) -> int:
+        """See engine.ports.PipelineHold."""
+        with database_errors():
+            (batch_id,) = self.connection.execute(queries()["next_batch_id"]).fetchone() or (0,)
+        return batch_id
+
+    def fix(self, view: TopicView, ranges: Sequence[OffsetRange], batch_id: int | None = None) -> PendingBatch:
         """See engine.ports.PipelineHold."""
         with self._owned():
-            (batch_id,) = self.connection.execute(queries()["next_batch_id"]).fetchone() or (0,)
-            pending = PendingBatch(batch_id, view.cluster_id, view.topic_id, tuple(ranges))
+            number = self.new_batch_id() if batch_id is None else batch_id
+            pending = PendingBatch(number, view.cluster_id, view.topic_id, tuple(ranges))
             stored = {**self.holder.key, "pending": Jsonb(pending.to_json())}
             (recent,) = self.connection.execute(queries()["store_pending"], stored).fetchone() or ([],)
         return replace(pending, recent=Recent.from_json(recent))
@@ -242,13 +253,21 @@ class PostgresHold:
         with database_errors():
             self.connection.execute(queries()["halt"], halted)
 
-    def sweep(self) -> None:
-        """Delete what earlier tries left in staging. A fenced run deletes nothing: its successor may have the table by
-        now. What a stopped zombie still locks is left for the next sweep.
+    def sweep(self, *, keep: int | None = None) -> None:
+        """See engine.ports.PipelineHold."""
+        self._forget(lambda staging_id: staging_id != keep)
+
+    def discard(self, staging_id: int) -> None:
+        """See engine.ports.PipelineHold."""
+        self._forget(lambda tried: tried == staging_id)
+
+    def _forget(self, chosen: Callable[[int], bool]) -> None:
+        """Delete what tries left in staging. A fenced run deletes nothing: its successor may have the table by now.
+        What a stopped zombie still locks is left for the next sweep.
         """
         with database_errors():
             found = self.connection.execute(queries()["stale_staging"], self.holder.key).fetchall()
-        for staging_id, table_id in found:
+        for staging_id, table_id in [one for one in found if chosen(one[0])]:
             with database_errors(), suppress(psycopg.errors.LockNotAvailable), self.connection.transaction():
                 if not is_owner(self.connection, self.holder):
                     return

@@ -1,6 +1,7 @@
 """Every scenario, in the order in which they are played. Each module registers its own."""
 
 from tests.chaos import (  # noqa: F401
+    ahead,
     brokers,
     clock,
     cluster,

@@ -18,6 +18,7 @@ from resources.settings import settings
 from tests.world import World
 
 Act = Callable[[], object]
+Change = Callable[[Outside], Outside]
 
 
 def play(world: World, pipeline: Pipeline, change: Callable[[Outside], Outside]) -> list[Published]:
@@ -39,6 +40,16 @@ def within_a_range(act: Act, mark: Path, partition: int = 0) -> Callable[[Outsid
 def before_the_publication(act: Act) -> Callable[[Outside], Outside]:
     """After the last task and the audit."""
     return lambda outside: replace(outside, lineage=_Before(outside.lineage, "of_batch", act))
+
+
+def before_the_rules_are_judged(act: Act) -> Callable[[Outside], Outside]:
+    """After the last task, where the batch has rows."""
+    return lambda outside: replace(outside, auditor=_Before(outside.auditor, "judge", act))
+
+
+def before_dead_letters_are_counted(act: Act) -> Callable[[Outside], Outside]:
+    """After the last task, where there are dead letters."""
+    return lambda outside: replace(outside, ledger=_Before(outside.ledger, "faults", act))
 
 
 def mark(pipeline: Pipeline) -> Path:

@@ -74,6 +74,15 @@ def test_a_run_for_what_is_due_ends_although_messages_go_on_arriving(world: Worl
     assert sum(world.position(pipeline).values()) >= 40
 
 
+@pytest.mark.slow
+def test_a_backlog_is_read_in_one_turn_where_nobody_waits_for_one(world: World, instance: DagsterInstance) -> None:
+    pipeline = world.new_pipeline("append", batch_messages=40)
+    world.send(pipeline, views(40 * 5))
+    assert execute(instance, pipeline).success
+    asked = "select count(*) as batches, count(distinct epoch) as turns from tidegate.batch where pipeline = %s"
+    assert world.rows(asked, pipeline.name) == [{"batches": 5, "turns": 1}]
+
+
 def test_a_pipeline_that_fails_fails_neither_the_others_nor_what_they_materialized(
     world: World, instance: DagsterInstance
 ) -> None:

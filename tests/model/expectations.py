@@ -87,6 +87,7 @@ class Expectations(RuleBasedStateMachine):
             self._stale(run, run.plan)
             return False
         code = self._code([_place(p) for p in known])
+        guessed = run.ahead is not None and run.ahead.guess is not None
         waits = code or seen["pipeline"]["pending"] or (self.keyed and self._draining(known))
         read = {p["partition"] for p in known}
         new = bool(read) and not waits and any(part.low for part in self._added(read))  # they are read from 0
@@ -98,11 +99,13 @@ class Expectations(RuleBasedStateMachine):
         assert code is None
         assert not new
         assert (pending is not None) == self._lagging()
+        self.fired["thrown away"] += guessed and not run.guessed
         return pending is None
 
     def _stage(self, run: Run, *, losers: bool) -> None:
         assert run.pending
-        readable = all(map(self.log.holds, run.pending.ranges))
+        readable = run.guessed or all(map(self.log.holds, run.pending.ranges))
+        self.fired["staged ahead of its turn"] += run.guessed
         try:
             run.stage(self.session, losers=losers)
         except OffsetsUnavailable:

@@ -88,6 +88,13 @@ class Machine(TopicEvents):
     def publish_a_batch(self, draw: Draw) -> None:
         self._go_on("published", losers=draw(st.booleans()))
 
+    @event(4, lambda self: self.owner and self.owner.staged)
+    def stage_ahead(self, _draw: Draw) -> None:
+        """The owner stages what comes after the batch that it has staged, as far as that is worth it."""
+        assert self.owner
+        if self.owner.ahead is None or self.owner.ahead.guess is None:
+            self.fired["staged ahead"] += self.owner.stage_ahead(self.session)
+
     @event(2, lambda self: self.owner and self.owner.staged)
     def overtake(self, _draw: Draw) -> None:
         """A second run starts when the first one has staged; the first one publishes before the second one has

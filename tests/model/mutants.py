@@ -3,18 +3,21 @@
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from psycopg import sql
 
 from platform_defs import offsets
-from platform_defs.contract.model import Limits
-from platform_defs.engine import audit, batch, planning, publish
+from platform_defs.contract.model import Contract, Limits
+from platform_defs.engine import ahead, audit, batch, planning, publish
 from platform_defs.engine.added_partitions import first_positions
+from platform_defs.engine.outside import Outside
+from platform_defs.engine.planning import BatchPlan
 from platform_defs.engine.ports import Staged
 from platform_defs.errors import StagingLost
-from platform_defs.offsets import Position
+from platform_defs.offsets import PendingBatch, Position
 from platform_defs.operations import settlement
 from platform_defs.operations.settled_log import Decision, SettledLog
 from platform_defs.recent import Counted, Recent
@@ -100,6 +103,29 @@ def _forgetful(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SettledLog, "_same_log", same_log)
 
 
+def _wherever_positions_are(self: ahead.Guess, plan: BatchPlan) -> bool:
+    return _IS_NEXT(self, replace(plan, positions=self.positions))
+
+
+def _unjudged(contract: Contract, outside: Outside, tasks: int, guess: ahead.Guess | None = None) -> Any:
+    """A guess is the next batch, whatever the topic is by now."""
+    if guess is None or outside.ledger.pending() is not None:
+        return _PLAN_BATCH(contract, outside, tasks)
+    return outside.ledger.fix(outside.broker.describe(contract.topic), guess.batch.ranges, guess.batch.batch_id)
+
+
+def _of_every_try(self: PostgresHold, *, keep: int | None = None) -> None:  # it is not kept
+    _SWEEP(self)
+
+
+def _of_any_batch(self: ahead.Ahead, batch: PendingBatch) -> Any:
+    """Its rows and its coverage, under the ranges of another batch."""
+    return _TAKE(self, replace(batch, batch_id=self.guess.batch.batch_id if self.guess else batch.batch_id))
+
+
+_IS_NEXT, _PLAN_BATCH, _SWEEP, _TAKE = ahead.Guess.is_next, batch.plan_batch, PostgresHold.sweep, ahead.Ahead.take
+
+
 MUTANTS: dict[str, Mutate] = {
     "positions are moved from wherever they are": _without("move_positions", "p.next_offset = r.from_offset AND "),
     "neither epoch nor owner is asked for": _without("lock_as_owner", OWNED),
@@ -151,6 +177,13 @@ MUTANTS: dict[str, Mutate] = {
     "a version need not fit where a run took the one before": _with("record_contract", "was.by_command", "false"),
     "a log that was read before is read again": _instead(SettledLog, "_first", lambda _self, _number, held: held.low),
     "a commit is not counted": _without("clear_pending", "rows_total = rows_total + %(rows)s,"),
+    "what was staged ahead is read from where positions were": _instead(
+        ahead.Guess, "is_next", _wherever_positions_are
+    ),
+    "what was staged ahead is published of whichever topic": _instead(batch, "plan_batch", _unjudged),
+    "what was staged ahead is of an earlier leader": _instead(ahead, "_is_led_as_before", lambda *_: True),
+    "a sweep takes what is staged ahead": _instead(PostgresHold, "sweep", _of_every_try),
+    "what was staged ahead is taken for any batch": _instead(ahead.Ahead, "take", _of_any_batch),
     "what the topic still has is pruned": _with("judged_batches", "r.until_offset > coalesce(log.low, 0)", "false"),
     "a pruned range forgets its gaps": _with("write_pruned_range", "p.gaps + excluded.gaps", "p.gaps"),
     "what was pruned before is not added to": _with("write_pruned_range", "excluded.until_offset", "p.until_offset"),
@@ -227,6 +260,22 @@ PATHS: dict[str, tuple[str, ...]] = {
         *("rename", "publish_a_batch", "settle", "publish_a_batch", "stop", "start_with_an_older_file"),
     ),
     "a log that was read before is read again": ("produce", "publish_a_batch", "rename", "plan_a_batch", "settle"),
+    "what was staged ahead is read from where positions were": (
+        *(*["produce"] * 3, "stage_a_batch", "stage_ahead", "move_a_position_by_hand", *["publish_a_batch"] * 2),
+    ),
+    "what was staged ahead is published of whichever topic": (
+        *(*["produce"] * 3, "stage_a_batch", "stage_ahead", "publish_a_batch", "create_again", "publish_a_batch"),
+        "settle",
+    ),
+    "what was staged ahead is of an earlier leader": (
+        *(*["produce"] * 3, "stage_a_batch", "stage_ahead", "publish_a_batch", "elect", "publish_a_batch"),
+    ),
+    "a sweep takes what is staged ahead": (
+        *(*["produce"] * 3, "stage_a_batch", "stage_ahead", *["publish_a_batch"] * 2),
+    ),
+    "what was staged ahead is taken for any batch": (
+        *(*["produce"] * 3, "stage_a_batch", "stage_ahead", "move_a_position_by_hand", *["publish_a_batch"] * 2),
+    ),
     "what the topic still has is pruned": ("produce", "publish_a_batch", "prune"),
     "a pruned range forgets its gaps": ("produce", "publish_a_batch", *["delete_records"] * 2, "prune"),
     "what was pruned before is not added to": ("produce", "publish_a_batch", *["delete_records"] * 2, "prune"),
@@ -247,4 +296,6 @@ SOON = {
     "a red gate is published",
     "a batch names another contract than its own",
     "a gate stays red for ever",
+    "what was staged ahead is read from where positions were",
+    "a sweep takes what is staged ahead",
 }

@@ -3,6 +3,7 @@ them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -23,11 +24,13 @@ from platform_defs.contract.model import (
     RowRule,
     Table,
 )
+from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import batch, task
+from platform_defs.engine.ahead import Ahead, Begun, Guess
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.ports import AuditView, Staged
 from platform_defs.engine.publish import BatchRecord, publish
-from platform_defs.engine.stage import one_attempt_each
+from platform_defs.engine.stage import Results, one_attempt_each
 from platform_defs.engine.task import TaskWork
 from platform_defs.offsets import PendingBatch
 from resources.lineage import OpenLineageEvents
@@ -116,6 +119,23 @@ class Thirteens:
         return [CheckResult(rule.name, rule.table, rule.severity, failed == 0, {"failed": failed})]
 
 
+class AheadWithoutSpark(Ahead):
+    """What stages the next batch ahead, at once, with the tasks alone."""
+
+    def __init__(self, outside: Outside, connection: psycopg.Connection[Any]) -> None:
+        super().__init__(Pipeline(outside.ledger.contract), outside, lambda: True)  # pyright: ignore
+        self._connection = connection
+
+    def _stage(self, guess: Guess) -> Begun:
+        opened: Any = self._outside.ledger.open_staging(guess.batch)
+        area = Area(opened.staging_id, opened.table, self._connection)
+        work = TaskWork(self._pipeline.contract, guess.batch.ranges, self._outside.source, area)
+        winners = [_attempt(work, number) for number in range(len(work.ranges))]
+        job: Future[Results] = Future()
+        job.set_result([{"attempt": str(name), "rows": rows} for one in winners for name, rows in one.items()])
+        return Begun(guess, work, None, "", job)  # pyright: ignore[reportArgumentType]  # no Spark job to be cancelled
+
+
 @dataclass
 class Run:
     """A run between two of its steps."""
@@ -127,6 +147,8 @@ class Run:
     epochs: dict[int, int] = field(default_factory=dict[int, int])  # of the leaders that the plan saw
     read_of: str = ""  # the id of the log that was read: another may have taken the topic's name since the plan
     lost: Literal["", "rows", "more"] = ""  # what Postgres emptied of it, having recovered since it staged
+    ahead: AheadWithoutSpark | None = None
+    read_ahead_of: str = ""  # the id of the log that was read then
 
     @property
     def outside(self) -> Outside:
@@ -142,15 +164,33 @@ class Run:
 
     def plan(self) -> PendingBatch | None:
         """Step 1, as drain and run_batch begin it."""
-        self.hold.sweep()
-        self.epochs = self.log.epochs()
-        self.pending, self.staged, self.lost = batch.plan_batch(self.contract, self.outside, tasks=2), None, ""
+        self.hold.sweep(keep=self.ahead and self.ahead.staging_id)
+        self.epochs, guess = self.log.epochs(), self.ahead and self.ahead.guess
+        self.pending = batch.plan_batch(self.contract, self.outside, tasks=2, guess=guess)
+        self.staged, self.lost = None, ""
         return self.pending
+
+    @property
+    def guessed(self) -> bool:
+        """Whether the batch that is planned has been staged ahead."""
+        guess = self.ahead and self.ahead.guess
+        return bool(guess and self.pending and guess.batch.batch_id == self.pending.batch_id)
+
+    def stage_ahead(self, connection: psycopg.Connection[Any]) -> bool:
+        """Steps 2 to 5 of the batch after the one that is staged; whether that was worth it."""
+        assert self.pending is not None
+        self.ahead = self.ahead or AheadWithoutSpark(self.outside, connection)
+        self.read_ahead_of = self.log.describe(self.contract.topic).topic_id
+        self.ahead.begin(self.pending)
+        return self.ahead.guess is not None
 
     def stage(self, connection: psycopg.Connection[Any], *, losers: bool = False) -> Staged:
         """Steps 2 to 5. With `losers`, each range is staged once more by an attempt whose result never arrives."""
         pending = self.pending
         assert pending is not None
+        if (taken := self.ahead.take(pending) if self.ahead else None) is not None:
+            self.read_of = self.read_ahead_of
+            return self._proven(taken[0], {UUID(row["attempt"]): row["rows"] for row in taken[1] if row["rows"]})
         self.read_of = self.log.describe(pending.ranges[0].topic).topic_id
         opened = self.hold.open_staging(pending)
         area = Area(opened.staging_id, opened.table, connection)
@@ -160,8 +200,12 @@ class Run:
             winners |= _attempt(work, number)
             if losers:
                 _attempt(work, number)
-        coverage = one_attempt_each(pending.ranges, self.hold.coverage(area.staging_id))
-        self.staged = Staged(pending, area.staging_id, winners, coverage)
+        return self._proven(work, winners)
+
+    def _proven(self, work: TaskWork, winners: dict[UUID, int]) -> Staged:
+        assert self.pending is not None
+        coverage = one_attempt_each(self.pending.ranges, self.hold.coverage(work.area.staging_id))
+        self.staged = Staged(self.pending, work.area.staging_id, winners, coverage)
         return self.staged
 
     def audit(self) -> None:

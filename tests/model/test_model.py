@@ -47,6 +47,9 @@ RARE = (
     PATHS["a pruned range forgets its gaps"],
     PATHS["what a settlement has recorded as lost is pruned with what came after"],
     (*["produce"] * 3, "plan_a_batch", "recut_the_batch", *["publish_a_batch"] * 2),
+    (*["produce"] * 4, "stage_a_batch", "stage_ahead", *["publish_a_batch"] * 2),
+    (*["produce"] * 4, "stage_a_batch", "stage_ahead", "move_a_position_by_hand", *["publish_a_batch"] * 2),
+    (*["produce"] * 4, "stage_a_batch", "stage_ahead", "publish_a_batch", "create_again", "publish_a_batch", "settle"),
 )
 # What must have happened in one of all these examples at least, or the test has not tested it.
 HAPPENED = {
@@ -82,6 +85,9 @@ HAPPENED = {
     "stale at ack",
     "pruned",
     "recut",
+    "staged ahead",
+    "staged ahead of its turn",
+    "thrown away",
 }
 
 

@@ -83,6 +83,16 @@ def test_a_large_backlog_and_a_small_one_take_turns() -> None:
     assert topics.turns == ["large", "small", "large", "small", "large", "large", "large"]
 
 
+def test_who_has_a_turn_counts_among_those_that_want_one() -> None:
+    topics = Topics(a=10, b=30, c=10)
+    by_hand, due = topics.everything(), topics.due("a", "b")
+    for goal, count in ((by_hand, 3), (due, 2)):
+        assert len(goal.wanted(["a"])) == count - 1
+        assert goal.wanting() == count
+        goal.turned("a", Turned(1, {0: 10}))
+        assert goal.wanting() == count - 1
+
+
 def test_by_hand_reads_what_was_there_at_the_beginning_and_not_what_comes_after() -> None:
     def arrives(name: str) -> None:
         topics.ends[name] += 10  # as fast as it is read

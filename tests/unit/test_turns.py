@@ -41,6 +41,23 @@ def test_a_turn_of_a_run_that_stays_goes_on_until_others_wait_for_theirs(crowded
     taken.finish()
 
 
+def test_a_turn_is_long_where_nobody_waits_for_one() -> None:
+    unused: Any = None
+    taken = Turns(unused, [], Endpoints("", ""), unused, unused)
+    assert taken._share() == turns.SHARE
+    taken.crowded = lambda: False
+    assert taken._share() == turns.LONG
+
+
+@pytest.mark.parametrize("crowded", [True, False])
+def test_a_run_that_stays_stages_ahead_where_nobody_waits_for_a_turn(crowded: bool) -> None:
+    unused: Any = None
+    taken = Turns(unused, [], Endpoints("", ""), unused, unused, stays=True)
+    taken.crowded = lambda: crowded
+    assert taken._share().ahead is not crowded
+    taken.finish()
+
+
 def test_of_ranges_that_are_published_one_by_one_their_plan_says_whether_there_may_be_more() -> None:
     contract = find_contract("web_page_views")
     share = contract.limits.batch_messages // 4

@@ -70,6 +70,9 @@ UPDATE tidegate.source_position AS p SET seen_end = e.seen_end
   FROM unnest(%(partitions)s::int[], %(seen_ends)s::bigint[]) AS e (partition, seen_end)
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = e.partition;
 
+-- has_failed: whether the pipeline's last try failed or died, and nothing was planned or published since.
+SELECT failed_tries > 0 FROM tidegate.pipeline WHERE name = %(pipeline)s;
+
 -- next_batch_id: ids grow; a batch that was dropped leaves a hole.
 SELECT nextval('tidegate.batch_id');
 
@@ -83,7 +86,7 @@ RETURNING recent_messages;
 INSERT INTO tidegate.staging (staging_id, table_id, pipeline, batch_id, epoch, contract_digest, transform_digest)
 VALUES (%(staging_id)s, %(table_id)s, %(pipeline)s, %(batch_id)s, %(epoch)s, %(contract_digest)s, %(transform_digest)s);
 
--- stale_staging: tries that will not be published any more.
+-- stale_staging: tries that will not be published any more; beside them, one that is staged ahead (engine/ahead.py).
 SELECT staging_id, table_id FROM tidegate.staging WHERE pipeline = %(pipeline)s AND epoch <= %(epoch)s;
 
 -- forget_staging: the coverage, dead letters and winners of such a try, and the try itself; and what tasks have written

@@ -1,0 +1,207 @@
+"""The next batch, staged while this one is audited and published: Spark's tasks use the cores that Postgres leaves.
+
+What is staged so is a guess. The ledger knows one pending batch, as without it, and of the guess a try in staging.
+Once the batch before has committed, the next one is planned from the ledger and judged; where that comes to just what
+was guessed, the try is the batch's first one, and else it is thrown away. docs/decisions/0034-staged-ahead.md says why.
+
+A thread waits for the Spark job, and does nothing else: on the run's session the publishing transaction may be open,
+so whatever Postgres is asked, the run itself asks.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+
+from platform_defs.contract.model import Contract
+from platform_defs.contract.pipeline import Pipeline
+from platform_defs.engine.job import run
+from platform_defs.engine.job_limit import cancel
+from platform_defs.engine.outside import Outside
+from platform_defs.engine.planning import BatchPlan, decide, is_full
+from platform_defs.engine.stage import Results, stage_frame
+from platform_defs.engine.task import TaskWork
+from platform_defs.errors import TidegateError
+from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
+
+WORTH = 2  # a guess is worth its job from such a part of a full batch: what arrives slowly is not cut into more batches
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A batch that will be the next one if nothing comes in between. It has an id, and nothing of it is in the ledger.
+
+    `positions`: all of the pipeline's, as the batch before will leave them.
+    """
+
+    batch: PendingBatch
+    positions: tuple[Position, ...]
+
+    def is_next(self, plan: BatchPlan) -> bool:
+        """Whether `plan`, made from the ledger and the broker as they are now, may read just this."""
+        log = self.batch.cluster_id, self.batch.topic_id
+        return (
+            plan.pending is None
+            and plan.halt is None
+            and not plan.added
+            and plan.positions == self.positions
+            and log == (plan.view.cluster_id, plan.view.topic_id)
+            and all(_is_led_as_before(item, plan.view) for item in self.batch.ranges)
+        )
+
+
+def _is_led_as_before(item: OffsetRange, view: TopicView) -> bool:
+    """Whether the leader that the guess was made from still leads, and its log still reaches the end of the range."""
+    held = view.partitions[item.partition]
+    return held.leader_epoch == item.end_epoch and held.end >= item.until_offset
+
+
+def may_leave_more(contract: Contract, batch: PendingBatch) -> bool:
+    """Whether there may be a batch to guess after this one. Of what was cut, the next part is known."""
+    full = is_full(batch.ranges, contract.limits.batch_messages)
+    return full and batch.rest is None and contract.publication != "direct"
+
+
+def plan_after(
+    contract: Contract, before: PendingBatch, positions: Sequence[Position], view: TopicView
+) -> BatchPlan | None:
+    """What to read after `before` has committed, `positions` being those of now; None where that is not worth a guess,
+    or not plain. Raises what `decide` raises.
+    """
+    plan = decide(contract, left_by(before, positions), None, view)
+    plain = plan.halt is None and not plan.added and plan.ranges
+    return plan if plain and plan.offsets * WORTH >= contract.limits.batch_messages else None
+
+
+def left_by(batch: PendingBatch, positions: Sequence[Position]) -> list[Position]:
+    """`positions` as `batch` leaves them when it commits (`move_positions` in resources/postgres/sql/queries.sql)."""
+    ends = {item.partition: item for item in sorted(batch.ranges)}
+    return [_moved(at, ends[at.partition]) if at.partition in ends else at for at in positions]
+
+
+def _moved(at: Position, end: OffsetRange) -> Position:
+    seen_end = max(at.seen_end or 0, end.until_offset)
+    return replace(at, next_offset=end.until_offset, leader_epoch=end.end_epoch, seen_end=seen_end)
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A guess that is being staged, or that has been."""
+
+    guess: Guess
+    work: TaskWork
+    spark: SparkSession
+    group: str  # of its Spark job
+    job: Future[Results]
+
+
+class Ahead:
+    """At most one guess. A context manager: nothing of it is left behind, however the run ends.
+
+    `goes_on`: whether the run will take another batch after the one that it is at.
+    """
+
+    def __init__(self, pipeline: Pipeline, outside: Outside, goes_on: Callable[[], bool] = _never) -> None:
+        self._pipeline, self._outside, self._goes_on = pipeline, outside, goes_on
+        self._begun: Begun | None = None
+        self._hand = ThreadPoolExecutor(1, f"ahead of {pipeline.name}")
+        self._failed = False
+
+    def __enter__(self) -> "Ahead":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drop()
+        self._hand.shutdown()
+
+    @property
+    def guess(self) -> Guess | None:
+        return self._begun.guess if self._begun else None
+
+    @property
+    def staging_id(self) -> int | None:
+        """The try that no sweep may take."""
+        return self._begun.work.area.staging_id if self._begun else None
+
+    def begin(self, before: PendingBatch) -> None:
+        """Stage what comes after `before`, if it is worth it. `before` is staged: no Spark job of it is to come, or
+        `drop` is called first. Nothing that stands in the way is raised: the batch meets it when it is planned.
+        """
+        if self._failed or not self._goes_on():
+            return
+        try:
+            self._begun = self._start(before)
+        except Exception as error:  # noqa: BLE001  # of whatever kind: `before` must not fail for it
+            self._give_up(error)
+
+    def _start(self, before: PendingBatch) -> Begun | None:
+        contract, ledger = self._pipeline.contract, self._outside.ledger
+        if not may_leave_more(contract, before) or ledger.has_failed():
+            return None
+        view = self._outside.broker.describe(contract.topic)
+        plan = plan_after(contract, before, ledger.positions(), view)
+        if plan is None:
+            return None
+        batch = PendingBatch(ledger.new_batch_id(), view.cluster_id, view.topic_id, plan.ranges)
+        return self._stage(Guess(batch, plan.positions))
+
+    def _stage(self, guess: Guess) -> Begun:
+        """The transform is called here and now: it may not be made for two threads."""
+        outside, batch = self._outside, guess.batch
+        area, cluster = outside.ledger.open_staging(batch), batch.cluster_id
+        work = TaskWork(
+            self._pipeline.contract, batch.ranges, outside.source, area, cluster_id=cluster, schemas=outside.schemas
+        )
+        spark, group = outside.spark(), f"tidegate {uuid4()}"
+        frame = stage_frame(spark, self._pipeline, work)
+        return Begun(guess, work, spark, group, self._hand.submit(self._run, spark, group, frame, work, batch))
+
+    def _run(self, spark: SparkSession, group: str, frame: DataFrame, work: TaskWork, batch: PendingBatch) -> Results:
+        with self._outside.limit.within(spark, self._pipeline, batch, group):
+            return run(frame, work)
+
+    def take(self, batch: PendingBatch) -> tuple[TaskWork, Results] | None:
+        """The first try at `batch`, where it is the one that was guessed; it is waited for. None where it is to be
+        staged: then nothing is left of a guess, and what failed in it, `batch` will meet.
+        """
+        begun = self._begun
+        if begun is None or begun.guess.batch.batch_id != batch.batch_id:
+            self.drop()
+            return None
+        try:
+            results = begun.job.result()
+        except Exception as error:  # noqa: BLE001  # of whatever kind: the batch is staged once more, and meets it
+            self._give_up(error)
+            return None
+        self._begun = None
+        _log.info("%s: batch %s was staged while the one before was published", self._pipeline.name, batch.batch_id)
+        return begun.work, results
+
+    def drop(self) -> None:
+        """Throw the guess away, if there is one: its Spark job is cancelled, and what it staged deleted. Where Postgres
+        cannot be asked, or a task is still at it, the next sweep does so.
+        """
+        begun, self._begun = self._begun, None
+        if begun is None:
+            return
+        if not begun.job.done():
+            cancel(begun.spark, begun.group)
+        wait([begun.job])
+        with suppress(TidegateError):
+            self._outside.ledger.discard(begun.work.area.staging_id)
+
+    def _give_up(self, error: Exception) -> None:
+        """No further guess in this run: batches that cannot be staged are not staged twice."""
+        _log.info("%s: nothing more is staged ahead: %s", self._pipeline.name, type(error).__name__)
+        self._failed = True
+        self.drop()
