@@ -3,7 +3,7 @@
     python -m bench.curves [partitions,batch,large,message,bad,sessions] [--write]
 
 Page views without batch rules are carried staged and directly. The points of a curve are measured by turns, after a
-pass that does not count, and each is compared with the first one of its own round.
+round that does not count, and each is compared with the first one of its own round.
 """
 
 import statistics
@@ -68,12 +68,15 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """What is compared. `small`: with the seconds of a batch of one message in each partition as well."""
+    """What is compared. `small`: with the seconds of a batch of one message in each partition as well. `weighed`: by
+    bytes, where messages are of several sizes.
+    """
 
     head: str
     points: Sequence[Point]
     ways: Sequence[Publishing] = ("staged", "direct")
     small: bool = False
+    weighed: bool = False
 
 
 def _batches(messages: int, most: int) -> Point:
@@ -88,7 +91,7 @@ CURVES: Mapping[str, Curve] = {
     "partitions": Curve("partitions", [Point(str(n), partitions=n) for n in (1, 4, 16, 64)], small=True),
     "batch": Curve("messages of a batch", [_batches(n, 5_000_000) for n in (1_000, 10_000, 100_000, 1_000_000)]),
     "large": Curve("messages of a batch", [_batches(n, 5_000_000) for n in (1_000_000, 5_000_000)]),
-    "message": Curve("bytes of a message", [_sized(size) for size in (100, 1_000, 10_000, 100_000)]),
+    "message": Curve("bytes of a message", [_sized(size) for size in (100, 1_000, 10_000, 100_000)], weighed=True),
     "bad": Curve("bad messages", [Point(f"{share:.0%}", bad=share) for share in (0.0, 0.01, 0.1, 0.3)]),
     "sessions": Curve("sessions in tasks", [Point(str(2 * n), partitions=16, cores=str(n)) for n in (1, 2, 4, 8)]),
 }
@@ -200,18 +203,17 @@ def measure(carrying: Carrying, curve: Curve) -> tuple[Seen, Seen]:
     """Messages a second, and of small batches seconds."""
     speeds: Seen = {}
     small: Seen = {}
-    for way in curve.ways:  # these do not count
-        carrying.clean()
-        carrying.speed(curve.points[0], way)
-    turns: list[tuple[Point, Publishing]] = [
-        (point, way) for _ in range(ROUNDS) for point in curve.points for way in curve.ways
-    ]
-    for point, way in turns:
-        carrying.clean()
-        speeds.setdefault((way, point.label), []).append(carrying.speed(point, way))
-        if curve.small:
-            small.setdefault((way, point.label), []).append(carrying.small(point, way))
-        say(f"{curve.head} {point.label}, {way}: {speeds[way, point.label][-1]:,.0f} messages/s")
+    turns: list[tuple[Point, Publishing]] = [(point, way) for point in curve.points for way in curve.ways]
+    for number in range(ROUNDS + 1):
+        for point, way in turns:
+            carrying.clean()
+            speed = carrying.speed(point, way)
+            say(f"{curve.head} {point.label}, {way}, round {number}: {speed:,.0f} messages/s")
+            if not number:  # the JVM is still becoming faster: it does not count
+                continue
+            speeds.setdefault((way, point.label), []).append(speed)
+            if curve.small:
+                small.setdefault((way, point.label), []).append(carrying.small(point, way))
     return speeds, small
 
 
@@ -220,7 +222,8 @@ def tables(curve: Curve, speeds: Seen, small: Seen) -> str:
     first = curve.points[0].label
     head = [curve.head]
     for way in curve.ways:
-        head += [f"{way}, messages/s", f"against {first}"] + ([f"{way}, s a small batch"] if small else [])
+        head += [f"{way}, messages/s", "MB/s" if curve.weighed else f"against {first}"]
+        head += [f"{way}, s a small batch"] if small else []
     rows = [[point.label, *_cells(curve, point, speeds, small)] for point in curve.points]
     return table(head, rows)
 
@@ -229,7 +232,8 @@ def _cells(curve: Curve, point: Point, speeds: Seen, small: Seen) -> Iterator[st
     for way in curve.ways:
         found, first = speeds[way, point.label], speeds[way, curve.points[0].label]
         yield f"{statistics.median(found):,.0f}"
-        yield f"{statistics.median(ratios(found, first)):.2f}"
+        mega_bytes = statistics.median(found) * point.size / 1e6
+        yield f"{mega_bytes:.0f}" if curve.weighed else f"{statistics.median(ratios(found, first)):.2f}"
         if small:
             yield f"{statistics.median(small[way, point.label]):.2f}"
 

@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from textwrap import fill
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -240,7 +241,7 @@ def report(write: bool = typer.Option(False, "--write", help="Into docs/explanat
         [
             f"{measured_on(f'Median of {ROUNDS} batches, of {DIRECT} ranges, of 15 questions')}",
             ledger_table(seen),
-            f"The plan, as the ledger keeps it, in bytes: {bytes_of}.",
+            fill(f"The plan, as the ledger keeps it, in bytes: {bytes_of}.", 120),
             model_table(seen),
             broker_table(told),
         ]
