@@ -1,6 +1,7 @@
 """The benchmarks of docs/explanation/scale.md: what they carry, and what they make of the numbers."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -16,11 +17,8 @@ def test_the_line_is_that_of_the_points() -> None:
 
 def test_the_model_says_by_what_factor_it_misses() -> None:
     """A step that grows with the square of n is at ten thousand far from the line through fewer."""
-    steps = (*LEDGER, TASK, RANGE)
-    straight = {n: dict.fromkeys(steps, 0.002 + 3e-6 * n) for n in (*FEW, *MANY)}
-    assert "| 1.00 | 1.00 |" in model_table(straight)
-    bent = {n: dict.fromkeys(steps, 0.002 + 1e-8 * n * n) for n in (*FEW, *MANY)}
-    last = model_table(bent).splitlines()[-1].split("|")
+    assert "| 1.00 | 1.00 |" in model_table(_seen(lambda n: 0.002 + 3e-6 * n))
+    last = model_table(_seen(lambda n: 0.002 + 1e-8 * n * n)).splitlines()[-1].split("|")
     assert float(last[-2]) > 2
 
 
@@ -36,6 +34,11 @@ def test_messages_are_as_large_and_as_bad_as_they_are_said_to_be(size: int) -> N
 def test_each_has_a_place_in_the_page(name: str) -> None:
     begin, end = markers(name)
     assert PAGE.read_text().count(begin) == PAGE.read_text().count(end) == 1
+
+
+def _seen(seconds: Callable[[int], float]) -> dict[int, dict[str, float]]:
+    """Every step took so long, by the number of partitions."""
+    return {n: {str(step): seconds(n) for step in (*LEDGER, TASK, RANGE)} for n in (*FEW, *MANY)}
 
 
 def _is_json(value: bytes) -> bool:
