@@ -1,5 +1,6 @@
 """What tests do to the leaders of a topic's partitions, and to what a pipeline has heard of them."""
 
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -32,8 +33,10 @@ class LedLater:
     real: KafkaBroker
     partition: int = 1
 
-    def describe(self, topic: str) -> TopicView:
-        view = self.real.describe(topic)
+    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
+        view = self.real.describe(topic, partitions)
+        if self.partition not in view.partitions:
+            return view
         later = replace(view.partitions[self.partition], leader_epoch=UNHEARD_OF + 1)
         return replace(view, partitions={**view.partitions, self.partition: later})
 

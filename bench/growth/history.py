@@ -43,7 +43,7 @@ class Known(Broker):
 
     view: TopicView
 
-    def describe(self, topic: str) -> TopicView:  # noqa: ARG002  # there is one
+    def describe(self, topic: str, partitions: object = None) -> TopicView:  # noqa: ARG002  # there is one
         return self.view
 
 

@@ -90,7 +90,8 @@ class _Range:
     def _ask_again(self, staged: Staged) -> None:
         contract, schemas = self.work.contract, self.work.schemas
         read = read_up_to(staged)
-        still_there(contract.pipeline, read, describe(self.direct.broker, contract.topic, read))
+        view = describe(self.direct.broker, contract.topic, read, others=False)  # n tasks would ask about n partitions
+        still_there(contract.pipeline, read, view)
         refuse_switched_since(contract, schemas, staged)
 
     def _commit(self, transaction: DirectTransaction, staged: Staged, timings: dict[str, float]) -> None:

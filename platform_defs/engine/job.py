@@ -27,7 +27,8 @@ CAUSES = 20  # of a failure: a chain of them may be a ring
 
 def range_numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRange]) -> DataFrame:
     """One row for each range: its number in `work.ranges`."""
-    numbers = [work.ranges.index(item) for item in ranges]
+    places = {item: number for number, item in enumerate(work.ranges)}
+    numbers = [places[item] for item in ranges]
     tasks = tasks_for(ranges)
     if numbers == list(range(len(work.ranges))):
         return spark.range(0, len(numbers), 1, tasks)

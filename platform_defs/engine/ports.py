@@ -4,7 +4,7 @@
 schemas that messages name in engine/schema_ports.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,8 +21,10 @@ from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, 
 class Broker(Protocol):
     """Describes a topic, in the driver."""
 
-    def describe(self, topic: str) -> TopicView:
-        """The topic as it is now. Raises BrokerAway, and BadInput where the topic does not exist."""
+    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
+        """The topic as it is now, with all of its partitions or, of these, those that it has. Raises BrokerAway, and
+        BadInput where the topic does not exist.
+        """
         ...
 
 

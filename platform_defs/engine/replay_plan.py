@@ -4,7 +4,7 @@ A replay rebuilds a pipeline's tables from a batch on, with the current contract
 as any other batch. No connection is opened here; platform_defs/operations/replay.py carries it out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
@@ -190,8 +190,8 @@ class UpTo:
     broker: Broker
     ends: Mapping[int, int]
 
-    def describe(self, topic: str) -> TopicView:
-        view = self.broker.describe(topic)
+    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
+        view = self.broker.describe(topic, partitions)
         known = {number: held for number, held in view.partitions.items() if number in self.ends}
         cut = {n: replace(held, end=min(held.end, self.ends[n]), high=None) for n, held in known.items()}
         return replace(view, partitions=cut)

@@ -12,18 +12,20 @@ TRIES = 4
 SECONDS = 0.5  # before the second try; then twice as long each time
 
 
-def describe(broker: Broker, topic: str, read: Sequence[Position]) -> TopicView:
+def describe(broker: Broker, topic: str, read: Sequence[Position], *, others: bool = True) -> TopicView:
     """The topic, from an answer that knows of everything that was `read`; one that does not is asked for again.
+    Without `others` it has no partitions but those.
 
     Raises BrokerAway where no such answer comes, and what `Broker.describe` raises.
     """
+    partitions = None if others else {at.partition for at in read}
     retrying = Retrying(
         retry=retry_if_result(lambda view: outdated(read, view) is not None),
         stop=stop_after_attempt(TRIES),
         wait=wait_exponential(SECONDS),
         retry_error_callback=lambda state: _give_up(topic, read, state),
     )
-    return retrying(broker.describe, topic)
+    return retrying(broker.describe, topic, partitions)
 
 
 def _give_up(topic: str, read: Sequence[Position], state: RetryCallState) -> TopicView:

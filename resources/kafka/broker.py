@@ -1,6 +1,6 @@
 """What a run asks Kafka: what a topic looks like now, and its offsets at a time. Also commits consumer groups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -44,8 +44,9 @@ class KafkaBroker:
     options: Mapping[str, str] = field(repr=False)  # they may hold a password
     timeout: float = 30.0  # seconds, over all tries of one question
 
-    def describe(self, topic: str) -> TopicView:
-        """The topic's ids, low watermarks and last stable offsets, and whether its cleanup policy compacts.
+    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
+        """The topic's ids, low watermarks and last stable offsets (of those `partitions` alone), and whether its
+        cleanup policy compacts.
 
         Raises BrokerAway when no complete answer came in time, TopicMissing, BadInput for a broker without topic ids.
         """
@@ -56,7 +57,7 @@ class KafkaBroker:
             reraise=True,
         )
         try:
-            return retrying(self._describe, topic)
+            return retrying(self._describe, topic, partitions)
         except _Transient as error:
             raise BrokerAway(
                 f"Kafka at {self.options['bootstrap.servers']} returned no metadata for topic {topic} "
@@ -70,7 +71,7 @@ class KafkaBroker:
 
         return leader_epochs(self.options, topic)
 
-    def _describe(self, topic: str) -> TopicView:
+    def _describe(self, topic: str, wanted: Collection[int] | None) -> TopicView:
         asked = _Asked(admin_client(self.options), self.options, f"to describe {topic}", (to_run(topic),))
         admin = asked.client
         cluster = asked.answer(admin.describe_cluster(request_timeout=5))
@@ -82,7 +83,8 @@ class KafkaBroker:
                 "Use Kafka 3.1 or later, with topic ids",
                 field=topic,
             )
-        partitions = [TopicPartition(topic, item.id) for item in described.partitions]
+        numbers = [item.id for item in described.partitions if wanted is None or item.id in wanted]
+        partitions = [TopicPartition(topic, number) for number in numbers]
         return TopicView(topic, cluster.cluster_id, topic_id, _watermarks(asked, partitions), _compacts(asked, topic))
 
 
@@ -121,6 +123,8 @@ def _watermarks(asked: _Asked, partitions: list[TopicPartition]) -> dict[int, Pa
 
     A run is due by the last stable offset: by the high watermark, empty runs would start behind an open transaction.
     """
+    if not partitions:  # the answer was of a broker that is behind; a question about none is refused
+        return {}
     latest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.latest())
     earliest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.earliest())
     admin = asked.client

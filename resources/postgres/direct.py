@@ -8,6 +8,7 @@ fenced meanwhile finds no row to lock. engine/direct_task.py has the order.
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import psycopg
@@ -55,6 +56,11 @@ class PostgresDirect:
     plan: PendingBatch
     batch_ids: tuple[int, ...]  # of its ranges, in their order
     staging_id: int
+
+    @cached_property
+    def ids(self) -> Mapping[OffsetRange, int]:
+        """By range, the id of its batch: looked up for each of perhaps thousands."""
+        return dict(zip(self.plan.ranges, self.batch_ids, strict=True))
 
     @contextmanager
     def session(self) -> Generator["DirectSession"]:
@@ -105,7 +111,7 @@ class DirectSession:
             raise
 
     def _batch_id(self, wanted: OffsetRange) -> int:
-        return self.area.batch_ids[self.area.plan.ranges.index(wanted)]
+        return self.area.ids[wanted]
 
     def _roll_back(self) -> None:
         try:

@@ -104,17 +104,17 @@ class PostgresHold:
         return PendingBatch.from_json(row[0], Recent.from_json(row[1])) if row and row[0] else None
 
     def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None:
-        """See engine.ports.PipelineHold."""
+        """See engine.ports.PipelineHold. Those `added` are of one log."""
         key = {**self.holder.key, "topic": self.contract.topic}
         noted = {"partitions": [p.partition for p in every], "seen_ends": [p.seen_end for p in every]}
         with self._owned():
             self.connection.execute(queries()["note_ends"], {**key, **noted})
-            for item in added:
-                names = ("partition", "cluster_id", "topic_id", "next_offset", "seen_end")
-                place = {name: getattr(item, name) for name in names}
-                position = {**key, **place, "late": len(added) < len(every)}
-                if self.connection.execute(queries()["add_position"], position).rowcount != 1:
-                    raise Fenced.in_another_log(self.holder.pipeline, self.contract.topic, item.partition)
+            if not added:
+                return
+            log = {"cluster_id": added[0].cluster_id, "topic_id": added[0].topic_id, "late": len(added) < len(every)}
+            places = {f"{n}s": [getattr(p, n) for p in added] for n in ("partition", "next_offset", "seen_end")}
+            if self.connection.execute(queries()["add_positions"], {**key, **log, **places}).rowcount != len(added):
+                raise Fenced.in_another_log(self.holder.pipeline, self.contract.topic, added[0].partition)
 
     def has_failed(self) -> bool:
         """See engine.ports.PipelineHold."""

@@ -86,7 +86,7 @@ class PostgresPublication:
 
     def move_positions(self) -> None:
         """Each position from where the batch was planned to where it ends, with the epoch in which that was seen."""
-        pending, spans = self.staged.pending, self._spans
+        pending, spans, epochs = self.staged.pending, self._spans, self._epochs
         moved = self.connection.execute(
             queries()["move_positions"],
             {
@@ -98,7 +98,7 @@ class PostgresPublication:
                 "partitions": [span.partition for span in spans],
                 "from_offsets": [span.from_offset for span in spans],
                 "until_offsets": [span.until_offset for span in spans],
-                "leader_epochs": [self._epochs[span.partition] for span in spans],
+                "leader_epochs": [epochs[span.partition] for span in spans],
             },
         )
         if moved.rowcount != len(spans):

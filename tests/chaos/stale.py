@@ -1,6 +1,6 @@
 """Answers of a broker that has not heard of everything yet: a partition, or a leader, that was read from is missing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,8 +32,8 @@ class Behind:
     answers: int = 0
     given: list[TopicView] = field(default_factory=list[TopicView])
 
-    def describe(self, topic: str) -> TopicView:
-        view = self.real.describe(topic)
+    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
+        view = self.real.describe(topic, partitions)
         if not self.answers:
             return view
         self.answers -= 1

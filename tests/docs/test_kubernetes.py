@@ -1,8 +1,10 @@
-"""docs/examples/kubernetes: every manifest, and the Job of a run, as the schemas of Kubernetes have them.
+"""docs/examples/kubernetes and kubernetes-executors: each manifest, and a run's Job, as Kubernetes' schemas have it.
 
 There is no cluster here: what only a cluster would show (images, networks, rights, probes) is not tried.
 """
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,11 @@ from dagster_k8s.job import construct_dagster_k8s_job
 from kubernetes import client
 
 from resources.settings import unknown_variables
+from resources.spark.session import ENCRYPTED, SECRET, is_encrypted
 from tests.docs.test_commands import ROOT
 
 FOLDER = ROOT / "docs" / "examples" / "kubernetes"
+EXECUTORS = FOLDER.with_name("kubernetes-executors")
 VERSIONS = ("1.30", "1.37")
 NOWHERE = {
     "clusters": [{"name": "nowhere", "cluster": {"server": "https://127.0.0.1:1"}}],
@@ -33,19 +37,20 @@ pytestmark = pytest.mark.slow
 
 
 def manifests() -> list[tuple[str, dict[str, Any]]]:
-    """Each, with the name of its file, apart from what only kustomize reads."""
-    files = [path for path in sorted(FOLDER.glob("*.yaml")) if path.name != "kustomization.yaml"]
+    """Each, with the name of its file, apart from what only kustomize reads. Patches come last."""
+    found = [*sorted(FOLDER.glob("*.yaml")), *sorted(EXECUTORS.glob("*.yaml"))]
+    files = [path for path in found if path.name != "kustomization.yaml"]
     return [(path.name, item) for path in files for item in yaml.safe_load_all(path.read_text())]
 
 
 def data(name: str) -> dict[str, str]:
-    """What a ConfigMap or a Secret holds, by key."""
-    (found,) = [
-        item.get("data") or item["stringData"]
+    """What a ConfigMap or a Secret of this name holds, by key, with what the executors add."""
+    return {
+        key: value
         for _, item in manifests()
         if item["kind"] in ("ConfigMap", "Secret") and item["metadata"]["name"] == name
-    ]
-    return found
+        for key, value in (item.get("data") or item["stringData"]).items()
+    }
 
 
 def named(item: Any, key: str) -> Iterator[Any]:
@@ -62,9 +67,24 @@ def test_a_manifest_is_as_kubernetes_has_it(manifest: dict[str, Any], version: s
     kubernetes_validate.validate(manifest, version, strict=True)
 
 
-def test_every_file_is_applied() -> None:
-    listed = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["resources"]
-    assert sorted(["kustomization.yaml", *listed]) == sorted(path.name for path in FOLDER.glob("*.yaml"))
+@pytest.mark.parametrize("folder", [FOLDER, EXECUTORS], ids=lambda folder: folder.name)
+def test_every_file_is_applied(folder: Path) -> None:
+    listed = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    patches = [one["path"] for one in listed.get("patches", [])]
+    applied = [*listed["resources"], *patches, "kustomization.yaml"]
+    assert {*applied} - {"../kubernetes"} == {path.name for path in folder.glob("*.yaml")}
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not a package of Python's")
+@pytest.mark.parametrize("folder", [FOLDER, EXECUTORS], ids=lambda folder: folder.name)
+def test_kustomize_builds_it(folder: Path) -> None:
+    """Without a cluster: bases, patches and images fit together."""
+    built = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=True).stdout
+    items = list(yaml.safe_load_all(built))
+    assert set(named(items, "image")) == {"registry.example.com/tidegate:0.2.0"}
+    (settings,) = [one["data"] for one in items if one["metadata"]["name"] == "tidegate-settings"]
+    assert settings.items() <= data("tidegate-settings").items()
+    assert ("TIDEGATE_SPARK_MASTER" in settings) == (folder == EXECUTORS)
 
 
 def test_what_a_pod_refers_to_is_there() -> None:
@@ -120,15 +140,32 @@ def test_the_job_of_a_run_is_as_kubernetes_has_it_and_has_its_secrets(version: s
     assert pod["enableServiceLinks"] is False
 
 
+def templates() -> Iterator[tuple[str, Any]]:
+    """The spec of each Deployment, with its file."""
+    for file, item in manifests():
+        yield from ((file, spec) for spec in named(item, "spec") if "template" in spec)
+
+
 def test_no_pod_gets_the_variables_of_services_which_begin_as_settings_do() -> None:
-    pods = {
-        file: spec["template"]["spec"]
-        for file, item in manifests()
-        for spec in named(item, "spec")
-        if "template" in spec
-    }
-    assert pods.keys() == {"code.yaml", "daemon.yaml", "webserver.yaml"}
-    assert {pod.get("enableServiceLinks") for pod in pods.values()} == {False}
+    pods = {file: spec["template"]["spec"] for file, spec in templates()}
+    assert pods.keys() == {"code.yaml", "daemon.yaml", "webserver.yaml", "spark.yaml"}
+    assert {spec["template"]["spec"].get("enableServiceLinks") for _, spec in templates()} == {False}
+
+
+def test_executors_know_runs_by_their_secret_take_their_tasks_encrypted_and_have_their_files() -> None:
+    """tests/integration/test_standalone.py runs transfers through a cluster with this very spark.conf."""
+    given, secrets = data("tidegate-settings"), data("tidegate")
+    conf = dict(line.split() for line in data("tidegate-spark")["spark.conf"].splitlines())
+    assert conf[SECRET] == secrets[Path(given["TIDEGATE_SPARK_SECRET_FILE"]).name]
+    assert is_encrypted({"spark.master": given["TIDEGATE_SPARK_MASTER"], **conf})
+    assert conf.items() >= {name: value for name, value in ENCRYPTED.items() if name != SECRET}.items()
+    specs = {spec["selector"]["matchLabels"]["app.kubernetes.io/component"]: spec for _, spec in templates()}
+    (worker,) = specs["spark-worker"]["template"]["spec"]["containers"]
+    assert "/run/secrets/tidegate" in {mount["mountPath"] for mount in worker["volumeMounts"]}
+    assert worker["args"][-1] == given["TIDEGATE_SPARK_MASTER"]
+    instance = yaml.safe_load(data("tidegate-dagster")["dagster.yaml"])
+    cores = int(worker["args"][worker["args"].index("--cores") + 1]) * specs["spark-worker"]["replicas"]
+    assert cores >= int(conf["spark.deploy.defaultCores"]) * instance["concurrency"]["runs"]["max_concurrent_runs"]
 
 
 def test_dagster_takes_the_instance_and_the_workspace(tmp_path: Path) -> None:

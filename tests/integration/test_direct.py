@@ -2,9 +2,9 @@
 
 import datetime
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -20,9 +20,11 @@ from platform_defs.engine import direct_task
 from platform_defs.engine.batch import Outside, plan_batch
 from platform_defs.engine.direct import prepare
 from platform_defs.engine.direct_task import Direct
+from platform_defs.engine.ports import Broker
 from platform_defs.engine.task import TaskWork
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, StagingLost
 from platform_defs.formats.arrow import schema_of
+from platform_defs.offsets import PartitionView, TopicView
 from platform_defs.samples.samples import Samples
 from platform_defs.verification.incremental import verify_new
 from resources.postgres.binary_copy import copy_rows
@@ -56,6 +58,18 @@ def direct(world: World, **limits: Any) -> Pipeline:
     pipeline = world.new_pipeline("append", **limits)
     plain = replace(pipeline.contract.row_table, batch_rules=())
     return Pipeline(replace(pipeline.contract, tables=(plain,), publication="direct"))
+
+
+@dataclass
+class Asked:
+    """A broker, and what it answered."""
+
+    real: Broker
+    answers: list[TopicView] = field(default_factory=list[TopicView])
+
+    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
+        self.answers.append(self.real.describe(topic, partitions))
+        return self.answers[-1]
 
 
 def views(pipeline: Pipeline, count: int, seed: int = 1) -> list[bytes | None]:
@@ -143,6 +157,19 @@ def test_a_table_that_accepts_a_key_only_once_is_refused(world: World) -> None:
     world.rows(f"create unique index one_of_each on {table} (event_id)")
     with pytest.raises(BadInput, match=r"accepts a row only once \(.*one_of_each\), and with publication: direct"):
         world.drain(pipeline)
+
+
+def test_a_task_asks_the_broker_about_its_own_partition_alone(world: World) -> None:
+    """A plan of n partitions would otherwise ask n times about n."""
+    pipeline = filled(world)
+    with tasks(world, pipeline) as (outside, prepared, work):
+        asked = Asked(outside.broker)
+        assert publish(replace(prepared, broker=asked), work, 1, 3) == {}
+    assert [sorted(view.partitions) for view in asked.answers] == [[1], [3]]
+    whole = outside.broker.describe(pipeline.contract.topic)
+    assert whole.partitions == {number: PartitionView(0, 10, 0, 10) for number in range(4)}
+    assert asked.answers[1] == replace(whole, partitions={3: whole.partitions[3]})
+    assert outside.broker.describe(pipeline.contract.topic, [4]).partitions == {}
 
 
 def test_an_attempt_that_finds_its_range_published_does_nothing(world: World) -> None:

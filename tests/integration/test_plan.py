@@ -18,7 +18,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
 from platform_defs.engine.ports import Publication
 from platform_defs.engine.publish import TRANSACTIONS
-from platform_defs.errors import Halt
+from platform_defs.errors import Fenced, Halt
 from resources.postgres.publish_statements import PostgresPublication
 from tests.chaos.halts import acknowledge
 from tests.logs import add_partitions, delete_records
@@ -146,6 +146,18 @@ def test_partitions_added_to_an_upsert_are_shown_waiting_and_then_read(world: Wo
 
 
 @pytest.mark.slow
+def test_positions_of_another_log_are_refused_and_none_of_them_is_stored(world: World) -> None:
+    pipeline = world.new_pipeline()
+    with world.open_run(pipeline) as outside:
+        assert plan_batch(pipeline.contract, outside) is None
+        there = outside.ledger.positions()
+        assert [at.partition for at in there] == [0, 1, 2, 3]
+        others = [replace(at, partition=at.partition + 4, topic_id="another") for at in there]
+        with pytest.raises(Fenced, match="its other partitions are of another topic, or of one created before"):
+            outside.ledger.add_positions(others, [*there, *others])
+        assert outside.ledger.positions() == there
+
+
 def test_partitions_added_to_an_append_are_shown_and_read_at_once(world: World) -> None:
     pipeline = world.caught_up()
     add_partitions(world, pipeline, 6)

@@ -6,7 +6,7 @@ recovers from a crash. Its connection may go in COMMIT. What it must come to is 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,9 +48,9 @@ class Meanwhile:
     log: Log
     act: Callable[[], None]
 
-    def describe(self, topic: str) -> TopicView:
+    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
         self.act()
-        return self.log.describe(topic)
+        return self.log.describe(topic, partitions)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ It keeps every log that there ever was, so that the model can tell what each mes
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -121,12 +121,13 @@ class Log:
             part.records[part.end] = Record(part.end, self._produced, key, kind)
         part.end += 1
 
-    def describe(self, topic: str) -> TopicView:
+    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
         log = self._log(topic)
         held = {number: PartitionView(part.low, part.end, part.epoch) for number, part in enumerate(log.parts)}
         if self.behind:
             del held[len(log.parts) - 1]
-        return TopicView(topic, log.cluster_id, log.topic_id, held)
+        asked = {number: of for number, of in held.items() if partitions is None or number in partitions}
+        return TopicView(topic, log.cluster_id, log.topic_id, asked)
 
     def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
         raise AssertionError(f"{topic} is never cut")

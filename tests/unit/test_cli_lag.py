@@ -95,7 +95,7 @@ class Refusing:
 
     error: BadInput
 
-    def describe(self, topic: str) -> TopicView:  # noqa: ARG002  # as KafkaBroker has it
+    def describe(self, topic: str, partitions: object = None) -> TopicView:  # noqa: ARG002  # as KafkaBroker has it
         raise self.error
 
 

@@ -65,6 +65,16 @@ SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(n
                     WHERE pipeline = %(pipeline)s
                       AND (topic, topic_id, cluster_id) <> (%(topic)s, %(topic_id)s, %(cluster_id)s));
 
+-- add_positions: the same for several of one log, which a pipeline's first batch may have thousands of.
+INSERT INTO tidegate.source_position
+       (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset, seen_end, added_late)
+SELECT %(pipeline)s, %(topic)s, a.partition, %(cluster_id)s, %(topic_id)s, a.next_offset, a.next_offset, a.seen_end, %(late)s
+  FROM unnest(%(partitions)s::int[], %(next_offsets)s::bigint[], %(seen_ends)s::bigint[])
+       AS a (partition, next_offset, seen_end)
+ WHERE NOT EXISTS (SELECT 1 FROM tidegate.source_position
+                    WHERE pipeline = %(pipeline)s
+                      AND (topic, topic_id, cluster_id) <> (%(topic)s, %(topic_id)s, %(cluster_id)s));
+
 -- note_ends: before partitions are added, the ends up to which an upsert reads the others first (engine.added_partitions).
 UPDATE tidegate.source_position AS p SET seen_end = e.seen_end
   FROM unnest(%(partitions)s::int[], %(seen_ends)s::bigint[]) AS e (partition, seen_end)

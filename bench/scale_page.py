@@ -1,0 +1,30 @@
+"""Where the curves are kept: docs/explanation/scale.md."""
+
+import os
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from textwrap import fill
+
+from resources.settings import PROJECT_ROOT
+
+PAGE = PROJECT_ROOT / "docs" / "explanation" / "scale.md"
+
+
+def markers(name: str) -> tuple[str, str]:
+    """The lines between which the tables of a curve stand."""
+    return f"<!-- bench.{name}: begin -->", f"<!-- bench.{name}: end -->"
+
+
+def measured_on(how: str) -> str:
+    """When and on what."""
+    text = (
+        f"{how}. {datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores ({platform.machine()}), Python "
+        f"{platform.python_version()}, broker, database and other work on the same cores."
+    )
+    return fill(text, 120, break_on_hyphens=False)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """In Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
