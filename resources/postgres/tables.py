@@ -47,7 +47,7 @@ def create_target(connection: Connection, table: Table) -> bool:
     definition = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({}){}")
     connection.execute(definition.format(identifier(table.name), sql.SQL(", ").join(columns), room))
     if table.disposition == "append":
-        index = sql.SQL("CREATE INDEX ON {} USING brin (_batch_id) WITH (autosummarize = on)")
+        index = sql.SQL("CREATE INDEX ON {} USING brin (_batch_id) WITH (autosummarize = on, pages_per_range = 1024)")
         connection.execute(index.format(identifier(table.name)))
     if table.description:
         comment = sql.SQL("COMMENT ON TABLE {} IS {}")
