@@ -20,7 +20,7 @@ from platform_defs.errors import OtherInstall
 
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 DECODING = ("contract", "engine", "formats")  # the rooms whose code decides what a message becomes
-LIBRARIES = ("pyarrow", "orjson", "confluent-kafka", "adbc-driver-postgresql", "pgpq")  # and those that do with them
+LIBRARIES = ("pyarrow", "orjson", "confluent-kafka", "psycopg", "pgpq")  # and those that do with them
 
 
 @cache

@@ -64,6 +64,12 @@ def repeated(value: object, kind: pa.DataType, length: int) -> Column:
     return _pa.repeat(_pa.scalar(value, kind), length)
 
 
+def one_value(data: bytes) -> Column:
+    """A column (large binary) of one value, which is not copied."""
+    ends = pa.array([0, len(data)], pa.int64()).buffers()[1]
+    return _pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(data)])
+
+
 def nulls(kind: pa.DataType, length: int) -> Column:
     """A column of nulls."""
     return _pa.nulls(length, kind)

@@ -179,5 +179,6 @@ class _Check:
             return ""
         return (
             f"{table.name} has no index on _batch_id, so each check reads the whole table. To change that: "
-            f"CREATE INDEX CONCURRENTLY ON {table.name} USING brin (_batch_id) WITH (autosummarize = on)"
+            f"CREATE INDEX CONCURRENTLY ON {table.name} USING brin (_batch_id) "
+            "WITH (autosummarize = on, pages_per_range = 1024)"
         )

@@ -50,7 +50,7 @@ class GreatExpectationsAuditor:
             ) from error
         try:
             batch = asset.add_batch_definition_whole_table("whole").get_batch()
-            return [_judge(batch, rule) for rule in rules]
+            return _judge_all(batch, rules)
         finally:
             source.delete_asset(view.name)
 
@@ -59,24 +59,49 @@ class GreatExpectationsAuditor:
 _judging = threading.Lock()
 
 
-def _judge(batch: Any, rule: BatchRule) -> CheckResult:
-    expectation = _expectation(rule)
-    per_row = _per_row(expectation)
-    result = batch.validate(expectation, result_format={"result_format": "BOOLEAN_ONLY" if per_row else "SUMMARY"})
-    if not result.success and per_row:  # only now is it worth asking which rows
-        result = batch.validate(expectation, result_format=_SAMPLED)
+def _judge_all(batch: Any, rules: Sequence[BatchRule]) -> list[CheckResult]:
+    """What becomes of each rule, in their order."""
+    expectations = [_expectation(rule, number) for number, rule in enumerate(rules)]
+    found = _at_once(batch, expectations)
+    if any(_exception(one.exception_info) is not None for one in found):  # of many at once it may blame any of them
+        found = [batch.validate(one, result_format=_format(one)) for one in expectations]
+    return [_judge(batch, *one) for one in zip(rules, expectations, found, strict=True)]
+
+
+def _at_once(batch: Any, expectations: Sequence[Any]) -> list[Any]:
+    """What Great Expectations finds of each. It asks for all in one query, where they are of a kind that can be."""
+    found: dict[int, Any] = {}
+    for per_row in (False, True):
+        if some := [one for one in expectations if _per_row(one) is per_row]:
+            suite = load().ExpectationSuite(name="rules", expectations=some)
+            results = batch.validate(suite, result_format=_format(some[0])).results  # in another order
+            found |= {one.expectation_config.meta[_NUMBER]: one for one in results}
+    return [found[number] for number in range(len(expectations))]
+
+
+def _format(expectation: Any) -> str:
+    return "BOOLEAN_ONLY" if _per_row(expectation) else "SUMMARY"
+
+
+def _judge(batch: Any, rule: BatchRule, expectation: Any, result: Any) -> CheckResult:
+    if not result.success and _per_row(expectation) and _exception(result.exception_info) is None:
+        result = batch.validate(expectation, result_format=_SAMPLED)  # only now is it worth asking which rows
     if (exception := _exception(result.exception_info)) is not None:
         raise BadInput(f"rule {rule.name} cannot be evaluated: {exception}", field=f"{rule.table}.{rule.name}")
     observed = {"rule": rule.description, **_observed(result.result)}
     return CheckResult(rule.name, rule.table, rule.severity, bool(result.success), observed)
 
 
-def _expectation(rule: BatchRule) -> Any:
+_NUMBER = "tidegate_rule"
+
+
+def _expectation(rule: BatchRule, number: int) -> Any:
+    """The expectation, which knows its number among the rules."""
     kind = getattr(load().expectations, rule.expectation, None)
     if kind is None:
         raise BadInput(f"Great Expectations has no {rule.expectation}", field=f"{rule.table}.{rule.name}")
     try:
-        return kind(**rule.arguments)
+        return kind(**{**rule.arguments, "meta": {_NUMBER: number}})
     except (TypeError, ValueError) as error:
         raise BadInput(
             f"rule {rule.name}: {rule.expectation} does not take these arguments: {error}",

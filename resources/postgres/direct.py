@@ -16,6 +16,7 @@ import pyarrow as pa
 from psycopg.types.json import Jsonb
 
 from platform_defs.contract.classified import classified
+from platform_defs.contract.column_types import JSON
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
 from platform_defs.engine.ports import FaultGroup, Staged
@@ -36,7 +37,7 @@ from resources.postgres.connection import (
 from resources.postgres.publish_statements import Holder, PostgresPublication
 from resources.postgres.row_writing import Written
 from resources.postgres.staging import faults_of
-from resources.postgres.tables import check_target, lock_target
+from resources.postgres.tables import check_target, identifier, lock_target
 
 # The proof of a range commits in another session while this transaction is open, and other ranges move the pipeline's
 # row: each statement has to see the latest, whatever isolation the role or the database begins with.
@@ -135,7 +136,9 @@ class DirectTransaction:
             lock_target(connection, contract.row_table)
             check_target(connection, contract.pipeline, contract.row_table)
         with database_errors("table", hides=self.session.hides):
-            return copy_rows(connection, contract.row_table, batches, schema)
+            table = contract.row_table
+            jsonb = [column.name for column in table.columns if column.type == JSON]
+            return copy_rows(connection, identifier(table.name), batches, schema, jsonb)
 
     def staged(self, coverage: Coverage, rows: int, registry: str) -> Staged:
         """See engine.task_ports.DirectTransaction."""

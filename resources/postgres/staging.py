@@ -1,15 +1,14 @@
-"""The staging area, as a task sees it: COPY for rows (ADBC, binary), one transaction for dead letters and coverage."""
+"""The staging area, as a task sees it: binary COPY for rows, one transaction for dead letters and coverage."""
 
-import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pyarrow as pa
+from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Fault
@@ -17,20 +16,11 @@ from platform_defs.engine.gaps import Gaps
 from platform_defs.engine.ports import FaultGroup, Staged
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.engine.task_ports import Coverage
-from platform_defs.errors import LedgerAway, RowRefused, TidegateError
+from platform_defs.errors import LedgerAway
 from platform_defs.formats.block import Block, headers_of
 from platform_defs.offsets import OffsetRange
-from resources.postgres.connection import (
-    Connection,
-    connect,
-    database_errors,
-    hidden_refusal,
-    judged,
-    queries,
-    session_statement,
-    session_url,
-)
-from resources.postgres.pooling import PROTOCOL
+from resources.postgres.binary_copy import copy_rows
+from resources.postgres.connection import Connection, connect, database_errors, queries
 from resources.postgres.staging_tables import STAGING_SCHEMA
 
 DEAD_LETTER_COPY = """COPY tidegate_staging.dead_letter (
@@ -67,83 +57,18 @@ class PostgresStaging:
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         """See engine.ports.StagingArea."""
-        import adbc_driver_postgresql.dbapi as adbc
-
-        source = _Source(batches)
-        reader = pa.RecordBatchReader.from_batches(schema, iter(source))
-        try:
-            with _opened(self.url) as connection, connection.cursor() as cursor:
-                cursor.execute(session_statement(self.url, self.application_name))
-                rows = cursor.adbc_ingest(self.table, reader, mode="append", db_schema_name=STAGING_SCHEMA)
-                connection.commit()
-                return rows
-        except adbc.Error as error:
-            if source.failure is not None:  # what feeds COPY failed, and not Postgres
-                raise source.failure from (None if self.hides else error)
-            raise _copy_refused(error, self.url, hides=self.hides) from (None if self.hides else error)
+        table = sql.Identifier(STAGING_SCHEMA, self.table)
+        with (
+            closing(connect(self.url, self.application_name)) as connection,
+            database_errors("staging", hides=self.hides),
+        ):
+            return copy_rows(connection, table, batches, schema)
 
     @contextmanager
     def recording(self) -> Generator["PostgresRecording"]:
         """See engine.ports.StagingArea."""
         with closing(connect(self.url, self.application_name)) as connection:
             yield PostgresRecording(connection, self.staging_id, self.hides)
-
-
-class _Source:
-    """`batches`, with what they raised: of that, COPY hands back a text alone."""
-
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        self.batches = batches
-        self.failure: Exception | None = None
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from self.batches
-        except Exception as error:
-            self.failure = error
-            raise
-
-
-def _copy_refused(error: Any, url: str, *, hides: bool) -> TidegateError:
-    """The error of ours for adbc's. (Any: its classes are known where it is imported.)
-
-    The driver gives no SQLSTATE where the connection is gone, and none for a value that it cannot write itself. Where
-    Postgres answers, it was a value, if trying again shows the same.
-    """
-    quoted = hidden_refusal(error.sqlstate or "", {}) if hides else str(error).strip()
-    said = f"COPY into staging: {quoted}"
-    state: str | None = error.sqlstate
-    if state and state != PROTOCOL:  # by which a pooler says that Postgres is away
-        return judged(state, said, "staging")
-    try:
-        connect(url).close()
-    except TidegateError as away:
-        return away
-    if state:
-        return judged(state, said, "staging")
-    return RowRefused(said, error_class="NotCopied")
-
-
-def _opened(url: str) -> Any:
-    """A connection of adbc's to `url`. (Any: most of adbc's methods have no types.)
-
-    Its database is kept for as long as the process lives: to open one, adbc reads the columns of every table there is,
-    which takes longer than to COPY a small batch.
-    """
-    import adbc_driver_manager as manager
-    import adbc_driver_postgresql.dbapi as adbc
-
-    database, shared = _database(os.getpid(), session_url(url, "tidegate/copy"))
-    return adbc.Connection(shared, manager.AdbcConnection(database))
-
-
-@cache
-def _database(pid: int, session: str) -> tuple[Any, Any]:  # noqa: ARG001  # `pid`: a fork opens its own
-    import adbc_driver_postgresql
-    from adbc_driver_manager import dbapi
-
-    database = adbc_driver_postgresql.connect(session)
-    return database, dbapi._SharedDatabase(database)  # pyright: ignore[reportPrivateUsage]  # stays open with it
 
 
 @dataclass(frozen=True)

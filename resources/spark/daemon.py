@@ -9,12 +9,11 @@ these, so forking after it is safe.
 
 import gc
 
-import adbc_driver_manager.dbapi
-import adbc_driver_postgresql.dbapi
 import confluent_kafka
 import orjson
 import pandas
 import pgpq.encoders
+import pgpq.schema
 import psycopg
 import pyarrow.compute
 import pyarrow.json

@@ -29,6 +29,7 @@ from platform_defs.samples.samples import Samples
 from platform_defs.verification.incremental import verify_new
 from resources.postgres.binary_copy import copy_rows
 from resources.postgres.direct import DirectPublication
+from resources.postgres.tables import identifier
 from tests.world import World
 
 KINDS = {
@@ -300,7 +301,7 @@ def test_copy_writes_each_type_as_it_is(world: World) -> None:
     with world.session() as session:
         session.execute(f"create schema {name}")
         session.execute(f"create table {table.name} ({typed})")
-        assert copy_rows(session, table, [whole.slice(0, 1), whole.slice(1)], schema) == 4
+        assert copy_rows(session, identifier(table.name), [whole.slice(0, 1), whole.slice(1)], schema, ["tree"]) == 4
         found = session.execute(f"select {', '.join(KINDS)} from {table.name}").fetchall()
         plain = [*(some for name, (_, some) in KINDS.items() if name != "tree")]
         assert [row[:-1] for row in found] == list(zip(*plain, strict=True))

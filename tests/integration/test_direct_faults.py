@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -9,9 +10,8 @@ from urllib.parse import quote, urlencode
 
 import pyarrow as pa
 import pytest
+from psycopg import sql
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Column, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import direct as engine_direct
 from platform_defs.engine.batch import drain
@@ -20,11 +20,12 @@ from platform_defs.engine.outside import Outside
 from platform_defs.engine.task import TaskWork
 from platform_defs.errors import BrokerAway, Fenced, LedgerAway, RowRefused
 from platform_defs.orchestration import turns
-from resources.postgres import binary_copy
+from resources.postgres.binary_copy import copy_rows, encoded
 from resources.postgres.connection import queries
 from resources.postgres.direct import DirectPublication
 from resources.postgres.hold import PostgresHold
 from resources.postgres.ledger import Ledger
+from resources.settings import settings
 from tests.chaos.stragglers import wait_for
 from tests.integration.test_contract_apply import apply, columns, with_field
 from tests.integration.test_direct import direct, filled, publish, tasks, views
@@ -86,11 +87,10 @@ def _with(world: World, **parameters: str) -> World:
 
 def test_a_value_that_cannot_be_encoded_is_a_refused_row() -> None:
     """Which leaves its range to the staged way, where the message is found."""
-    day = Table("nowhere.days", "append", (Column("day", column_type("date"), required=True),))
     schema = pa.schema([pa.field("day", pa.date32())])
     part = pa.record_batch([pa.array([-(2**31)], pa.date32())], schema=schema)
     with pytest.raises(RowRefused, match="Underflow"):
-        list(binary_copy._encoded(day, [part], schema))
+        list(encoded([part], schema))
 
 
 def test_the_driver_asks_for_the_batches_of_its_plan_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,3 +195,23 @@ def _take_a_turn(pipeline: Pipeline, outside: Outside) -> None:
 
 
 WAITING = "select 1 from pg_locks where relation = to_regclass('{}') and not granted"
+
+
+def test_postgres_is_not_told_what_ended_a_copy(world: World) -> None:
+    """It would write that into its log, which has other readers than the tables."""
+    log = settings().home / "logs" / "postgres.log"
+    before = log.stat().st_size
+
+    def refused() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([pa.array([1], pa.int64())], names=["number"])
+        raise RowRefused("a value does not fit: do-not-tell", error_class="NotCopied")
+
+    with world.session() as session:
+        session.execute("set log_min_messages = error")
+        session.execute("create temporary table numbers (number bigint)")
+        with pytest.raises(RowRefused, match="do-not-tell"):
+            copy_rows(session, sql.Identifier("numbers"), refused(), pa.schema([("number", pa.int64())]))
+        assert session.execute("select count(*) from numbers").fetchone() == (0,)
+    written = log.read_bytes()[before:]
+    assert b"COPY from stdin failed" in written
+    assert b"do-not-tell" not in written

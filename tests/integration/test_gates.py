@@ -1,5 +1,7 @@
 """What stops a batch: too many dead letters among the latest messages, and a blocking rule that stays red."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -78,6 +80,57 @@ def test_an_auditor_fetches_samples_of_what_failed_and_not_all_of_it(endpoints: 
     assert {"partition", "offset"} <= result.observed["samples"][0].keys()
     assert 10 in fetched
     assert max(fetched) < 100
+
+
+def test_an_auditor_asks_once_for_all_that_one_query_answers(endpoints: Endpoints) -> None:
+    """What it finds is given in the order of the rules, each its own."""
+    asked: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        asked.append(statement)
+
+    rules = [
+        _rule("largest", "ExpectColumnMaxToBeBetween", column="b", max_value=6),
+        _rule("sum", "ExpectColumnSumToBeBetween", column="a", min_value=6, max_value=6),
+        _rule("small", "ExpectColumnValuesToBeBetween", column="b", max_value=5),
+        _rule("rows", "ExpectTableRowCountToBeBetween", min_value=3),
+        _rule("largest again", "ExpectColumnMaxToBeBetween", column="b", max_value=6),
+        _rule("too large", "ExpectColumnMaxToBeBetween", column="b", max_value=5),
+    ]
+    with _view(endpoints, "of_three", "SELECT 0 AS _partition, n AS _offset, n AS a, 2 * n AS b") as view:
+        event.listen(Engine, "after_cursor_execute", note)
+        try:
+            found = GreatExpectationsAuditor(endpoints.postgres_url).judge(rules, view)
+        finally:
+            event.remove(Engine, "after_cursor_execute", note)
+    assert [check.name for check in found] == [rule.name for rule in rules]
+    assert [check.passed for check in found] == [True, True, False, True, True, False]
+    assert [check.observed.get("observed_value") for check in found] == [6, 6, None, 3, 6, 6]
+    assert [sample["offset"] for sample in found[2].observed["samples"]] == [3]
+    assert sum('AS "column.' in statement for statement in asked) == 1
+
+
+def test_of_rules_that_are_asked_at_once_the_broken_one_is_named(endpoints: Endpoints) -> None:
+    rules = [
+        _rule("largest", "ExpectColumnMaxToBeBetween", column="b", max_value=6),
+        _rule("broken", "ExpectColumnSumToBeBetween", column="a", max_value=6),
+    ]
+    with (
+        _view(endpoints, "of_texts", "SELECT 0 AS _partition, n AS _offset, n AS b, n::text AS a") as view,
+        pytest.raises(BadInput, match=r"rule broken cannot be evaluated: .*sum"),
+    ):
+        GreatExpectationsAuditor(endpoints.postgres_url).judge(rules, view)
+
+
+@contextmanager
+def _view(endpoints: Endpoints, name: str, selected: str) -> Iterator[AuditView]:
+    """A view of three rows, for which n is 1, 2 and 3."""
+    with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
+        session.execute(f"CREATE VIEW public.{name} AS {selected} FROM generate_series(1, 3) AS n".encode())
+        try:
+            yield AuditView("public", name)
+        finally:
+            session.execute(f"DROP VIEW public.{name}".encode())
 
 
 def test_what_an_auditor_observes_can_be_stored_whatever_number_it_is(endpoints: Endpoints) -> None:

@@ -5,12 +5,14 @@ from dataclasses import replace
 from typing import Any, Literal, cast
 
 import pytest
+from psycopg import sql
 
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Aggregate
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from resources.postgres.publish_statements import PostgresPublication
+from resources.postgres.tables import create_target, identifier
 from tests.chaos.moments import Intruder
 from tests.integration.test_verify import customer, view
 from tests.replays import bank, counts, exact, execute
@@ -130,3 +132,22 @@ def test_statements_of_no_rows_are_no_round_trip(world: World) -> None:
     with world.session() as session:
         publication = PostgresPublication(session, *cast("Any", (None, None, None)))
     publication._record_checks([])
+
+
+def test_an_accumulate_has_room_for_its_updates(world: World) -> None:
+    """So that most of them leave its index alone, though each batch updates every row."""
+    accumulate = world.new_pipeline().contract.accumulates[0]
+    table = replace(accumulate, name=f"{accumulate.name}_of_all")
+    counted = "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relid = %s::regclass"
+    with world.session() as session:
+        assert create_target(session, table)
+        named = identifier(table.name)
+        session.execute(
+            sql.SQL("insert into {} select 'A' || n, 0, 0 from generate_series(1, 10000) as n").format(named)
+        )
+        for _ in range(5):
+            session.execute(sql.SQL("update {} set balance = balance + 1").format(named))
+        session.execute("select pg_stat_force_next_flush()")
+        updates, in_place = session.execute(counted, [table.name]).fetchone() or (0, 0)
+    assert updates == 50_000
+    assert in_place > updates // 2

@@ -87,7 +87,7 @@ def _finish(
 ) -> Lines:
     """The columns in the contract's order and types, and what is doubtful in them."""
     doubts = [whole.doubtful] if whole and whole.doubtful.true_count else []
-    has_nul = b"\\" in joined and rb"\u0000" in joined  # one byte is found much faster than six
+    has_nul = _holds(joined, rb"\u0000")
     columns: dict[int, Column] = dict(zip(plan.whole, whole.columns if whole else (), strict=True))
     if table is not None:
         tops: list[Column] = [column.combine_chunks() for column in table.columns]
@@ -129,9 +129,14 @@ def _shifts_far(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> bool:
     """Whether a decimal may be one that pyarrow must not read."""
     if plan.shifted_far is None:
         return False
-    if rb"\u00" in joined and _escaped_ascii(joined):  # of a key, or of a number in a string
+    if _holds(joined, rb"\u00") and _escaped_ascii(joined):  # of a key, or of a number in a string
         return True
-    return bool(pc.any(pc.match_substring_regex(values, plan.shifted_far)).as_py())
+    return plan.finds_shifted_far(joined, values)
+
+
+def _holds(joined: bytes, escape: bytes) -> bool:
+    """Whether an escape is in it. Its backslash alone is found fifty times as fast, and is rarely there."""
+    return b"\\" in joined and escape in joined
 
 
 def _nests_deep(joined: bytes, values: pa.BinaryArray) -> bool:

@@ -9,7 +9,8 @@ import pyarrow as pa
 from platform_defs.contract.column_types import JSON
 from platform_defs.contract.message_path import MessagePath
 from platform_defs.contract.model import Contract, Field
-from platform_defs.formats.arrow import ArrowField
+from platform_defs.formats.arrow import ArrowField, one_value
+from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.json.columns import read_as
 from platform_defs.formats.json.message_shape import ObjectShape, message_shape
 from platform_defs.formats.json.single import MAX_DEPTH
@@ -22,6 +23,7 @@ _FAR = rf'\s*"?[+-]?[0-9]*(?:\.[0-9]{{30,}}|[0-9.]*{_EXPONENT})[0-9a-zA-Z+-]*\s*
 _SHIFTED_FAR = rf"\s*:{_FAR}"
 _SHIFTED_FAR_IN_AN_ARRAY = rf"[\[,]{_FAR}"
 _MOST_NAMED = 20  # keys: RE2 is fastest with few
+_MOST_HINTS = 3  # keys: each takes a pass of its own, a third as long as one for all of them
 
 
 @dataclass
@@ -35,12 +37,21 @@ class ReadPlan:
     whole: dict[int, MessagePath] = field(default_factory=dict)  # by position: the json columns
     readable: bool = True  # whether one schema can ask for all of it
     shifted_far: str | None = None  # what no decimal may look like where pyarrow is to read it; None without decimals
+    hints: Sequence[str] = ()  # whatever it matches, one of these matches: they are looked for first
 
     def __post_init__(self) -> None:
         self.whole = {n: item.path for n, item in enumerate(self.contract.fields) if item.type == JSON}
         self.schema = pa.schema(self._fields(self.shape, ()))
         self.shifted_far = _shifted_far(self.contract.fields)
+        self.hints = _hints(self.contract.fields, self.shifted_far)
         self.readable &= all(len(item.path) <= MAX_DEPTH for item in self.contract.fields)  # pyarrow reads any depth
+
+    def finds_shifted_far(self, joined: bytes, values: pa.BinaryArray) -> bool:
+        """Whether `shifted_far` matches one of the values, which `joined` holds one after another."""
+        text = one_value(joined)
+        if not any(pc.match_substring_regex(text, hint)[0].as_py() for hint in self.hints):
+            return False
+        return pc.any(pc.match_substring_regex(values, self.shifted_far)).as_py()
 
     def _fields(self, shape: ObjectShape, above: tuple[int, ...]) -> list[ArrowField]:
         """The Arrow fields of an object at the indexes `above`; notes the place of each column in it."""
@@ -59,12 +70,34 @@ class ReadPlan:
 
 def _shifted_far(fields: Sequence[Field]) -> str | None:
     """The expression, with the keys of the decimals where each can be spelled in one way only (but for \\u escapes)."""
-    keys = {item.path[-1] for item in fields if pa.types.is_decimal(item.type.arrow)}
-    plain = all(re.fullmatch("[A-Za-z0-9_.-]+", key) for key in keys)
-    named = f'"(?:{"|".join(map(re.escape, sorted(keys)))})"' if plain and len(keys) <= _MOST_NAMED else '"'
+    keys = _decimal_keys(fields)
+    named = f'"(?:{"|".join(map(re.escape, keys))})"' if _plain(keys) and len(keys) <= _MOST_NAMED else '"'
     plain_ones = [named + _SHIFTED_FAR] if keys else []
-    in_arrays = any(item.type.item and item.type.item.kind == "decimal" for item in fields)
-    return "|".join([*plain_ones, *([_SHIFTED_FAR_IN_AN_ARRAY] if in_arrays else [])]) or None
+    return "|".join([*plain_ones, *([_SHIFTED_FAR_IN_AN_ARRAY] if _in_arrays(fields) else [])]) or None
+
+
+def _hints(fields: Sequence[Field], shifted_far: str | None) -> list[str]:
+    """An expression for each key, without the quote before it. There are so many quotes that RE2 would look at every
+    byte; the first letter of a key lets it leap.
+    """
+    keys = _decimal_keys(fields)
+    if shifted_far is None or _in_arrays(fields) or not _plain(keys) or len(keys) > _MOST_HINTS:
+        return [shifted_far] if shifted_far else []
+    return [f'{re.escape(key)}"{_SHIFTED_FAR}' for key in keys]
+
+
+def _decimal_keys(fields: Sequence[Field]) -> list[str]:
+    return sorted({item.path[-1] for item in fields if pa.types.is_decimal(item.type.arrow)})
+
+
+def _in_arrays(fields: Sequence[Field]) -> bool:
+    """Whether there are arrays of decimals."""
+    return any(item.type.item and item.type.item.kind == "decimal" for item in fields)
+
+
+def _plain(keys: Sequence[str]) -> bool:
+    """Whether each can be spelled in one way only, but for \\u escapes."""
+    return all(re.fullmatch("[A-Za-z0-9_.-]+", key) for key in keys)
 
 
 def read_plan(contract: Contract) -> ReadPlan:
