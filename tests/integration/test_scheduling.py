@@ -175,6 +175,8 @@ def test_a_tick_tells_a_run_to_leave_whose_contracts_or_transforms_have_changed(
     look(instance, [pipeline.contract], Survey(world.endpoints), None, "now")
     found = [instance.get_run_by_id(run.run_id) for run in runs]
     assert [LEAVE in run.tags for run in found if run] == [True, False]
+    for run in runs:  # to others that ask who is at work, they would be
+        instance.delete_run(run.run_id)
 
 
 def tags(definitions: str) -> dict[str, str]:
