@@ -6,6 +6,7 @@ that was made for them, or to a table whose columns were compared with the contr
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +17,8 @@ from resources.postgres.connection import Connection
 
 if TYPE_CHECKING:
     from pgpq import ArrowToPostgresBinaryEncoder
+
+_MOST_BYTES = 16 << 20  # of a batch that is encoded at once; a single row may have more
 
 
 def copy_rows(
@@ -62,13 +65,23 @@ def encoded(batches: Iterable[pa.RecordBatch], schema: pa.Schema, jsonb: Collect
     """What binary COPY reads: `batches`, and what is before and behind them. Raises as `copy_rows`."""
     encoder = _encoder(schema, jsonb)
     yield encoder.write_header()
-    for batch in batches:
+    for batch in chain.from_iterable(map(_in_parts, batches)):
         try:
             part = encoder.write_batch(batch)
         except ValueError as error:  # of a value that Postgres' format has no room for
             raise RowRefused(f"a value cannot be written for COPY: {error}", error_class="NotCopied") from error
         yield part
     yield encoder.finish()
+
+
+def _in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in parts, since what is encoded of one is held twice: by pgpq and for psycopg."""
+    if batch.num_rows < 2 or batch.nbytes <= _MOST_BYTES:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _in_parts(batch.slice(0, half))
+    yield from _in_parts(batch.slice(half))
 
 
 def _encoder(schema: pa.Schema, jsonb: Collection[str]) -> "ArrowToPostgresBinaryEncoder":

@@ -1,5 +1,6 @@
 """Postgres connections: UTC, named after their owner, and their errors in the project's own words."""
 
+import logging
 import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from resources.postgres.pooling import PROTOCOL, require_session_mode
 from resources.postgres.session import session_settings, statement
 from resources.postgres.tls import tls_remedy
 
+logging.getLogger("psycopg").setLevel(logging.ERROR)  # below, it logs what else Postgres refused: a row, maybe
 Connection = psycopg.Connection[tuple[Any, ...]]
 SQL = Path(__file__).parent / "sql"
 LOCK_WAIT = "30s"  # longer than a publication takes; a session that holds a pipeline's row for longer is ended

@@ -215,3 +215,19 @@ def test_postgres_is_not_told_what_ended_a_copy(world: World) -> None:
     written = log.read_bytes()[before:]
     assert b"COPY from stdin failed" in written
     assert b"do-not-tell" not in written
+
+
+def test_nobody_is_told_what_postgres_refused_of_a_copy_that_ended_by_itself(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """psycopg would log it as a warning, which a worker writes to stderr, with the row."""
+
+    def away() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([pa.array([1234567] * 100_000, pa.int64())], names=["number"])
+        raise BrokerAway("gone meanwhile")
+
+    with world.session() as session:
+        session.execute("create temporary table numbers (number bigint check (number < 0))")
+        with pytest.raises(BrokerAway, match="gone meanwhile"):
+            copy_rows(session, sql.Identifier("numbers"), away(), pa.schema([("number", pa.int64())]))
+    assert "1234567" not in caplog.text
