@@ -163,7 +163,8 @@ class Ahead:
             self._pipeline.contract, batch.ranges, outside.source, area, cluster_id=cluster, schemas=outside.schemas
         )
         spark, group = outside.spark(), f"tidegate {uuid4()}"
-        frame = stage_frame(spark, self._pipeline, work)
+        with outside.limit.within(spark, self._pipeline, batch):  # a transform may start jobs: the batch before waits
+            frame = stage_frame(spark, self._pipeline, work)
         return Begun(guess, work, spark, group, self._hand.submit(self._run, spark, group, frame, work, batch))
 
     def _run(self, spark: SparkSession, group: str, frame: DataFrame, work: TaskWork, batch: PendingBatch) -> Results:
