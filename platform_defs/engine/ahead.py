@@ -146,7 +146,10 @@ class Ahead:
 
     def _start(self, before: PendingBatch) -> Begun | None:
         contract, ledger = self._pipeline.contract, self._outside.ledger
-        if not may_leave_more(contract, before) or ledger.has_failed():
+        if not may_leave_more(contract, before):
+            return None
+        if ledger.has_failed():  # for want of memory, perhaps, which suffices for one batch and not for two at once
+            self._failed = True
             return None
         view = self._outside.broker.describe(contract.topic)
         plan = plan_after(contract, before, ledger.positions(), view)
