@@ -146,7 +146,10 @@ class Ahead:
 
     def _start(self, before: PendingBatch) -> Begun | None:
         contract, ledger = self._pipeline.contract, self._outside.ledger
-        if not may_leave_more(contract, before) or ledger.has_failed():
+        if not may_leave_more(contract, before):
+            return None
+        if ledger.has_failed():  # for want of memory, perhaps, which suffices for one batch and not for two at once
+            self._failed = True
             return None
         view = self._outside.broker.describe(contract.topic)
         plan = plan_after(contract, before, ledger.positions(), view)
@@ -163,7 +166,8 @@ class Ahead:
             self._pipeline.contract, batch.ranges, outside.source, area, cluster_id=cluster, schemas=outside.schemas
         )
         spark, group = outside.spark(), f"tidegate {uuid4()}"
-        frame = stage_frame(spark, self._pipeline, work)
+        with outside.limit.within(spark, self._pipeline, batch):  # a transform may start jobs: the batch before waits
+            frame = stage_frame(spark, self._pipeline, work)
         return Begun(guess, work, spark, group, self._hand.submit(self._run, spark, group, frame, work, batch))
 
     def _run(self, spark: SparkSession, group: str, frame: DataFrame, work: TaskWork, batch: PendingBatch) -> Results:

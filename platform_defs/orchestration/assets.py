@@ -100,7 +100,7 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
             failures = _continuous(context, contracts, survey, turns)
         else:
             goal = _goal(context, contracts, chosen, survey)
-            turns.crowded = lambda: goal.wanting() > HANDS
+            turns.crowded = lambda: goal.crowded(HANDS)
             failures = in_rounds(goal, turns)
     finally:
         turns.finish()

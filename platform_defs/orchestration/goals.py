@@ -61,9 +61,9 @@ class EverythingThere:
         taken = set(busy)
         return [name for name in self._left if name not in taken]
 
-    def wanting(self) -> int:
-        """How many pipelines want a turn, or have one."""
-        return len(self._left)
+    def crowded(self, hands: int) -> bool:
+        """Whether more pipelines want a turn, or have one, than there are turns at a time."""
+        return len(self._left) > hands
 
     def turned(self, name: str, turn: Turned) -> None:
         """See Goal. A turn that found nothing to read ends it, wherever the positions are."""
@@ -118,7 +118,7 @@ class WhatIsDue:
         self._rests: dict[str, float] = {}  # until when
         self._end = time.monotonic() + SHIFT
         self._next_look = time.monotonic() + LOOK
-        self._one_turn = others().one_turn
+        self._one_turn, self._by_hand = others().one_turn, False
         self._due_in = inf  # seconds, as of the last look
 
     def wanted(self, busy: Iterable[str]) -> Sequence[str]:
@@ -137,9 +137,10 @@ class WhatIsDue:
             return [] if taken else wanted[:1]
         return wanted
 
-    def wanting(self) -> int:
-        """How many pipelines want a turn, or have one, as of the last look."""
-        return len(self._due)
+    def crowded(self, hands: int) -> bool:
+        """The same as of the last look; or whether another run waits for a pipeline, or for this run to end."""
+        waited_for = self._by_hand or time.monotonic() > self._end
+        return waited_for or len(self._due) > (1 if self._one_turn else hands)
 
     def turned(self, name: str, turn: Turned) -> None:
         """See Goal. Whether it is due again, the next look says."""
@@ -171,7 +172,7 @@ class WhatIsDue:
             if not taken:
                 raise
             return self._due
-        self._one_turn, self._due_in = others.one_turn, inf
+        self._one_turn, self._by_hand, self._due_in = others.one_turn, bool(others.by_hand), inf
         if others.relieved:
             self._end = 0.0
             return []

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, Outside, drain
+from platform_defs.engine.budget import Spent
 from platform_defs.engine.planning import is_full
 from platform_defs.engine.ports import Published
 from platform_defs.errors import Fenced, GateFailed, PipelineHeld, RunStopped, TidegateError
@@ -139,20 +140,20 @@ class Turns:
                 reporter.report_collected(every=len(reporters) * EACH)
 
     def _drained(self, pipeline: Pipeline, reporter: Reporter) -> Turned:
-        batches, read = 0, in_small_batches(pipeline) if self._stays else pipeline
+        share, read = Spent(SHARE), in_small_batches(pipeline) if self._stays else pipeline
         try:
             with closing(drain(read, reporter.outside, self._share())) as drained:
                 for published in drained:
                     reporter.published(published)
-                    batches += 1
-                    if self._stopped.is_set() or not self._goes_on(published, pipeline.contract):
+                    share.begun += 1
+                    if self._stopped.is_set() or not self._goes_on(published, pipeline.contract, share):
                         break
         except GateFailed as failed:
             reporter.gate_failed(failed)
             raise
         at = {item.partition: item.next_offset for item in reporter.outside.ledger.positions()}
         reporter.turn_ended(at)
-        return Turned(batches, at)
+        return Turned(share.begun, at)
 
     def _share(self) -> Budget:
         """Of a turn. Where others wait, that of a run that stays ends with a batch: no other is begun before that."""
@@ -161,11 +162,15 @@ class Turns:
             return replace(STAYING, ahead=not crowded)
         return SHARE if crowded else LONG
 
-    def _goes_on(self, published: Published, contract: Contract) -> bool:
-        """Whether the turn goes on after the batch."""
+    def _goes_on(self, published: Published, contract: Contract, share: Spent) -> bool:
+        """Whether the turn goes on after the batch. A long one ends where others have come to wait meanwhile, and its
+        `share` is spent.
+        """
         if published.followed:  # of a plan that is published range by range: all of it is reported
             return True
-        return not self.crowded() if self._stays else _may_leave_more(published, contract)
+        if self._stays:
+            return not self.crowded()
+        return _may_leave_more(published, contract) and (share.may_begin() or not self.crowded())
 
     def _stopped_with_the_run(self, outside: Outside) -> Outside:
         return replace(outside, limit=replace(outside.limit, stopped=self._stopped.is_set))

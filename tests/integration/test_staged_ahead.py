@@ -3,8 +3,10 @@
 import gc
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from pyspark.sql import functions as F
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, Outside
+from platform_defs.engine.job_limit import JobLimit
 from platform_defs.engine.ports import Published
 from platform_defs.engine.task_ports import Source
 from platform_defs.errors import Fenced, GateFailed, Halt
@@ -137,14 +140,14 @@ def test_a_topic_that_is_created_again_in_between_halts_and_nothing_of_it_is_pub
 
 
 def test_a_red_gate_takes_what_is_staged_ahead_with_it(world: World, adopted: Callable[[], int]) -> None:
-    pipeline = backlog(world, 2)
+    pipeline = backlog(world, 3)
     red = with_impossible_sum(pipeline)
     with pytest.raises(GateFailed):
         world.drain(red)
     assert staged_ahead(world, pipeline) == []
     assert world.table(pipeline) == []
-    assert [batch.messages for batch in world.drain(pipeline)] == [SIZE] * 2
-    assert adopted() == 0  # the first had failed before, and beside it nothing is staged
+    assert [batch.messages for batch in world.drain(pipeline)] == [SIZE] * 3
+    assert adopted() == 0  # the first had failed before, and nothing is staged ahead in that turn
 
 
 def test_a_halt_takes_what_is_staged_ahead_with_it(world: World) -> None:
@@ -208,6 +211,42 @@ def test_a_guess_that_fails_fails_alone_and_counts_against_no_batch(
     with batch_by_batch(world, pipeline, change) as batches:
         assert [batch.messages for batch in batches] == [SIZE] * 3
     assert adopted() == 0  # nor is a third one staged ahead after that
+    counted = "select failed_tries, batch_failures from tidegate.pipeline where name = %s"
+    assert world.rows(counted, pipeline.name) == [{"failed_tries": 0, "batch_failures": 0}]
+    assert nothing_is_left(world, pipeline)
+
+
+def sleeping(seconds: float) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def sleep(batches: Iterator[Any]) -> Iterator[Any]:
+        import time
+
+        time.sleep(seconds)  # as a lookup's server would be waited for
+        yield from batches
+
+    return sleep
+
+
+@pytest.mark.slow
+def test_a_job_of_the_transform_itself_cannot_hold_the_batch_before_longer_than_the_limit(
+    world: World, adopted: Callable[[], int]
+) -> None:
+    world.caught_up()  # Spark is warm
+    pipeline, calls = backlog(world, 2), list[int]()
+    spark, transform = world.spark(), pipeline.transform
+    assert transform
+
+    def asking_first(messages: DataFrame) -> DataFrame:
+        calls.append(1)
+        if len(calls) == 2:
+            spark.range(0, 1, 1, 1).mapInArrow(sleeping(60.0), "id bigint").collect()
+        return transform(messages)
+
+    began = time.monotonic()
+    limited = partial(replace, limit=JobLimit(seconds=6.0))
+    with batch_by_batch(world, replace(pipeline, transform=asking_first), limited) as batches:
+        assert [batch.messages for batch in batches] == [SIZE] * 2
+    assert time.monotonic() - began < 50.0
+    assert adopted() == 0
     counted = "select failed_tries, batch_failures from tidegate.pipeline where name = %s"
     assert world.rows(counted, pipeline.name) == [{"failed_tries": 0, "batch_failures": 0}]
     assert nothing_is_left(world, pipeline)

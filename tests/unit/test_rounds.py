@@ -88,9 +88,31 @@ def test_who_has_a_turn_counts_among_those_that_want_one() -> None:
     by_hand, due = topics.everything(), topics.due("a", "b")
     for goal, count in ((by_hand, 3), (due, 2)):
         assert len(goal.wanted(["a"])) == count - 1
-        assert goal.wanting() == count
+        assert (goal.crowded(count - 1), goal.crowded(count)) == (True, False)
         goal.turned("a", Turned(1, {0: 10}))
-        assert goal.wanting() == count - 1
+        assert (goal.crowded(count - 2), goal.crowded(count - 1)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("others", "waited_for"),
+    [(OtherRuns(), False), (OtherRuns(relieved=True), True), (OtherRuns(frozenset("b")), True)],
+    ids=["nobody waits", "the next run waits", "a run by hand waits"],
+)
+def test_no_turn_is_long_once_another_run_waits(
+    others: OtherRuns, *, waited_for: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, topics = [OtherRuns(), others], Topics(a=30, b=30)
+    goal = WhatIsDue(topics.contracts, ("a", "b"), {}, topics.look, lambda: answers.pop(0))
+    assert not goal.crowded(2)
+    monkeypatch.setattr(goal, "_next_look", 0.0)
+    goal.wanted(["a"])
+    assert goal.crowded(2) is waited_for
+
+
+def test_a_run_that_warms_up_has_one_turn_at_a_time_for_all() -> None:
+    topics = Topics(a=30, b=30)
+    goal = WhatIsDue(topics.contracts, ("a", "b"), {}, topics.look, lambda: OtherRuns(one_turn=True))
+    assert goal.crowded(2)
 
 
 def test_by_hand_reads_what_was_there_at_the_beginning_and_not_what_comes_after() -> None:

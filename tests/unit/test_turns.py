@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from assets import find_contract
+from platform_defs.engine.budget import Spent
 from platform_defs.engine.ports import Published
 from platform_defs.errors import LedgerAway
 from platform_defs.offsets import OffsetRange
@@ -37,7 +38,7 @@ def test_a_turn_of_a_run_that_stays_goes_on_until_others_wait_for_theirs(crowded
     taken = Turns(unused, [], Endpoints("", ""), unused, unused, stays=True)
     taken.crowded = lambda: crowded
     batch = Published(1, contract.pipeline, (OffsetRange(contract.topic, 0, 0, 1),), 1, 1, 0, 0, (), {})
-    assert taken._goes_on(batch, contract) is not crowded
+    assert taken._goes_on(batch, contract, Spent(turns.SHARE)) is not crowded
     taken.finish()
 
 
@@ -47,6 +48,22 @@ def test_a_turn_is_long_where_nobody_waits_for_one() -> None:
     assert taken._share() == turns.SHARE
     taken.crowded = lambda: False
     assert taken._share() == turns.LONG
+
+
+def test_a_long_turn_ends_with_its_share_once_others_have_come_to_wait() -> None:
+    unused: Any = None
+    contract = find_contract("web_page_views")
+    size = contract.limits.batch_messages
+    full = Published(1, contract.pipeline, (OffsetRange(contract.topic, 0, 0, size),), size, 1, 0, 0, (), {})
+    taken = Turns(unused, [], Endpoints("", ""), unused, unused)
+    taken.crowded = lambda: False
+    spent, over = Spent(turns.SHARE, begun=turns.SHARE.batches), Spent(turns.SHARE, begun=1, started=-1e9)
+    assert taken._goes_on(full, contract, spent)
+    taken.crowded = lambda: True
+    assert not taken._goes_on(full, contract, spent)
+    assert not taken._goes_on(full, contract, over)
+    assert taken._goes_on(full, contract, Spent(turns.SHARE, begun=1))
+    assert taken._goes_on(replace(full, followed=True), contract, spent)
 
 
 @pytest.mark.parametrize("crowded", [True, False])
