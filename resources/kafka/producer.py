@@ -151,7 +151,7 @@ class Producer:
             with self._transactions.one():
                 yield
         except (NotDelivered, TransactionAborted) as error:
-            aborted = _aborted(self._cause or error, self.topic)
+            aborted = _aborted(self._cause_of(error), self.topic)
             self._abort_unsent(aborted)
             raise aborted from error
         except ProducerBroken as error:
@@ -170,6 +170,13 @@ class Producer:
                 self._unsent.commit()
         finally:
             self.told, self._failure = before, None
+
+    def _cause_of(self, error: NotDelivered | TransactionAborted) -> NotDelivered | TransactionAborted:
+        """Why the transaction did not go on: the first message that failed says more than `error`, unless it failed
+        because the transaction did not go on.
+        """
+        first = self._cause
+        return error if first is None or first.reason in _PURGED else first
 
     def _abort_unsent(self, error: BaseException) -> None:
         if self._unsent is not None:
@@ -313,6 +320,9 @@ class Producer:
             last = f"the last of its {plural(there, 'partition')} is {there - 1}"
             raise BadInput(f"{self.topic} has no partition {number}; {last}", field="partitioner")
         return chooser(partitioner, there)
+
+
+_PURGED = {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}
 
 
 def not_delivered(error: KafkaError, topic: str, servers: str, why: str = "", *, taken: bool = True) -> NotDelivered:

@@ -217,11 +217,15 @@ def test_without_a_right_that_is_listed_the_error_says_what_to_grant(
     deeds = (progress,) if "--group tidegate- " in right else DEEDS[heading]
     mine = right.replace("--topic payments", f"--topic {place.topic}")
     others = [one for line in place.lines(heading) for one in single(line) if one != mine]
-    asked = set[str]()
+    asked, silent = set[str](), 0
     with secured.granted(*others or ["--operation Describe --group nobody"]):
         for deed in deeds:
             while (said := refused(deed, place)) is not None:
                 lines = re.findall(r"kafka-acls.sh (.*?)(?= &&| \(docs|$)", said)
+                if "_PURGE" in said:  # the transaction was aborted before the broker had said why
+                    silent += 1
+                    assert silent < 3, said
+                    continue
                 assert set(lines) - asked, said
                 asked.update(lines)
                 secured.grant(*lines)
