@@ -2,9 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import dagster as dg
 from pyspark.sql import SparkSession
@@ -23,6 +22,7 @@ from platform_defs.verdicts import TRIES
 from resources.endpoints import Endpoints
 from resources.postgres.ledger import Ledger
 from resources.spark.session import SparkResource
+from resources.spark.warm_up import warm_up
 
 SHARE = Budget(batches=4, seconds=10.0)  # of one turn; a batch that has begun is finished
 # Failures in a row after which a batch is tried alone: a batch that makes Spark end fails those beside it as well, and
@@ -123,9 +123,7 @@ class Turns:
     def warm_up(self) -> None:
         """Start Spark and a Python worker for each core, before any message waits for them."""
         try:
-            spark = self._session()
-            tasks = spark.sparkContext.defaultParallelism
-            spark.range(0, tasks, 1, tasks).mapInArrow(_as_they_are, "id bigint").collect()
+            warm_up(self._session())
         except Exception as error:  # noqa: BLE001  # of whatever kind: the first turn meets it again, and records it
             self._context.log.warning(f"Spark did not start: {error}")
 
@@ -179,11 +177,6 @@ class Turns:
             self._context.log.warning(str(error))
         else:
             self._context.log.error(f"{name}: {error}", exc_info=not isinstance(error, TidegateError))
-
-
-def _as_they_are(batches: Iterator[Any]) -> Iterator[Any]:
-    """(Any: record batches of pyarrow, which has no types here.)"""
-    yield from batches
 
 
 def _may_leave_more(batch: Published, contract: Contract) -> bool:
