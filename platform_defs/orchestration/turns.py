@@ -2,10 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import dagster as dg
 from pyspark.sql import SparkSession
@@ -26,6 +25,7 @@ from platform_defs.verdicts import TRIES
 from resources.endpoints import Endpoints
 from resources.postgres.ledger import Ledger
 from resources.spark.session import SparkResource
+from resources.spark.warm_up import warm_up
 
 SHARE = Budget(batches=4, seconds=10.0)  # of one turn; a batch that has begun is finished
 LONG = Budget(batches=20, seconds=30.0)  # the same where nobody waits: the first batch of a turn is not staged ahead
@@ -127,9 +127,7 @@ class Turns:
     def warm_up(self) -> None:
         """Start Spark and a Python worker for each core, before any message waits for them."""
         try:
-            spark = self._session()
-            tasks = spark.sparkContext.defaultParallelism
-            spark.range(0, tasks, 1, tasks).mapInArrow(_as_they_are, "id bigint").collect()
+            warm_up(self._session())
         except Exception as error:  # noqa: BLE001  # of whatever kind: the first turn meets it again, and records it
             self._context.log.warning(f"Spark did not start: {error}")
 
@@ -195,11 +193,6 @@ class Turns:
             self._context.log.warning(str(error))
         else:
             self._context.log.error(f"{name}: {error}", exc_info=not isinstance(error, TidegateError))
-
-
-def _as_they_are(batches: Iterator[Any]) -> Iterator[Any]:
-    """(Any: record batches of pyarrow, which has no types here.)"""
-    yield from batches
 
 
 def _may_leave_more(batch: Published, contract: Contract) -> bool:

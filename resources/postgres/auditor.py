@@ -1,6 +1,6 @@
 """Batch rules judged by Great Expectations, through SQL: the engine's Auditor (engine/ports.py).
 
-Importing Great Expectations takes six seconds, so this file imports it where a rule is judged and nowhere else: no
+Importing Great Expectations takes seconds, so this file imports it where a rule is judged and nowhere else: no
 command, no sensor and no pipeline without batch rules pays for it.
 """
 
@@ -16,6 +16,7 @@ from platform_defs.contract.model import BatchRule, CheckResult, Contract
 from platform_defs.engine.audit import SAMPLES
 from platform_defs.engine.ports import AuditView
 from platform_defs.errors import BadInput, LedgerAway
+from resources.imports import import_at_first_use, uncollected
 from resources.postgres.connection import session_uri
 from resources.postgres.sqlalchemy_sessions import with_sessions
 
@@ -155,7 +156,9 @@ def _exception(info: Mapping[str, Any] | None) -> str | None:
 def load() -> Any:
     """The package great_expectations, imported when this is first called."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    import great_expectations
+    with uncollected():
+        import_at_first_use("scipy.stats")  # a quarter of it all, and two kinds of rule use it
+        import great_expectations
 
     return great_expectations
 

@@ -9,15 +9,12 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from platform_defs.errors import TidegateError
+from resources.spark.warm_up import as_they_are
 
 JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")  # what they change, -version mentions
 FOLDER = Path(sys.prefix) / "share" / "tidegate"
@@ -25,13 +22,13 @@ FOLDER = Path(sys.prefix) / "share" / "tidegate"
 
 def archive() -> Path:
     """The path of the archive for this environment's pyspark and Java, whether or not it exists yet."""
-    import pyspark
-
     from resources.local.java import find_java
 
+    pyspark = util.find_spec("pyspark")  # not imported: that takes longer than the rest, and every `make` asks
+    assert pyspark is not None  # noqa: S101  # it is installed with us
     plain = {name: value for name, value in os.environ.items() if name not in JAVA_OPTIONS}
     version = subprocess.run([find_java(), "-version"], env=plain, capture_output=True, text=True, check=True).stderr
-    name = hashlib.sha256(f"{pyspark.__file__} {pyspark.__version__} {version}".encode()).hexdigest()[:12]
+    name = hashlib.sha256(f"{pyspark.origin} {metadata.version('pyspark')} {version}".encode()).hexdigest()[:12]
     return FOLDER / f"spark-{name}.jsa"
 
 
@@ -44,8 +41,14 @@ def java_options() -> str:
 def main() -> None:
     """Make the archive unless it is there. Raises BadInput without a usable Java; any other failure is only printed."""
     path = archive()
-    if path.exists():
-        return
+    if not path.exists():
+        _make_or_say(path)
+
+
+def _make_or_say(path: Path) -> None:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     _say("Preparing Spark for fast starts (once) ...")
     try:
         _make(path)
@@ -75,9 +78,9 @@ def _record(file: Path) -> None:
     spark = start_session(config | {"spark.driver.extraJavaOptions": options})
     gateway: Any = spark.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]  # no public name for the JVM
     try:
-        numbers = spark.range(0, 4, 1, 4).mapInArrow(_same, "id long")
+        numbers = spark.range(0, 4, 1, 4).mapInArrow(as_they_are, "id long")
         numbers.selectExpr("id", "inline(array(struct(id as a, -id as b)))").mapInArrow(
-            _same, "id long, a long, b long"
+            as_they_are, "id long, a long, b long"
         ).collect()
         spark.stop()
         gateway.shutdown()
@@ -89,10 +92,6 @@ def _record(file: Path) -> None:
 
 def _say(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)  # noqa: T201  # the output of an installation
-
-
-def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
 
 
 if __name__ == "__main__":
