@@ -35,7 +35,7 @@ def continuous_run_killed_at_random_moments(chaos: Chaos) -> Verdict:
             for _ in range(chaos.kills):
                 run = Run(pipeline, play=play_continuous, spark=world.spark())
                 before = _batches(world, pipeline)
-                wait_for(lambda before=before: _batches(world, pipeline) > before + 1, 90)
+                wait_for(lambda before=before: _batches(world, pipeline) > before + 1, 240)
                 time.sleep(chaos.random.uniform(0, 1.2))  # a moment that nothing announces
                 assert run.process.is_alive(), "the run ended by itself"
                 run.kill()
