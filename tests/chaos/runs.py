@@ -129,7 +129,7 @@ def _session() -> SparkSession:
 
 
 def _led_to(there: dict[str, str], play: Callable[..., None], given: tuple[Any, ...]) -> None:
-    """To the servers that the test's own process is told to use, if it is: forks know what the first of them was told."""
+    """To the servers that the test's process is told to use, if it is: forks know what the first of them was told."""
     for name in (SERVERS, POSTGRES):
         os.environ.pop(name, None)
     os.environ.update(there)
