@@ -1,20 +1,25 @@
 """Where the results of the benchmarks stand: docs/explanation/performance.md."""
 
 from pathlib import Path
+from textwrap import fill
 
 from resources.settings import PROJECT_ROOT
 
 IMAGES = PROJECT_ROOT / "docs" / "images"
 PAGE = PROJECT_ROOT / "docs" / "explanation" / "performance.md"
+WIDTH = 120  # of a page's lines
+_WHOLE = ("|", "#", "!", " ")  # tables, headings, images: lines that stay as they are
 
 
 def write_between(begin: str, text: str, end: str, page: Path = PAGE) -> None:
-    """Put `text` between two lines of the page. Raises ValueError where they are missing."""
+    """Put `text`, its long lines broken, between two lines of the page. Raises ValueError where they are missing."""
     before, found, rest = page.read_text().partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
         raise ValueError(f"{page} has no lines {begin} and {end} to write between")
-    page.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")
+    lines = [line if line.startswith(_WHOLE) else fill(line, WIDTH) for line in text.split("\n")]
+    broken = "\n".join(lines)
+    page.write_text(f"{before}{begin}\n\n{broken}\n{end}{after}")
 
 
 def draw(name: str, plot: str) -> str:
