@@ -7,6 +7,7 @@ clients, Spark and Dagster inside its commands (tests/unit/test_cli_imports.py).
 """
 
 import importlib
+import signal
 import sys
 from typing import Annotated, Any
 
@@ -40,6 +41,8 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "migrate": "Create the ledger in Postgres, or bring it up to date.",
     "rights": "Print the GRANT statements that three roles need, and no others.",
 }
+
+INTERRUPTED = 130  # the exit code
 
 
 def load(name: str) -> Any:
@@ -95,11 +98,31 @@ def tidegate(
 
 def main() -> None:
     """Run `tidegate` with this process's arguments and exit."""
+    interrupts = _interrupts()
     try:
         app(prog_name="tidegate")
     except TidegateError as error:
         print_error(str(error))
         sys.exit(1)
+    except Exception:
+        if not interrupts:
+            raise
+        sys.exit(INTERRUPTED)
+
+
+def _interrupts() -> list[int]:
+    """Every Ctrl-C from now on, as it comes. confluent-kafka's C code may raise an error of its own in its place, such
+    as a ValueError about an option that it was reading.
+    """
+    came: list[int] = []
+
+    def note(number: int, _frame: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, note)
+    return came
 
 
 if __name__ == "__main__":

@@ -95,6 +95,8 @@ class Laboratory:
         try:
             return self._staged(fault, preset)
         except _BREAKS as error:
+            if _interrupted(error):
+                raise KeyboardInterrupt from error
             return Broken(preset.name, fault.name, _said(error))
 
     @contextmanager
@@ -136,10 +138,12 @@ class Laboratory:
             field.wait_for(FLOWING if fault.name != "none" else 0)
         except _BREAKS:
             self._mend(fault)  # before what was sent is waited for
+            stream.end()
             raise
-        finally:
-            journal = stream.end()
-        found = judge(journal, topic.numbers(), fired=fired)
+        except BaseException:
+            stream.leave()
+            raise
+        found = judge(stream.end(), topic.numbers(), fired=fired)
         return found if zombie is None else _with_zombie(found, topic)
 
     def _pace(self, fault: Fault, preset: Preset) -> Pace:
@@ -152,6 +156,13 @@ class Laboratory:
         servers = self.brokers.proxied if fault.proxied else self.brokers.addresses
         options: dict[str, Any] = {"bootstrap.servers": servers, **fault.options}
         return options | ({"transactional.id": f"measure-{turn}"} if preset.waits == "commit" else {})
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether it came up while an interrupt was being raised: in tidying up after it, or in the client's C code."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _said(error: Exception) -> str:

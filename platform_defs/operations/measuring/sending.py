@@ -46,9 +46,13 @@ class Stream(threading.Thread):
         self._ended, self._open = threading.Event(), list[int]()
         self._committed = time.monotonic()
 
+    def leave(self) -> None:
+        """Ask it to end, and wait for nothing."""
+        self._ended.set()
+
     def end(self) -> Journal:
         """Ask it to end, and wait until it did. Raises what ended it before its time."""
-        self._ended.set()
+        self.leave()
         self.join()
         if self.error is not None:
             raise self.error
