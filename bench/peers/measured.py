@@ -112,8 +112,10 @@ def _start(
     if bench.endpoints.librdkafka:
         say(f"left out: {name}: TIDEGATE_KAFKA_* has options of librdkafka, which only librdkafka reads")
         return
+    home = settings().home / "bench-peers" / start.__name__
+    home.mkdir(parents=True, exist_ok=True)
     try:
-        running[name] = start(bench.endpoints.bootstrap_servers, settings().home / "bench-peers" / start.__name__, say)
+        running[name] = start(bench.endpoints.bootstrap_servers, home, say)
     except BadInput as error:
         say(f"left out: {name}: {error}")
 
