@@ -1,17 +1,20 @@
 """Does a pipeline slow down, or need more memory, when more is to be read at once?
 
-    python -m bench.sizes [--small 1000000] [--large 20000000] [--rounds 2]
+    python -m bench.sizes [--small 1000000] [--large 20000000] [--rounds 2] [--seen]
 
 Two topics, of so many messages; the staged path carries each of them, by turns, after passes that do not count. Memory
 is that of Spark's JVM and all Python processes of the run together, at most, looked at several times a second. A JVM
 keeps the memory that it once took, so that of the small topic is from the passes before the first large one.
 """
 
+import json
 import statistics
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import psutil
 import typer
@@ -24,7 +27,7 @@ from bench.paths import PARTITIONS, STAGED, Bench, Path
 from bench.rounds import speed_of
 from resources.postgres import auditor
 
-AIM = 0.95
+AIM, MEMORY_AIM = 0.95, 1.1
 LOOK = 0.2  # seconds between two looks at the memory
 console = Console(stderr=True)
 
@@ -75,11 +78,23 @@ class Sizes:
     speeds: dict[int, list[float]]
     memory: dict[int, float]
 
+    @classmethod
+    def from_json(cls, text: str) -> "Sizes":
+        """As `python -m bench.sizes --seen` prints it."""
+        seen = json.loads(text)
+        by_size = {name: {int(size): found for size, found in seen[name].items()} for name in ("speeds", "memory")}
+        return cls(seen["small"], seen["large"], by_size["speeds"], by_size["memory"])
+
     @property
     def figures(self) -> list[Figure]:
         """What has an aim."""
         ratio = statistics.median(ratios(self.speeds[self.large], self.speeds[self.small]))
-        return [Figure(f"messages/s at {self.large:,} ÷ at {self.small:,}", ratio, AIM)]
+        more = self.memory[self.large] / self.memory[self.small]
+        sizes = f"at {self.large:,} ÷ at {self.small:,}"
+        return [
+            Figure(f"messages/s {sizes}", ratio, AIM),
+            Figure(f"most memory {sizes}", more, MEMORY_AIM, "at most"),
+        ]
 
     @property
     def tables(self) -> str:
@@ -92,8 +107,19 @@ class Sizes:
 
 
 def result(say: Callable[[str], None], messages: int) -> Result:
-    """Of half as many messages, and of ten times as many; one round."""
-    seen = compare(max(1, messages // 2), messages * 10, 1, say)
+    """Of half as many messages, and of ten times as many; one round. In a process of its own: the JVM of this one has
+    the memory that other paths took.
+    """
+    sizes = ["--small", f"{max(1, messages // 2)}", "--large", f"{messages * 10}", "--rounds", "1"]
+    say("more messages at once, in a process of its own ...")
+    with subprocess.Popen([sys.executable, "-m", "bench.sizes", *sizes, "--seen"], stdout=subprocess.PIPE) as process:
+        try:
+            said, _ = process.communicate()
+        finally:
+            process.terminate()  # only one that was interrupted is still there, and stops its stack
+    if process.returncode:
+        raise RuntimeError(f"python -m bench.sizes ended with {process.returncode}")
+    seen = Sizes.from_json(said.decode().splitlines()[-1])
     return Result(seen.tables, seen.figures)
 
 
@@ -133,11 +159,12 @@ def main(
     small: int = typer.Option(1_000_000, min=1, help="Messages."),
     large: int = typer.Option(20_000_000, min=2, help="Messages."),
     rounds: int = typer.Option(2, min=1, help="That count."),
+    as_seen: bool = typer.Option(False, "--seen", help="Print what was seen, as JSON, for `make bench`."),
 ) -> None:
-    """Measure both, and print the figure and its aim."""
+    """Measure both, and print the figures and their aims."""
     with ended_by_signals():
         seen = compare(small, large, rounds, console.print)
-    print(f"{seen.tables}\n\n{table(seen.figures)}")
+    print(json.dumps(asdict(seen)) if as_seen else f"{seen.tables}\n\n{table(seen.figures)}")
 
 
 if __name__ == "__main__":

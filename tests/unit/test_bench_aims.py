@@ -1,7 +1,9 @@
 """What `python -m bench` compares, and what it prints."""
 
+import json
 import re
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -87,8 +89,12 @@ def test_the_page_has_the_place_of_the_tables(tmp_path: Path) -> None:
 def test_sizes_are_compared_round_by_round_and_with_their_memory() -> None:
     speeds = {1_000: [100.0, 200.0, 100.0], 20_000: [90.0, 190.0, 94.9]}
     seen = Sizes(1_000, 20_000, speeds, {1_000: 500.0, 20_000: 510.0})
-    assert [figure.row for figure in seen.figures] == ["| messages/s at 20,000 ÷ at 1,000 | 0.949 | ≥ 0.95 | short |"]
+    assert [figure.row for figure in seen.figures] == [
+        "| messages/s at 20,000 ÷ at 1,000 | 0.949 | ≥ 0.95 | short |",
+        "| most memory at 20,000 ÷ at 1,000 | 1.02 | ≤ 1.1 | met |",
+    ]
     assert seen.tables.splitlines()[2:] == ["| 1,000 | 100 | 500 |", "| 20,000 | 95 | 510 |"]
+    assert Sizes.from_json(json.dumps(asdict(seen))) == seen
 
 
 def test_memory_is_that_of_this_process_and_what_it_started() -> None:
