@@ -81,7 +81,7 @@ down:  ## stop all of it
 	@$(RUN) tidegate ui down
 	@$(RUN) tidegate stack down
 
-bench-quick: install  ## the first aims: staged and bank.transfers, each against a loop written by hand
+bench-quick: install  ## the first aims: three paths against loops written by hand, and how long a message waits
 	@$(RUN) python -m bench --quick
 
 bench: install  ## all paths, and which aims are met (docs/explanation/performance.md)

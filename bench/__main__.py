@@ -29,13 +29,14 @@ OTHERS: Mapping[str, Other] = {
     "Start": start.result,
     "Low latency": latency.result,
 }
+QUICK: Mapping[str, Other] = {"Low latency": latency.idle_result}
 say = Console(stderr=True).print
 
 
 def main(
     messages: int = typer.Argument(MESSAGES, min=1, help="In each topic of the paths; others have more."),
     rounds: int = typer.Argument(0, min=0, help="That count; 0: three, or two with --quick."),
-    quick: bool = typer.Option(False, "--quick", help="Only the first aims, and the paths that they compare."),
+    quick: bool = typer.Option(False, "--quick", help="Only the first aims, and what they need."),
     peers: bool = typer.Option(True, help="Whether others carry the topic as well, in the same rounds."),
     write: bool = typer.Option(False, "--write", help="Put tables and plots into docs/explanation/performance.md."),
 ) -> None:
@@ -43,7 +44,7 @@ def main(
     with ended_by_signals():
         compared = _first(messages, rounds or 2) if quick else compare(messages, rounds or 3, say, with_peers=peers)
         print(compared.result.text)
-        others = {} if quick else {name: _printed(other, messages) for name, other in OTHERS.items()}
+        others = {name: _printed(other, messages) for name, other in (QUICK if quick else OTHERS).items()}
     everything = [compared.result, *others.values()]
     figures = [figure for one in everything for figure in one.figures]
     print(f"\n{table(figures)}")

@@ -52,6 +52,9 @@ EVENTS = (
 WARM = 60.0  # seconds of messages that do not count: the JVM is compiling its code
 HANDOVERS = {LEAVE: 60.0, HANDS_OVER: 120.0}  # by the tag that asks for it, the seconds that are watched
 CHANGES = ("a run leaves, as at a deployment (60 s)", "a run hands over, as at its budget (120 s)")
+IDLE = 12  # single messages, where nothing else is said
+SEEN = "produce to row visible"
+HEADER = ("|  | median | p99 | worst | aim |", "| --- | --- | --- | --- | --- |")
 console = Console(stderr=True)
 
 
@@ -185,11 +188,26 @@ def run_memory_mb(home: Path) -> float:
 
 def result(say: Callable[[str], None], _messages: int) -> Result:
     """Without hand-overs, and shorter."""
-    return measure(12, 45.0, 1_000, False, say)
+    return measure(IDLE, 45.0, 1_000, False, say)
+
+
+def idle_result(say: Callable[[str], None], _messages: int) -> Result:
+    """Only single messages, into a run that has just started."""
+    with _running(say) as (_, messages, _):
+        cold = _begun(messages, IDLE, say)
+    text = "\n".join([_setting(), "", *HEADER, _cold_row(cold)])
+    return Result(text, [_idle_figure(cold)])
 
 
 def measure(idle: int, seconds: float, rate: int, handovers: bool, say: Callable[[str], None]) -> Result:
     """All of it."""
+    with _running(say) as (home, messages, database):
+        return _measured(home, messages, database, idle, seconds, rate, handovers, say)
+
+
+@contextmanager
+def _running(say: Callable[[str], None]) -> Generator[tuple[Path, Messages, psycopg.Connection]]:
+    """A stack with Dagster and the one contract, whose topic has one message; a connection for questions."""
     with own_home("bench-latency", _stop_what_a_killed_one_left) as home, stack_up(say), _contract(home):
         endpoints = connection()
         create_topics(endpoints.kafka_options(), [TOPIC])
@@ -199,10 +217,17 @@ def measure(idle: int, seconds: float, rate: int, handovers: bool, say: Callable
         try:
             ui.up(say)
             with watched(endpoints.postgres_url, messages) as database:
-                return _measured(home, messages, database, idle, seconds, rate, handovers, say)
+                yield home, messages, database
         finally:
             with undisturbed():
                 ui.down()
+
+
+def _begun(messages: Messages, idle: int, say: Callable[[str], None]) -> Sequence[float]:
+    """How long single messages wait once the first is there: the run has just started."""
+    first = wait_until(lambda: messages.unread == 0)
+    say(f"the first row after {first:.0f} s; {idle} single messages")
+    return messages.waited(*one_by_one(messages, idle))
 
 
 def _measured(
@@ -215,9 +240,7 @@ def _measured(
     handovers: bool,
     say: Callable[[str], None],
 ) -> Result:
-    first = wait_until(lambda: messages.unread == 0)
-    say(f"the first row after {first:.0f} s; {idle} single messages")
-    cold = messages.waited(*one_by_one(messages, idle))
+    cold = _begun(messages, idle, say)
     say(f"{WARM:.0f} s of messages that do not count")
     at_rate(messages, rate, WARM)
     say(f"{seconds:.0f} s of {rate} messages a second")
@@ -240,17 +263,15 @@ def _measured(
         wait_until(lambda: messages.unread == 0)
         over.append(messages.waited(*change))
     lines = [
-        "|  | median | p99 | worst | aim |",
-        "| --- | --- | --- | --- | --- |",
-        row("idle before, a run that has just started", cold, "p50 ≤ 2 s"),
+        *HEADER,
+        _cold_row(cold),
         row("idle before, a warm run", warm, "p50 ≤ 2 s"),
         row(f"busy, {rate:,} messages/s", busy, "p50 ≤ 0.5 s, p99 ≤ 1.5 s"),
         *(row(f"busy, {name}", waited, "") for name, waited in zip(CHANGES, over, strict=False)),
     ]
     text = "\n".join(
         [
-            f"{PARTITIONS} partitions, a contract with a latency of 1 s, linger.ms=5. {datetime.now(UTC):%Y-%m-%d}; "
-            f"{os.cpu_count()} cores, broker, database and Dagster on the same cores.",
+            _setting(),
             "",
             *lines,
             "",
@@ -266,12 +287,27 @@ def _measured(
     return Result(text, _figures(warm, busy, rate))
 
 
+def _setting() -> str:
+    return (
+        f"{PARTITIONS} partitions, a contract with a latency of 1 s, linger.ms=5. {datetime.now(UTC):%Y-%m-%d}; "
+        f"{os.cpu_count()} cores, broker, database and Dagster on the same cores."
+    )
+
+
+def _cold_row(cold: Sequence[float]) -> str:
+    return row("idle before, a run that has just started", cold, "p50 ≤ 2 s")
+
+
+def _idle_figure(idle: Sequence[float]) -> Figure:
+    return Figure(f"{SEEN}, idle before, p50", percentile(idle, 0.5), 2, "at most", " s")
+
+
 def _figures(idle: Sequence[float], busy: Sequence[float], rate: int) -> list[Figure]:
-    seen = "produce to row visible"
+    name = f"{SEEN}, busy at {rate:,} messages/s"
     return [
-        Figure(f"{seen}, idle before, p50", percentile(idle, 0.5), 2, "at most", " s"),
-        Figure(f"{seen}, busy at {rate:,} messages/s, p50", percentile(busy, 0.5), 0.5, "at most", " s"),
-        Figure(f"{seen}, busy at {rate:,} messages/s, p99", percentile(busy, 0.99), 1.5, "at most", " s"),
+        _idle_figure(idle),
+        Figure(f"{name}, p50", percentile(busy, 0.5), 0.5, "at most", " s"),
+        Figure(f"{name}, p99", percentile(busy, 0.99), 1.5, "at most", " s"),
     ]
 
 
