@@ -9,6 +9,7 @@ clients, Spark and Dagster inside its commands (tests/unit/test_cli_imports.py).
 import importlib
 import signal
 import sys
+from threading import Event
 from typing import Annotated, Any
 
 import typer
@@ -98,26 +99,27 @@ def tidegate(
 
 def main() -> None:
     """Run `tidegate` with this process's arguments and exit."""
-    interrupts = _interrupts()
+    interrupted = _interrupted()
     try:
         app(prog_name="tidegate")
     except TidegateError as error:
         print_error(str(error))
-        sys.exit(1)
-    except Exception:
-        if not interrupts:
+        sys.exit(INTERRUPTED if interrupted.is_set() else 1)
+    except Exception as error:
+        if not interrupted.is_set():
             raise
+        print_error(f"interrupted, and then: {type(error).__name__}: {error}")
         sys.exit(INTERRUPTED)
 
 
-def _interrupts() -> list[int]:
-    """Every Ctrl-C from now on, as it comes. confluent-kafka's C code may raise an error of its own in its place, such
-    as a ValueError about an option that it was reading.
+def _interrupted() -> Event:
+    """Is set by Ctrl-C, unless a command or Spark takes the signal for itself. confluent-kafka's C code may raise an
+    error of its own in its place, such as a ValueError about the option that it was reading.
     """
-    came: list[int] = []
+    came = Event()
 
-    def note(number: int, _frame: object) -> None:
-        came.append(number)
+    def note(_number: int, _frame: object) -> None:
+        came.set()
         raise KeyboardInterrupt
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

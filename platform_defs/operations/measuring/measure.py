@@ -159,7 +159,9 @@ class Laboratory:
 
 
 def _interrupted(error: BaseException | None) -> bool:
-    """Whether it came up while an interrupt was being raised: in tidying up after it, or in the client's C code."""
+    """Whether it came up while an interrupt was being raised: in tidying up after it, or where a SystemError of the
+    client stands for it.
+    """
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None

@@ -5,7 +5,7 @@ import struct
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import Any
@@ -47,12 +47,13 @@ class Stream(threading.Thread):
         self._committed = time.monotonic()
 
     def leave(self) -> None:
-        """Ask it to end, and wait for nothing."""
+        """Have it end with the messages that it has sent, and wait for nothing."""
+        self._pace = replace(self._pace, messages=0)
         self._ended.set()
 
     def end(self) -> Journal:
         """Ask it to end, and wait until it did. Raises what ended it before its time."""
-        self.leave()
+        self._ended.set()
         self.join()
         if self.error is not None:
             raise self.error
