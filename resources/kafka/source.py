@@ -4,7 +4,8 @@ import gc
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -63,7 +64,8 @@ class KafkaSource:
         epoch: dict[str, Any] = {} if wanted.leader_epoch is None else {"leader_epoch": wanted.leader_epoch}
         consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.from_offset, **epoch)])
         try:
-            yield from self._blocks(consumer, wanted, cluster_id)
+            with _collected_rarely():
+                yield from self._blocks(consumer, wanted, cluster_id)
             consumer.unassign()
         except BaseException:
             _consumers.pop(self._key, None)  # whatever state it is in, the next range gets a new one
@@ -73,7 +75,7 @@ class KafkaSource:
     def _blocks(self, consumer: Reader, wanted: OffsetRange, cluster_id: str | None) -> Iterator[Block]:
         position, heard = wanted.from_offset, time.monotonic()
         while position < wanted.until_offset:
-            polled = _consume(consumer, min(BLOCK, wanted.until_offset - position))
+            polled = consumer.consume(min(BLOCK, wanted.until_offset - position), POLL)
             self._compare(consumer, cluster_id)
             messages, reached = self._sort_out(polled, wanted, position)
             if messages:
@@ -180,17 +182,18 @@ def _cluster_id(consumer: Consumer) -> str | None:
         return None
 
 
-def _consume(consumer: Consumer, most: int) -> list[Message]:
-    """Up to `most` messages, without the collector of cycles: it would walk through all the new ones again and again,
-    for half of the time that reading takes, and they hold none.
+@contextmanager
+def _collected_rarely() -> Generator[None]:
+    """Inside, cycles are looked for once there are more new objects than two blocks have messages, and these hold none.
+    By default it is done after 700: it would walk through all new messages, again and again, for half of the time that
+    reading takes. No code of a user's runs in a worker while it reads.
     """
-    collecting = gc.isenabled()
-    gc.disable()
+    before = gc.get_threshold()
+    gc.set_threshold(3 * BLOCK, *before[1:])
     try:
-        return consumer.consume(most, POLL)
+        yield
     finally:
-        if collecting:
-            gc.enable()
+        gc.set_threshold(*before)
 
 
 _CUT = KafkaError(KafkaError._LOG_TRUNCATION).str()  # librdkafka reports it under the code _AUTO_OFFSET_RESET

@@ -27,12 +27,7 @@ import resources.kafka.source
 import resources.postgres.direct
 import resources.postgres.staging
 
-# Objects until garbage is collected: more than two blocks have messages (resources/kafka/source.py), which no cycle
-# holds. Where each collection walks through them, a worker takes 1.03 to 1.05 times the CPU.
-TRACKED = 30_000
-
 if __name__ == "__main__":
     platform_defs.engine.same_install.here()  # of the code just imported, whatever becomes of the files
     gc.freeze()  # what was imported stays: no collection, and there is one after each task, walks through it
-    gc.set_threshold(TRACKED, 10, 10)
     manager()
