@@ -5,7 +5,7 @@
 Where the stack is not running it is started, and stopped at the end, also when the benchmark is interrupted or cut off
 by a time limit. Prints Markdown tables for docs/explanation/performance.md. The paths and their aims are those of
 bench/paths.py, the peers those of bench/peers/measured.py; a figure that a module of its own measures is a line of
-OTHERS.
+OTHERS, and of QUICK_OTHERS where `make bench-quick` is to measure it as well.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ OTHERS: Mapping[str, Other] = {
     "Start": start.result,
     "Low latency": latency.result,
 }
-QUICK: Mapping[str, Other] = {"Low latency": latency.idle_result}
+QUICK_OTHERS: Mapping[str, Other] = {"Low latency": latency.idle_result}
 say = Console(stderr=True).print
 
 
@@ -44,7 +44,7 @@ def main(
     with ended_by_signals():
         compared = _first(messages, rounds or 2) if quick else compare(messages, rounds or 3, say, with_peers=peers)
         print(compared.result.text)
-        others = {name: _printed(other, messages) for name, other in (QUICK if quick else OTHERS).items()}
+        others = {name: _printed(other, messages) for name, other in (QUICK_OTHERS if quick else OTHERS).items()}
     everything = [compared.result, *others.values()]
     figures = [figure for one in everything for figure in one.figures]
     print(f"\n{table(figures)}")

@@ -196,7 +196,7 @@ def idle_result(say: Callable[[str], None], _messages: int) -> Result:
     with _running(say) as (_, messages, _):
         cold = _begun(messages, IDLE, say)
     text = "\n".join([_setting(), "", *HEADER, _cold_row(cold)])
-    return Result(text, [_idle_figure(cold)])
+    return Result(text, [_idle_figure("idle before, a run that has just started", cold)])
 
 
 def measure(idle: int, seconds: float, rate: int, handovers: bool, say: Callable[[str], None]) -> Result:
@@ -298,14 +298,14 @@ def _cold_row(cold: Sequence[float]) -> str:
     return row("idle before, a run that has just started", cold, "p50 ≤ 2 s")
 
 
-def _idle_figure(idle: Sequence[float]) -> Figure:
-    return Figure(f"{SEEN}, idle before, p50", percentile(idle, 0.5), 2, "at most", " s")
+def _idle_figure(when: str, waited: Sequence[float]) -> Figure:
+    return Figure(f"{SEEN}, {when}, p50", percentile(waited, 0.5), 2, "at most", " s")
 
 
 def _figures(idle: Sequence[float], busy: Sequence[float], rate: int) -> list[Figure]:
     name = f"{SEEN}, busy at {rate:,} messages/s"
     return [
-        _idle_figure(idle),
+        _idle_figure("idle before", idle),
         Figure(f"{name}, p50", percentile(busy, 0.5), 0.5, "at most", " s"),
         Figure(f"{name}, p99", percentile(busy, 0.99), 1.5, "at most", " s"),
     ]

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Container, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
@@ -22,10 +22,12 @@ from rich.console import Console
 
 from bench import formats
 from bench.aims import Figure, Result, ratios, table
-from bench.ending import ended_by_signals, stack_up
+from bench.ending import ended_by_signals, stack_up, undisturbed
 from bench.paths import PARTITIONS, STAGED, Bench, Path
 from bench.rounds import speed_of
+from resources.local import kafka, postgres
 from resources.postgres import auditor
+from resources.settings import settings
 
 AIM, MEMORY_AIM = 0.95, 1.1
 LOOK = 0.2  # seconds between two looks at the memory
@@ -34,20 +36,28 @@ console = Console(stderr=True)
 
 @dataclass
 class Memory:
-    """The most that was seen, in MB, of this process and all that it started."""
+    """The most that was seen, in MB, of this process and all that it started, but for broker and database."""
 
+    servers: Container[int] = ()  # their process ids
     most: float = field(default=0.0)
 
     def look(self) -> None:
         """Once."""
-        this = psutil.Process()
-        self.most = max(self.most, sum(map(_resident_mb, [this, *this.children(recursive=True)])))
+        self.most = max(self.most, sum(map(_resident_mb, self._ours(psutil.Process()))))
+
+    def _ours(self, process: psutil.Process) -> Iterator[psutil.Process]:
+        yield process
+        for child in process.children():
+            if child.pid not in self.servers:
+                yield from self._ours(child)
 
 
 @contextmanager
 def watched() -> Generator[Memory]:
     """Memory, looked at until the end."""
-    memory, ended = Memory(), threading.Event()
+    home = settings().home
+    memory = Memory({server.pid for server in (*kafka.running(home), *postgres.running(home))})
+    ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(LOOK):
@@ -112,11 +122,15 @@ def result(say: Callable[[str], None], messages: int) -> Result:
     """
     sizes = ["--small", f"{max(1, messages // 2)}", "--large", f"{messages * 10}", "--rounds", "1"]
     say("more messages at once, in a process of its own ...")
-    with subprocess.Popen([sys.executable, "-m", "bench.sizes", *sizes, "--seen"], stdout=subprocess.PIPE) as process:
-        try:
-            said, _ = process.communicate()
-        finally:
-            process.terminate()  # only one that was interrupted is still there, and stops its stack
+    command = [sys.executable, "-m", "bench.sizes", *sizes, "--seen"]
+    # A session of its own: a terminal's Ctrl-C would come on top of the signal below, and cut short how it stops.
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        said, _ = process.communicate()
+    finally:
+        process.terminate()  # only where this process was interrupted is it still there, and stops its stack
+        with undisturbed():
+            process.wait()
     if process.returncode:
         raise RuntimeError(f"python -m bench.sizes ended with {process.returncode}")
     seen = Sizes.from_json(said.decode().splitlines()[-1])
