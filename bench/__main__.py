@@ -49,7 +49,8 @@ def main(
     figures = [figure for one in everything for figure in one.figures]
     print(f"\n{table(figures)}")
     if write:
-        parts = [compared.result.text, compared.draw(), table(figures), draw("bench-aims.svg", picture.aims(figures))]
+        aims = draw("bench-aims.svg", "The share of its aim that each figure reaches", picture.aims(figures))
+        parts = [compared.result.text, compared.draw(), table(figures), aims]
         parts += [f"### {name}\n\n{other.text}" for name, other in others.items()]
         write_between(BEGIN, "\n\n".join(parts) + "\n", END)
 

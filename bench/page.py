@@ -22,7 +22,7 @@ def write_between(begin: str, text: str, end: str, page: Path = PAGE) -> None:
     page.write_text(f"{before}{begin}\n\n{broken}\n{end}{after}")
 
 
-def draw(name: str, plot: str) -> str:
-    """Keep an SVG among the images of the docs; the line of the page that shows it."""
+def draw(name: str, shows: str, plot: str) -> str:
+    """Keep an SVG among the images of the docs; the line of the page that shows it, and says what it `shows`."""
     (IMAGES / name).write_text(plot)
-    return f"![{name.removesuffix('.svg')}](../images/{name})"
+    return f"![{shows}](../images/{name})"

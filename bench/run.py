@@ -35,7 +35,7 @@ class Compared:
     def draw(self) -> str:
         """Write the plot of the speeds; what the page says to show it."""
         ours = {path.name: path.ours and path.against is not None for path in self.paths}
-        return draw("bench-paths.svg", picture.speeds(self.seen, ours))
+        return draw("bench-paths.svg", "Messages a second of each path", picture.speeds(self.seen, ours))
 
 
 def compare(messages: int, rounds: int, say: Say, *, only: Collection[str] = (), with_peers: bool = False) -> Compared:

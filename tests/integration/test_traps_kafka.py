@@ -1,10 +1,11 @@
 """What Kafka does to a reader who is not careful: each trap that is known, set with the real broker."""
 
+import gc
 import json
 import pickle
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from platform_defs.offsets import OffsetRange
 from resources.kafka import broker as kafka_broker
 from resources.kafka import source as kafka
 from resources.kafka.broker import KafkaBroker
-from resources.kafka.source import READING, KafkaSource
+from resources.kafka.source import BLOCK, READING, KafkaSource
 from tests.logs import add_partitions, gaps, transaction
 from tests.world import Budget, World, transfers
 
@@ -113,9 +114,11 @@ def test_a_reader_given_up_in_the_middle_leaves_nothing_to_the_next_one(world: W
     pipeline = world.new_pipeline("append")
     world.send(pipeline, [str(n).encode() for n in range(100)], partition=0)
     source = KafkaSource(world.endpoints.kafka_options())
-    blocks: Any = source.read(_range(pipeline, 0, 100))
+    blocks, collects = cast("Any", source.read(_range(pipeline, 0, 100))), gc.get_threshold()
     next(blocks)
+    assert gc.get_threshold()[0] > 2 * BLOCK  # no collection walks through the messages
     blocks.close()
+    assert gc.get_threshold() == collects
     assert _offsets(source, _range(pipeline, 40, 43)) == [40, 41, 42]
 
 
