@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Container, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
@@ -23,6 +23,7 @@ from rich.console import Console
 from bench import formats
 from bench.aims import Figure, Result, ratios, table
 from bench.ending import ended_by_signals, stack_up, undisturbed
+from bench.many.processes import memory_mb
 from bench.paths import PARTITIONS, STAGED, Bench, Path
 from bench.rounds import speed_of
 from resources.local import kafka, postgres
@@ -38,25 +39,27 @@ console = Console(stderr=True)
 class Memory:
     """The most that was seen, in MB, of this process and all that it started, but for broker and database."""
 
-    servers: Container[int] = ()  # their process ids
+    servers: frozenset[int] = frozenset()  # their process ids
     most: float = field(default=0.0)
 
     def look(self) -> None:
         """Once."""
-        self.most = max(self.most, sum(map(_resident_mb, self._ours(psutil.Process()))))
+        this = psutil.Process()
+        self.most = max(self.most, sum(map(self._of, [this, *this.children(recursive=True)])))
 
-    def _ours(self, process: psutil.Process) -> Iterator[psutil.Process]:
-        yield process
-        for child in process.children():
-            if child.pid not in self.servers:
-                yield from self._ours(child)
+    def _of(self, process: psutil.Process) -> float:
+        try:
+            is_server = not self.servers.isdisjoint((process.pid, process.ppid()))  # a session has the server above it
+            return 0.0 if is_server else memory_mb([process])
+        except psutil.NoSuchProcess:
+            return 0.0
 
 
 @contextmanager
 def watched() -> Generator[Memory]:
     """Memory, looked at until the end."""
     home = settings().home
-    memory = Memory({server.pid for server in (*kafka.running(home), *postgres.running(home))})
+    memory = Memory(frozenset(server.pid for server in (*kafka.running(home), *postgres.running(home))))
     ended = threading.Event()
 
     def watch() -> None:
@@ -70,13 +73,6 @@ def watched() -> Generator[Memory]:
     finally:
         ended.set()
         watching.join()
-
-
-def _resident_mb(process: psutil.Process) -> float:
-    try:
-        return process.memory_info().rss / 1e6
-    except psutil.NoSuchProcess:
-        return 0.0
 
 
 @dataclass(frozen=True)
