@@ -105,7 +105,7 @@ def main() -> None:
     except TidegateError as error:
         print_error(str(error))
         sys.exit(INTERRUPTED if interrupted.is_set() else 1)
-    except Exception as error:
+    except Exception as error:  # whatever a client raised in the place of an interrupt, or while it was tidied up
         if not interrupted.is_set():
             raise
         print_error(f"interrupted, and then: {type(error).__name__}: {error}")

@@ -184,9 +184,9 @@ def _cluster_id(consumer: Consumer) -> str | None:
 
 @contextmanager
 def _collected_rarely() -> Generator[None]:
-    """Inside, cycles are looked for once there are more new objects than two blocks have messages, and these hold none.
-    By default it is done after 700: it would walk through all new messages, again and again, for half of the time that
-    reading takes. No code of a user's runs in a worker while it reads.
+    """Inside, cycles are looked for only when there are more new objects than the messages of two blocks, which are in
+    none. By default it is done after 700: it would walk through all new messages, again and again, for half of the time
+    that reading takes. No code of a user's runs in a worker while it reads.
     """
     before = gc.get_threshold()
     gc.set_threshold(3 * BLOCK, *before[1:])
