@@ -17,8 +17,10 @@ from typing import Any
 import confluent_kafka
 from kafka import errors
 from kafka.admin import KafkaAdminClient
+from kafka.net import manager
 from kafka.net.compat import KafkaNetClient
 from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.structs import TopicPartition
 
 from platform_defs.cluster.observed import Broker, Moving, Quorum, Voter
@@ -157,6 +159,30 @@ class KafkaCluster:
             f"Kafka at {servers} could not be asked {place} within {self.timeout:g} s: {why}. Are its brokers "
             "up, and most of its controllers (`tidegate stack status`)?"
         )
+
+
+Read = tuple[bytes, errors.KafkaConnectionError | None]  # and what ended the connection
+
+
+def _answer_first(received: bytes, end: errors.KafkaConnectionError | None) -> Read:
+    """kafka-python 3.0.12 throws away what it reads together with the end of a connection. A broker that refuses a
+    password says so and closes at once, so that the reason would be lost wherever this process wakes up a moment later.
+    Here the end is read again, after the answer.
+    """
+    return received, None if received else end
+
+
+class PlainTransport(KafkaTCPTransport):
+    def _sock_recv(self) -> Read:
+        return _answer_first(*super()._sock_recv())
+
+
+class TlsTransport(KafkaSSLTransport):
+    def _sock_recv(self) -> Read:
+        return _answer_first(*super()._sock_recv())
+
+
+manager.KafkaTCPTransport, manager.KafkaSSLTransport = PlainTransport, TlsTransport
 
 
 class Tokens(AbstractTokenProvider):

@@ -1,5 +1,9 @@
 """What is asked through kafka-python, of a real broker: by SASL_SSL, with and without the right to ask."""
 
+import sys
+import threading
+from collections.abc import Iterator
+
 import pytest
 
 from platform_defs.errors import BadInput, BrokerAway
@@ -7,6 +11,24 @@ from resources.endpoints import Endpoints
 from resources.kafka.cluster import KafkaCluster
 from tests.secured_kafka import ADMIN, SecuredKafka
 from tests.world import World, transfers
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """Another thread computes, and no thread is woken up before tens of milliseconds have passed."""
+    over, before = threading.Event(), sys.getswitchinterval()
+
+    def compute() -> None:
+        while not over.is_set():
+            sum(range(10_000))
+
+    computing = threading.Thread(target=compute)
+    sys.setswitchinterval(0.03)
+    computing.start()
+    yield
+    over.set()
+    computing.join()
+    sys.setswitchinterval(before)
 
 
 def test_the_quorum_and_the_brokers_of_one_broker(endpoints: Endpoints) -> None:
@@ -57,7 +79,8 @@ def test_who_may_not_ask_is_told_so(secured: SecuredKafka) -> None:
 
 @pytest.mark.xdist_group("secured")
 @pytest.mark.slow
-def test_a_wrong_password_is_told_so(secured: SecuredKafka) -> None:
+def test_a_wrong_password_is_told_so_though_this_process_is_busy(secured: SecuredKafka, busy: None) -> None:
+    """What the broker says of it and that it closes are read together then."""
     with pytest.raises(BadInput, match=r"Kafka refuses to describe the quorum: .*SASL_AUTHENTICATION_FAILED"):
         KafkaCluster({**secured.options(), "sasl.password": "wrong"}).quorum()
 

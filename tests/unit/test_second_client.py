@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from platform_defs.errors import BadInput, BrokerAway
-from resources.kafka.cluster import KafkaCluster
+from resources.kafka.cluster import KafkaCluster, PlainTransport
 from resources.kafka.second_client import second_options
 from resources.settings import PROJECT_ROOT
 
@@ -105,6 +105,18 @@ def test_a_broker_that_says_nothing_is_away_after_the_time_limit_and_nothing_sta
     assert set(threading.enumerate()) <= before
     gc.collect()  # kafka-python leaves a socket amid its TLS handshake to it
     assert [one for one in psutil.Process().net_connections("tcp") if _leads_to(silent, one.raddr)] == []
+
+
+def test_what_a_broker_says_before_it_closes_is_heard_though_both_are_read_at_once() -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        ours.setblocking(False)
+        theirs.sendall(b"refused")
+        theirs.close()
+        transport: Any = PlainTransport(None, ours)
+        assert transport._sock_recv() == (b"refused", None)
+        said, end = transport._sock_recv()
+        assert (said, str(end)) == (b"", "KafkaConnectionError: socket disconnected")
 
 
 def _leads_to(address: str, remote: Any) -> bool:
