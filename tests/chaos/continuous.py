@@ -85,8 +85,8 @@ def play_continuous(
 
 @contextmanager
 def staying(instance: DagsterInstance, *pipelines: Pipeline) -> Iterator[Any]:
-    """A run that stays for these pipelines, in a thread of this process. Asked to leave at the end of the block; then
-    what is yielded has its result.
+    """A run that stays for these pipelines, in a thread of this process. It exists when the block begins, and is asked
+    to leave at its end; then what is yielded has its result.
     """
     results: list[Any] = []
     tags = {**FOR_GOOD, "test": pipelines[0].name}
@@ -96,10 +96,11 @@ def staying(instance: DagsterInstance, *pipelines: Pipeline) -> Iterator[Any]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
+    ours = wait_for(lambda: instance.get_runs(RunsFilter(tags={"test": pipelines[0].name})), 60)
     try:
         yield results
     finally:
-        for one in instance.get_runs(RunsFilter(tags={"test": pipelines[0].name})):
+        for one in ours:
             instance.add_run_tags(one.run_id, {LEAVE: "a test asks for it"})
         thread.join(60)
     assert results, "the run did not end within a minute after it was asked to leave"
