@@ -139,11 +139,15 @@ def _continuous(
     def others() -> OtherRuns:
         return other_runs(instance, contracts, own)
 
-    around = Around(survey.look, survey.ends, others, resident_bytes, hand_over, turns.over)
     turns.warm_up()
     record = instance.get_run_record_by_id(own)
     age = max(0.0, time.time() - record.start_time) if record and record.start_time else 0.0
     ours = [contract for contract in contracts if contract.limits.continuous]
+
+    def untold() -> set[str]:
+        return survey.ledger.untold([contract.pipeline for contract in ours])
+
+    around = Around(survey.look, survey.ends, others, untold, resident_bytes, hand_over, turns.over)
     goal = Continuous(ours, around, RunBudget(), age)
     turns.crowded = goal.crowded
     return in_rounds(goal, turns, glance=goal.glance)

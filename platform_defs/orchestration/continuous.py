@@ -6,7 +6,7 @@ hand) it looks at every few seconds, as the sensor does.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from platform_defs.contract.model import Contract
@@ -77,6 +77,7 @@ class Around:
     look: Callable[[Sequence[Contract]], Sequence[Seen]]
     ends: Callable[[Iterable[Place]], Mapping[Place, int]]
     others: Callable[[], OtherRuns]
+    untold: Callable[[], Collection[str]]  # pipelines with batches that Dagster has not heard of
     memory: Callable[[], float]  # bytes
     hand_over: Callable[[str], None]  # ask the sensor for another run, with the reason
     over: Callable[[], bool]  # whether no turn can be taken any more
@@ -97,6 +98,7 @@ class Continuous:
         self._known: dict[str, Seen] = {}  # those that may have turns, as of the last look
         self._read: dict[str, dict[int, int]] = {}  # the next offset by partition, as of the last look or turn
         self._unread: set[str] = set()
+        self._untold: set[str] | None = None  # before the first look; a pipeline's first turn reports it
         self._rests: dict[str, float] = {}  # until when
         self._failed: dict[str, int] = {}  # times in a row
         self._last: dict[str, float] = {}  # when each had its last turn
@@ -129,6 +131,8 @@ class Continuous:
     def turned(self, name: str, turn: Turned) -> None:
         """See Goal. Whether it wants another, the next glance says."""
         self._unread.discard(name)
+        if self._untold:
+            self._untold.discard(name)
         self._last[name] = time.monotonic()
         self._failed.pop(name, None)
         self._batches += turn.batches
@@ -204,7 +208,9 @@ class Continuous:
         self._known = {name: item for name, item in ours.items() if may_have_turns(item)}
         for name in self._known.keys() - taken:
             self._read[name] = {at.partition: at.next_offset for at in self._known[name].positions}
-        self._unread = {name for name, item in self._known.items() if wants_turn(item)} - taken
+        self._untold = set(self._around.untold()) if self._untold is None else self._untold
+        wanting = {name for name, item in self._known.items() if name in self._untold or wants_turn(item)}
+        self._unread = wanting - taken
         now = time.monotonic()
         self._next_look = now + (min(max(HELD, QUIET * (now - began)), LOOK) if elsewhere else LOOK)
 

@@ -136,6 +136,19 @@ def _asked(found: object) -> Sequence[object]:
 
 
 @pytest.mark.slow
+def test_what_a_killed_run_committed_and_did_not_report_is_reported_before_the_next_message(
+    world: World, instance: DagsterInstance
+) -> None:
+    pipeline = world.new_pipeline("append", lag_seconds=1.0)
+    world.send(pipeline, views(3))
+    world.drain(pipeline)  # as a run does that is killed after its commit: nothing is unread, and nothing is reported
+    with staying(instance, pipeline) as ended:
+        wait_for(lambda: not world.ledger.unreported(pipeline.contract), 60)
+    assert ended[0].success
+    assert [item["messages"] for item in reported(instance, table_keys(pipeline)[0])] == [3]
+
+
+@pytest.mark.slow
 def test_what_a_live_run_has_collected_no_other_run_reports(
     world: World, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

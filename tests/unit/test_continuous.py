@@ -35,7 +35,7 @@ class Topics:
         self.before, self.stays = before or (lambda _: None), stays
         self.ends, self.read = dict(ends), dict.fromkeys(ends, 0)
         self.held, self.halted, self.suspects = set[str](), set[str](), set[str]()
-        self.turns, self.asked = list[str](), list[str]()
+        self.turns, self.asked, self.untold = list[str](), list[str](), set[str]()
         self.looks = self.glances = 0
         self.memory, self.spark_has_ended = 1e9, False
         self.away: Exception | None = None
@@ -46,7 +46,15 @@ class Topics:
         return in_rounds(goal, self, hands, goal.glance)
 
     def goal(self, budget: RunBudget | None = None, age: float = 0.0) -> Continuous:
-        around = Around(self.look, self.last_offsets, self.others, lambda: self.memory, self.asked.append, self.over)
+        around = Around(
+            self.look,
+            self.last_offsets,
+            self.others,
+            lambda: self.untold,
+            lambda: self.memory,
+            self.asked.append,
+            self.over,
+        )
         return Continuous(self.contracts, around, budget or RunBudget(), age)
 
     @property
@@ -135,6 +143,22 @@ def test_what_was_read_in_a_turn_is_not_unread_at_the_next_glance(monkeypatch: p
     goal.turned("a", topics.take("a"))
     assert goal.wanted(["b"]) == []
     assert topics.glances == 1
+
+
+def test_what_an_earlier_run_left_untold_gets_one_turn_though_nothing_is_unread() -> None:
+    class Later(Topics):
+        def others(self) -> OtherRuns:
+            self.ends["b"] = int(self.looks > 4)
+            return OtherRuns()
+
+    topics = Later(a=0, b=0)
+    topics.untold = {"a", "of another run's"}
+    goal = topics.goal()
+    assert goal.wanted(()) == ["a"]
+    assert goal.failed("a", PipelineHeld("another run has it")) is False
+    assert goal.wanted(()) == ["a"]
+    goal.turned("a", topics.take("a"))
+    assert goal.wanted(()) == ["b"]
 
 
 @pytest.mark.parametrize("hinders", ["held", "halted"])
