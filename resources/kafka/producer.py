@@ -151,16 +151,16 @@ class Producer:
             with self._transactions.one():
                 yield
         except (NotDelivered, TransactionAborted) as error:
-            aborted = _aborted(self._cause_of(error), self.topic)
+            aborted = _aborted(self._first_cause() or error, self.topic)
             self._abort_unsent(aborted)
             raise aborted from error
         except ProducerBroken as error:
             with suppress(KafkaException, SystemError):  # of the same cause: it is what was reported before that counts
                 self._client.poll(0)
             self._abort_unsent(error)
-            if self._cause is None:
+            if (cause := self._first_cause()) is None:
                 raise
-            raise type(error)(f"{error}. What failed before: {self._cause}") from error
+            raise type(error)(f"{error}. What failed before: {cause}") from error
         except BaseException as error:
             self._abort_unsent(error)
             raise
@@ -171,12 +171,10 @@ class Producer:
         finally:
             self.told, self._failure = before, None
 
-    def _cause_of(self, error: NotDelivered | TransactionAborted) -> NotDelivered | TransactionAborted:
-        """Why the transaction did not go on: the first message that failed says more than `error`, unless it failed
-        because the transaction did not go on.
-        """
+    def _first_cause(self) -> NotDelivered | None:
+        """The first message that failed, unless it failed because the transaction did not go on."""
         first = self._cause
-        return error if first is None or first.reason in _PURGED else first
+        return None if first is None or first.reason in _PURGED else first
 
     def _abort_unsent(self, error: BaseException) -> None:
         if self._unsent is not None:

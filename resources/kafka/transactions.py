@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from platform_defs import verdicts
-from platform_defs.errors import BrokerAway, ProducerBroken, ProducerFenced, TransactionAborted
+from platform_defs.errors import AccessDenied, BrokerAway, ProducerBroken, ProducerFenced, TransactionAborted
 from platform_defs.producing.outcomes import outcome_of
 from platform_defs.verdicts import Verdict
 from resources.kafka.producer_client import ListeningProducer
@@ -22,7 +22,7 @@ from resources.kafka.rights import Right, to_write
 
 AGAIN = "Start again: a new producer with the same transactional.id finishes or aborts what this one left open"
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"}
-_NO_TRANSACTION = "_STATE"  # of an abort: there is none
+_WRONG_STATE = "_STATE"  # of an abort: there is no transaction; of adding offsets: it failed meanwhile
 
 
 class Transactions:
@@ -44,15 +44,28 @@ class Transactions:
             yield
         except ProducerBroken:
             raise
-        except BaseException:
-            self._abort()
+        except BaseException as error:
+            self._abort(error)
             raise
         self._commit()
 
     def add_offsets(self, offsets: Sequence[TopicPartition], group: str, member: Any) -> None:
         """Commit the offsets of a consumer group, of which `member` is one, with the transaction that is open."""
         self._needed += [Right("group", group, ("Read",)), Right("topic", self._topic, ("Read",))]
-        self._insist(lambda: self._client.send_offsets_to_transaction(list(offsets), member, self._patience))
+
+        def add() -> None:
+            self._client.send_offsets_to_transaction(list(offsets), member, self._patience)
+
+        def add_or_hear_why() -> None:
+            """Where the transaction failed meanwhile, the call says only that; called again, what it failed of."""
+            try:
+                add()
+            except KafkaException as error:
+                if error.args[0].name() != _WRONG_STATE:
+                    raise
+                add()
+
+        self._insist(add_or_hear_why)
 
     def broken(self, error: KafkaError) -> ProducerBroken | None:
         """The error to raise where the producer cannot go on; None where it can."""
@@ -75,13 +88,18 @@ class Transactions:
     def _commit(self) -> None:
         self._insist(self._client.commit_transaction)
 
-    def _abort(self) -> None:
-        """Raises what ends the producer; that there is no transaction to abort is no error."""
+    def _abort(self, why: BaseException) -> None:
+        """Raises what ends the producer. It is no error that there is no transaction to abort; nor, where a right is
+        missing, that the coordinator knows of none: librdkafka may ask it to end one that it was never allowed to join.
+        """
         try:
             self._insist(self._client.abort_transaction)
+        except ProducerFenced:
+            raise
         except ProducerBroken as error:
             cause = error.__cause__
-            if not (isinstance(cause, KafkaException) and cause.args[0].name() == _NO_TRANSACTION):
+            none_open = isinstance(cause, KafkaException) and cause.args[0].name() == _WRONG_STATE
+            if not (none_open or isinstance(why, AccessDenied)):
                 raise
 
     def _insist(self, call: Callable[[], object]) -> None:
@@ -102,13 +120,14 @@ class Transactions:
     def _meaning(self, reason: KafkaError) -> Exception:
         said = f"{reason.str()} ({reason.name()})"
         if reason.txn_requires_abort():
-            self._abort()
-            return self._refused(reason) or TransactionAborted(
+            found = self._refused(reason) or TransactionAborted(
                 f"a transaction on {self._topic} was aborted, nobody reads any of it: {said}. It can be sent again",
                 code=reason.code(),
                 reason=reason.name(),
                 outcome=outcome_of(reason.code()),
             )
+            self._abort(found)
+            return found
         if reason.retriable() and not self._known:
             if (denied := self._client.heard.denied) is not None and (refused := self._refused(denied)) is not None:
                 return refused
