@@ -13,7 +13,14 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from platform_defs import verdicts
-from platform_defs.errors import AccessDenied, BrokerAway, ProducerBroken, ProducerFenced, TransactionAborted
+from platform_defs.errors import (
+    AccessDenied,
+    BrokerAway,
+    NotDelivered,
+    ProducerBroken,
+    ProducerFenced,
+    TransactionAborted,
+)
 from platform_defs.producing.outcomes import outcome_of
 from platform_defs.verdicts import Verdict
 from resources.kafka.producer_client import ListeningProducer
@@ -45,7 +52,10 @@ class Transactions:
         except ProducerBroken:
             raise
         except BaseException as error:
-            self._abort(error)
+            refused = self._refused_meanwhile()
+            self._abort(refused or error)
+            if refused is not None and isinstance(error, NotDelivered | TransactionAborted):
+                raise refused from error
             raise
         self._commit()
 
@@ -87,6 +97,17 @@ class Transactions:
 
     def _commit(self) -> None:
         self._insist(self._client.commit_transaction)
+
+    def _refused_meanwhile(self) -> Exception | None:
+        """The error where the open transaction failed since a right is missing. librdkafka says so to whoever asks for
+        another; where it begins one, because this one is aborted already, that is aborted as well.
+        """
+        try:
+            self._client.begin_transaction()
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            return self._refused(reason) if reason.txn_requires_abort() else None
+        return None
 
     def _abort(self, why: BaseException) -> None:
         """Raises what ends the producer. It is no error that there is no transaction to abort; nor, where a right is

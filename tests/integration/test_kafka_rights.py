@@ -133,6 +133,13 @@ def produce_together(at: Place) -> None:
         producer.send(Message(b"{}", None))
 
 
+def produce_until_it_fails(at: Place) -> None:
+    producer = Producer(at.options, at.topic, "transactional", client_id=f"tidegate.{at.pipeline.name}.produce")
+    with producer, producer.transaction():
+        for _ in range(1_000_000):
+            producer.send(Message(b"{}", None))
+
+
 def note(at: Place) -> None:
     name = f"tidegate.{at.pipeline.name}.asset"
     producer = Producer(at.options, at.topic, "transactional", client_id=name)
@@ -245,9 +252,9 @@ def test_a_transaction_without_the_right_says_so_at_whatever_call_it_fails(place
     mine = f"--topic {place.topic} --operation Write"
     rights = [one for line in place.lines("Write a topic from Dagster") for one in single(line)]
     with secured.granted(*(one for one in rights if one != mine)):
-        for _ in range(8):
+        for deed in (*[note] * 8, *[produce_until_it_fails] * 2):
             with pytest.raises(AccessDenied, match=rf"--operation Write --topic {place.topic}"):
-                note(place)
+                deed(place)
 
 
 def test_a_run_goes_on_once_the_right_is_granted(place: Place, secured: SecuredKafka) -> None:
