@@ -145,7 +145,7 @@ def _continuous(
     ours = [contract for contract in contracts if contract.limits.continuous]
 
     def untold() -> set[str]:
-        return survey.ledger.untold([contract.pipeline for contract in ours])
+        return survey.left_unreported(ours)
 
     around = Around(survey.look, survey.ends, others, untold, resident_bytes, hand_over, turns.over)
     goal = Continuous(ours, around, RunBudget(), age)

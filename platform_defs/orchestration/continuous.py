@@ -77,7 +77,7 @@ class Around:
     look: Callable[[Sequence[Contract]], Sequence[Seen]]
     ends: Callable[[Iterable[Place]], Mapping[Place, int]]
     others: Callable[[], OtherRuns]
-    untold: Callable[[], Collection[str]]  # pipelines with batches that Dagster has not heard of
+    untold: Callable[[], Collection[str]]  # pipelines with batches that a run has left unreported
     memory: Callable[[], float]  # bytes
     hand_over: Callable[[str], None]  # ask the sensor for another run, with the reason
     over: Callable[[], bool]  # whether no turn can be taken any more
@@ -98,7 +98,7 @@ class Continuous:
         self._known: dict[str, Seen] = {}  # those that may have turns, as of the last look
         self._read: dict[str, dict[int, int]] = {}  # the next offset by partition, as of the last look or turn
         self._unread: set[str] = set()
-        self._untold: set[str] | None = None  # before the first look; a pipeline's first turn reports it
+        self._untold: set[str] | None = None  # asked at the first look; a pipeline's first turn reports it
         self._rests: dict[str, float] = {}  # until when
         self._failed: dict[str, int] = {}  # times in a row
         self._last: dict[str, float] = {}  # when each had its last turn
@@ -165,11 +165,20 @@ class Continuous:
         return min(RETRY * 2 ** min(failed - 1, 10), LONGEST_RETRY)
 
     def _in_order(self, taken: set[str]) -> Sequence[str]:
-        free = [name for name in self._unread - taken if self.rests(name) == 0.0]
+        free = self._free(self._unread - taken) or self._free(self._to_report() - taken)
         wanted = sorted(free, key=lambda name: self._last.get(name, 0.0))
         if self._one_turn:
             return [] if taken else wanted[:1]
         return wanted
+
+    def _free(self, names: Iterable[str]) -> Sequence[str]:
+        return [name for name in names if self.rests(name) == 0.0]
+
+    def _to_report(self) -> set[str]:
+        """Those of which an earlier run left something to report: they wait until nobody has something unread."""
+        if not self._untold or self._away_since is not None:
+            return set()
+        return {name for name in self._untold if name in self._known and isinstance(self._known[name].view, TopicView)}
 
     def _refresh(self, taken: set[str]) -> None:
         """A look or a glance, if it is time for one."""
@@ -209,8 +218,7 @@ class Continuous:
         for name in self._known.keys() - taken:
             self._read[name] = {at.partition: at.next_offset for at in self._known[name].positions}
         self._untold = set(self._around.untold()) if self._untold is None else self._untold
-        wanting = {name for name, item in self._known.items() if name in self._untold or wants_turn(item)}
-        self._unread = wanting - taken
+        self._unread = {name for name, item in self._known.items() if wants_turn(item)} - taken
         now = time.monotonic()
         self._next_look = now + (min(max(HELD, QUIET * (now - began)), LOOK) if elsewhere else LOOK)
 

@@ -49,6 +49,12 @@ class Survey:
         """Those of these Dagster runs whose process is alive, on any machine."""
         return runs_with_session(self.ledger, run_ids)
 
+    def left_unreported(self, contracts: Iterable[Contract]) -> set[str]:
+        """Those of these pipelines that have batches which a run committed and will not report: it is not alive."""
+        untold = self.ledger.untold([contract.pipeline for contract in contracts])
+        alive = self.live_runs({run_id for _, run_id in untold if run_id})
+        return {pipeline for pipeline, run_id in untold if run_id not in alive}
+
     def close(self) -> None:
         self._kept.close()
 

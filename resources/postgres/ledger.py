@@ -153,9 +153,9 @@ class Ledger:
         """Committed batches that Dagster has not heard of, oldest first."""
         return [self._published(contract, row) for row in self._rows("unreported", pipeline=contract.pipeline)]
 
-    def untold(self, pipelines: Collection[str]) -> set[str]:
-        """Those of these pipelines that have committed batches of which Dagster has not heard."""
-        return {row["pipeline"] for row in self._rows("untold", pipelines=list(pipelines))}
+    def untold(self, pipelines: Collection[str]) -> set[tuple[str, str | None]]:
+        """Pipeline and run of committed batches of which Dagster has not heard, of these pipelines."""
+        return {(row["pipeline"], row["run_id"]) for row in self._rows("untold", pipelines=list(pipelines))}
 
     def committed(self, contract: Contract, batch_ids: Sequence[int]) -> list[Published]:
         """Those of these batches that have committed, by id; asked over one connection."""

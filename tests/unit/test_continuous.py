@@ -161,6 +161,16 @@ def test_what_an_earlier_run_left_untold_gets_one_turn_though_nothing_is_unread(
     assert goal.wanted(()) == ["b"]
 
 
+def test_what_is_unread_goes_before_what_is_untold() -> None:
+    topics = Topics(stays=True, a=0, b=5)
+    topics.untold = {"a"}
+    goal = topics.goal()
+    assert goal.wanted(()) == ["b"]
+    goal.turned("b", topics.take("b"))
+    assert not goal.crowded()
+    assert goal.wanted(()) == ["a"]
+
+
 @pytest.mark.parametrize("hinders", ["held", "halted"])
 def test_a_pipeline_that_may_have_no_turn_hinders_no_other_and_has_one_once_it_may(hinders: str) -> None:
     topics = Topics(a=10, b=30)

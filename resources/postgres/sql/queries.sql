@@ -244,8 +244,8 @@ SELECT batch_id, run_id, messages, rows, dead_letters, unknown_fields, timings, 
          WHERE r.batch_id = b.batch_id) AS skipped_records
   FROM tidegate.batch AS b WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
 
--- untold: those of these pipelines that have such batches.
-SELECT DISTINCT pipeline FROM tidegate.batch
+-- untold: which of these pipelines have such batches, and which runs committed them.
+SELECT DISTINCT pipeline, run_id FROM tidegate.batch
  WHERE pipeline = ANY(%(pipelines)s) AND told_at IS NULL AND replaced_by IS NULL;
 
 -- committed: those of these batches that have committed.
