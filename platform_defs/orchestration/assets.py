@@ -7,6 +7,7 @@ its tables are reported: selecting `bank/balances` alone is allowed, and does no
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -143,10 +144,7 @@ def _continuous(
     record = instance.get_run_record_by_id(own)
     age = max(0.0, time.time() - record.start_time) if record and record.start_time else 0.0
     ours = [contract for contract in contracts if contract.limits.continuous]
-
-    def untold() -> set[str]:
-        return survey.left_unreported(ours)
-
+    untold = partial(survey.left_unreported, ours)
     around = Around(survey.look, survey.ends, others, untold, resident_bytes, hand_over, turns.over)
     goal = Continuous(ours, around, RunBudget(), age)
     turns.crowded = goal.crowded

@@ -141,8 +141,9 @@ class Producer:
         `told` does not count it. `on_delivery` hears of its messages before the end, which decides nothing yet.
 
         Raises TransactionAborted, also for a message that was not delivered: all of it may be sent again.
-        ProducerFenced or ProducerBroken: this producer is of no more use. BrokerAway: the first could not begin. What
-        was aborted counts as not delivered at the next flush, unless another transaction has begun by then.
+        AccessDenied: a right is missing. ProducerFenced or ProducerBroken: this producer is of no more use. BrokerAway:
+        the first could not begin. What was aborted counts as not delivered at the next flush, unless another
+        transaction has begun by then.
         """
         before, self.told, self._cause = self.told, Told(), None
         if self._unsent is not None:

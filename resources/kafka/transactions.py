@@ -29,7 +29,7 @@ from resources.kafka.rights import Right, to_write
 
 AGAIN = "Start again: a new producer with the same transactional.id finishes or aborts what this one left open"
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"}
-_WRONG_STATE = "_STATE"  # of an abort: there is no transaction; of adding offsets: it failed meanwhile
+_WRONG_STATE = "_STATE"  # of an abort: there is no transaction; of another call: it failed meanwhile
 
 
 class Transactions:
@@ -52,7 +52,8 @@ class Transactions:
         except ProducerBroken:
             raise
         except BaseException as error:
-            refused = self._refused_meanwhile()
+            first = self._first_error()
+            refused = None if first is None else self._refused(first)
             self._abort(refused or error)
             if refused is not None and isinstance(error, NotDelivered | TransactionAborted):
                 raise refused from error
@@ -61,21 +62,9 @@ class Transactions:
 
     def add_offsets(self, offsets: Sequence[TopicPartition], group: str, member: Any) -> None:
         """Commit the offsets of a consumer group, of which `member` is one, with the transaction that is open."""
-        self._needed += [Right("group", group, ("Read",)), Right("topic", self._topic, ("Read",))]
-
-        def add() -> None:
-            self._client.send_offsets_to_transaction(list(offsets), member, self._patience)
-
-        def add_or_hear_why() -> None:
-            """Where the transaction failed meanwhile, the call says only that; called again, what it failed of."""
-            try:
-                add()
-            except KafkaException as error:
-                if error.args[0].name() != _WRONG_STATE:
-                    raise
-                add()
-
-        self._insist(add_or_hear_why)
+        needed = Right("group", group, ("Read",)), Right("topic", self._topic, ("Read",))
+        self._needed += [right for right in needed if right not in self._needed]
+        self._insist(lambda: self._client.send_offsets_to_transaction(list(offsets), member, self._patience))
 
     def broken(self, error: KafkaError) -> ProducerBroken | None:
         """The error to raise where the producer cannot go on; None where it can."""
@@ -98,15 +87,15 @@ class Transactions:
     def _commit(self) -> None:
         self._insist(self._client.commit_transaction)
 
-    def _refused_meanwhile(self) -> Exception | None:
-        """The error where the open transaction failed since a right is missing. librdkafka says so to whoever asks for
-        another; where it begins one, because this one is aborted already, that is aborted as well.
+    def _first_error(self) -> KafkaError | None:
+        """What the open transaction failed of, if it failed. librdkafka says so to whoever asks for another; where it
+        begins one, because this one is aborted already, that is to be aborted as well.
         """
         try:
             self._client.begin_transaction()
         except KafkaException as error:
             reason: KafkaError = error.args[0]
-            return self._refused(reason) if reason.txn_requires_abort() else None
+            return reason if reason.txn_requires_abort() else None
         return None
 
     def _abort(self, why: BaseException) -> None:
@@ -139,6 +128,8 @@ class Transactions:
                 return
 
     def _meaning(self, reason: KafkaError) -> Exception:
+        if reason.txn_requires_abort() and reason.name() == _WRONG_STATE:
+            reason = self._first_error() or reason
         said = f"{reason.str()} ({reason.name()})"
         if reason.txn_requires_abort():
             found = self._refused(reason) or TransactionAborted(

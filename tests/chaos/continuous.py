@@ -96,11 +96,12 @@ def staying(instance: DagsterInstance, *pipelines: Pipeline) -> Iterator[Any]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    ours = wait_for(lambda: instance.get_runs(RunsFilter(tags={"test": pipelines[0].name})), 60)
+    ours = RunsFilter(tags={"test": pipelines[0].name})
     try:
+        wait_for(lambda: instance.get_runs(ours), 60)
         yield results
     finally:
-        for one in ours:
+        for one in instance.get_runs(ours):
             instance.add_run_tags(one.run_id, {LEAVE: "a test asks for it"})
         thread.join(60)
     assert results, "the run did not end within a minute after it was asked to leave"
