@@ -1,8 +1,13 @@
 """What tests of several files here need."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from resources.postgres import prune_ledger
+from tests.kafka_deeds import Place
+from tests.secured_kafka import ADMIN, SecuredKafka
+from tests.world import World, transfers
 
 
 @pytest.fixture
@@ -10,3 +15,13 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """A prune has small pages, and one batch that is always kept."""
     monkeypatch.setattr(prune_ledger, "NEWEST", 1)
     monkeypatch.setattr(prune_ledger, "PAGE", 3)
+
+
+@pytest.fixture
+def place(world: World, secured: SecuredKafka) -> Iterator[Place]:
+    secured.revoke_all()
+    admin = secured.world(world, ADMIN)
+    pipeline = admin.new_pipeline()
+    admin.send(pipeline, transfers(8))
+    yield Place(secured.world(world), admin, pipeline)
+    secured.revoke_all()
